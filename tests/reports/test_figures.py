@@ -10,10 +10,11 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
-from annotator.reports import figures
-from annotator.reports.figures import style
+from annotator.reports.figures.style import settings
 from tests.calibration.build import (
     label,
     make_rubric,
@@ -241,6 +242,18 @@ def test_confusion_has_the_person_in_rows(draw, run, file):
     assert {"person", "judge"} <= set(picture.texts)
 
 
+def test_undecided_traces_are_not_in_a_confusion(draw, calibrate, tmp_path, rubric):
+    """By hand: t0 alpha and alpha, t1 beta and none; t2 is undecided."""
+    traces = [said("t0", "alpha"), said("t1"), said("t2", status="undecided")]
+    run = make_run(tmp_path / "open", rubric, traces)
+    rows = [label("t0", rubric, "alpha"), label("t1", rubric, "beta"), label("t2", rubric, "beta")]
+    picture = draw(run, *calibrate(run, rows), "--plot", "confusion")
+    counts = {name for name in picture.ids("count:") if picture.said(name) == "1"}
+    assert counts == {"count:0:0", "count:1:3"}
+    assert "n = 2," in picture.text
+    assert "Undecided, not counted: 1." in picture.text
+
+
 # Reliability
 
 
@@ -331,20 +344,61 @@ def test_hostile_names_are_shown_as_text(draw, annotate_cli, tmp_path, rubric, n
     assert f"model = {shown}: n = 1" in picture.text
 
 
-@pytest.mark.parametrize("text", ["x" * 64, "a_long.code-name" * 4, "W" * 300, "one", ""])
-def test_no_line_is_longer_than_its_room(text):
-    with style.settings():
-        lines = style.wrap(text, 1.3)
-        assert "".join(lines) == text
-        assert all(style.width_of(line) <= 1.3 for line in lines)
+def visible_texts(figure):
+    """What is written, with its box on the canvas; the counts of cells have their own tests."""
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    return [(words, box) for words, box in boxes if words.strip("-0123456789.")]
 
 
-def test_numbers_are_not_broken_at_their_points():
-    assert style.wrap("retention 0.35 [0.09, 0.37]", 0.6) == [
-        "retention",
-        "0.35 [0.09,",
-        "0.37]",
+LONG = [f"c{n}_{'long_' * 11}" for n in range(40)]
+WIDE = ["W" * 64, "M" * 30]
+USUAL = ["work_overlap", "unaware_of_termination_conditions", "unverifiable_claims"]
+MODELS = [f"some-vendor/a-model-with-a-long-name-{n}b-instruct-2025" for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("plot", "codes", "models"),
+    [
+        *(("frequency", codes, ["m", "n"]) for codes in (["a"], LONG, WIDE)),
+        *(("confusion", codes, ["m"]) for codes in (["a"], USUAL, LONG, WIDE)),
+        *((plot, USUAL, MODELS) for plot in ("frequency", "reliability")),
+    ],
+)
+def test_nothing_is_cut_and_no_text_covers_another(
+    annotate_cli, calibrate, monkeypatch, tmp_path, plot, codes, models
+):
+    rubric = make_rubric(tmp_path, codes=codes)
+    traces = [
+        said(f"t{n}", *[code] if n % 3 else [], model=models[n % len(models)])
+        for n, code in enumerate(codes * (1 + 16 // len(codes)))
     ]
+    run = make_run(tmp_path / "r", rubric, traces)
+    rows = [label(one.trace_id, rubric, *[one.primary] if one.primary else []) for one in traces]
+    options = [*calibrate(run, rows), *(() if plot == "confusion" else ("--by", "model"))]
+    drawn = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *a, **b: (drawn.append(figure), save(figure, *a, **b))
+    )
+    place = tmp_path / "x.png"
+    done = annotate_cli("figure", run, "--plot", plot, *options, "--out", place)
+    assert done.code == 0, done.err
+    with settings():
+        texts = visible_texts(drawn[0])
+    for n, (words, box) in enumerate(texts):
+        for other, its in texts[:n]:
+            across = min(box.x1, its.x1) - max(box.x0, its.x0)
+            down = min(box.y1, its.y1) - max(box.y0, its.y0)
+            assert min(across, down) < 1, (words, other)
+    with Image.open(place) as image:  # ink at the edge of the canvas is of something cut
+        grey = image.convert("L")
+        assert grey.width >= 1020
+        assert codes is WIDE or grey.width in (1020, 2100) or len(codes) > 30
+        edges = [(0, 0, 1, grey.height), (grey.width - 1, 0, grey.width, grey.height)]
+        edges += [(0, 0, grey.width, 1), (0, grey.height - 1, grey.width, grey.height)]
+        assert all(grey.crop(edge).getextrema() == (255, 255) for edge in edges)
 
 
 def test_many_long_codes_have_their_names(draw, tmp_path):
@@ -532,14 +586,3 @@ def test_settings_that_matplotlib_refuses_are_named(tmp_path, run):
 
 def test_nothing_is_imported_without_a_figure(run):
     assert not imported("report", str(run)) & {"matplotlib", "PIL"}
-
-
-def test_a_figure_that_no_format_holds_is_refused(tmp_path):
-    class Tall:
-        height = 300.0
-
-        def draw(self, figure, top):
-            raise AssertionError("it is refused before it is drawn")
-
-    with pytest.raises(figures.AnnotatorError, match="at most 200 are possible"):
-        style.stack([Tall()], style.COLUMN)

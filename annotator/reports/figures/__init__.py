@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annotator.reports.stats import Stats
     from annotator.runs.run import Run
 
-# Kind -> its module here; each has figure(Source) -> Drawn.
+# Kind -> its module here; each has figure(FigureSource) -> Plot.
 PLOTS = {
     "frequency": "frequency",
     "co-occurrence": "co_occurrence",
@@ -105,6 +105,8 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
 
 
 def _render(plot: Plot, format_: str) -> bytes:
+    from matplotlib.transforms import Bbox
+
     title, about = _escape(plot.title), _escape(" | ".join(plot.about))
     maker = "failure-annotator"  # without versions and dates: they would make other bytes
     metadata: dict[str, dict[str, str | None]] = {
@@ -116,7 +118,10 @@ def _render(plot: Plot, format_: str) -> bytes:
         "png": {"Title": title, "Description": about, "Software": maker},
     }
     out = io.BytesIO()
-    plot.figure.savefig(out, format=format_, metadata=metadata[format_])
+    plot.figure.draw_without_rendering()
+    # Wider only for a name so wide that it would be cut.
+    box = Bbox.union([plot.figure.bbox_inches, plot.figure.get_tightbbox()])
+    plot.figure.savefig(out, format=format_, metadata=metadata[format_], bbox_inches=box)
     return out.getvalue()
 
 

@@ -3,8 +3,8 @@
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix, stack_matrices
-from annotator.reports.figures.style import to_glyphs
+from annotator.reports.figures.matrix import Matrix
+from annotator.reports.figures.style import stack, to_glyphs
 from annotator.reports.headings import name_judge
 
 
@@ -25,7 +25,7 @@ def figure(source: FigureSource) -> Plot:
         f"  run {pairs.run}  judged {pairs.judged}"
         for pairs in source.co_occurrences
     ]
-    return Plot(stack_matrices(panels), f"co-occurrence: {', '.join(names)}", about)
+    return Plot(stack(panels), f"co-occurrence: {', '.join(names)}", about)
 
 
 def _panel(pairs: CoOccurrence, *, alone: bool) -> Matrix:

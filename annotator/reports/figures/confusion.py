@@ -8,8 +8,8 @@ from annotator.calibration.correct import describe_labels, match_traces
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix, stack_matrices
-from annotator.reports.figures.style import to_glyphs
+from annotator.reports.figures.matrix import Matrix
+from annotator.reports.figures.style import stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
@@ -18,8 +18,8 @@ from validation import confusion_matrix
 
 @dataclass(frozen=True, slots=True)
 class _Confusion:
-    """The ``n`` labelled traces of a run: ``counts`` has the person's labels in rows, and None
-    where the judge cannot find the code.
+    """The ``n`` labelled traces that the judge decided, and the number of ``open`` ones.
+    ``counts`` has the person's labels in rows, and None where the judge cannot find the code.
     """
 
     run: str
@@ -27,6 +27,7 @@ class _Confusion:
     calibration: Calibration
     counts: Sequence[Sequence[int | None]]
     n: int
+    open: int
 
 
 def figure(source: FigureSource) -> Plot:
@@ -56,7 +57,7 @@ def figure(source: FigureSource) -> Plot:
     panels = [_panel(confusion, alone=len(confusions) == 1) for confusion in confusions]
     names = dict.fromkeys(confusion.rubric.id for confusion in confusions)
     about = [_about(confusion) for confusion in confusions]
-    return Plot(stack_matrices(panels), f"confusion: {', '.join(names)}", about, left_out)
+    return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
 def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
@@ -66,7 +67,8 @@ def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _
             f"--plot confusion: the calibration for {rubric.id} does not fit: {reason}; name the"
             " run that was calibrated"
         )
-    traces = match_traces(calibration, frame)
+    labelled = match_traces(calibration, frame)
+    traces = [trace for trace in labelled if trace.decided]
     human = [label for trace in traces for label in trace.counted.human]  # one for each trace
     judge = [label for trace in traces for label in trace.counted.judge]
     findable = rubric.judged | {NONE}
@@ -77,7 +79,7 @@ def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _
         ]
         for row in confusion_matrix(human, judge, rubric.labels)
     ]
-    return _Confusion(name, rubric, calibration, counts, len(traces))
+    return _Confusion(name, rubric, calibration, counts, len(traces), len(labelled) - len(traces))
 
 
 def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
@@ -88,7 +90,8 @@ def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
     n = f"n = {confusion.n}, labels of {people}"
     below = f"Labelled traces by their {code} ({n}); not weighted."
     codes = [to_glyphs(label) for label in rubric.labels]
-    return Matrix(title, codes, confusion.counts, below, sides=("person", "judge"))
+    notes = [f"Undecided, not counted: {confusion.open}."] if confusion.open else []
+    return Matrix(title, codes, confusion.counts, below, notes, sides=("person", "judge"))
 
 
 def _about(confusion: _Confusion) -> str:

@@ -1,11 +1,12 @@
 """Success against difficulty, solo and in cooperation."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED, find_limits
@@ -14,19 +15,14 @@ from annotator.reports.figures.style import (
     COLUMN,
     FAINT,
     GREY,
+    INK,
     LOOKS,
-    MARGIN,
     PAGE,
+    SIZE,
     SMALL,
     Theme,
-    axes,
-    height_of,
-    stack,
     to_glyphs,
-    width_of,
     wrap,
-    wrap_title,
-    write,
 )
 from annotator.reports.stats.model import Bucket, Curve, Difficulty
 from annotator.reports.tables.stats import retention_cells
@@ -34,8 +30,7 @@ from annotator.text import count
 
 _ACROSS = 3  # panels beside each other
 _MOST = 12
-_PLOT = 1.5  # the height of the axes, in inches
-_LEFT, _AXIS = 0.36, 0.38  # what stands left of them, and between them and the lines below
+_HEIGHT = 2.3  # of a panel, in inches
 _APART = 0.009  # solo left and coop right of the middle of a bucket, so that both can be seen
 _SETTINGS = (("solo", LOOKS[0]), ("coop", LOOKS[1]))
 
@@ -53,17 +48,30 @@ def figure(source: FigureSource) -> Plot:
     curves = difficulty.by_model if len(difficulty.by_model) > 1 else ()
     chosen = sorted(curves, key=lambda curve: -curve.pairs)[: _MOST - 1]
     drawn_curves = [difficulty.pooled, *(curve for curve in curves if curve in chosen)]
-    panels = [
-        _Strip(drawn_curves[n : n + _ACROSS], first=not n, several=len(drawn_curves) > 1)
-        for n in range(0, len(drawn_curves), _ACROSS)
-    ]
     left_out = [curve for curve in curves if curve not in chosen]
     names = ", ".join(to_glyphs(curve.model or "") for curve in left_out)
     notice = f"{len(left_out)} models with fewer pairs are not drawn: {names}"
     notices = [notice] if left_out else []
     about = [*_about(difficulty), *source.stats.notes, *notices]
-    width = PAGE if len(drawn_curves) > 1 else COLUMN
-    return Plot(stack(panels, width), "success by difficulty", about, notices)
+    return Plot(_draw_all(drawn_curves), "success by difficulty", about, notices)
+
+
+def _draw_all(curves: Sequence[Curve]) -> Figure:
+    """Draw a panel for each curve, the first ones in the first row."""
+    across = _ACROSS if len(curves) > 1 else 1
+    down = math.ceil(len(curves) / across)
+    size = (PAGE if len(curves) > 1 else COLUMN, _HEIGHT * down + 0.2)
+    figure = Figure(figsize=size, layout="constrained")
+    _key(figure)
+    for n, curve in enumerate(curves):
+        plot = figure.add_subplot(down, across, n + 1)
+        below = wrap(f"{count(curve.pairs, 'pair')}; {_areas(curve)}", 74 if across == 1 else 42)
+        _frame(plot, below, named=n % across == 0)
+        if len(curves) > 1:
+            name = "all models" if curve.model is None else to_glyphs(curve.model)
+            plot.set_title(wrap(name, 32), loc="left", size=SIZE, weight="bold")
+        _draw(plot, curve)
+    return figure
 
 
 def _about(difficulty: Difficulty) -> list[str]:
@@ -82,73 +90,18 @@ def _areas(curve: Curve) -> str:
     return f"{words} ({reason})" if reason else words
 
 
-@dataclass(frozen=True, slots=True)
-class _Strip:
-    """Panels beside each other; ``first``: below the key, ``several``: each with its name."""
-
-    curves: Sequence[Curve]
-    first: bool
-    several: bool
-
-    @property
-    def height(self) -> float:
-        """In inches."""
-        return self._above() + _PLOT + _AXIS + height_of(max(map(len, self._below())))
-
-    def draw(self, figure: Figure, top: float) -> None:
-        """Draw it; the ids are ``dot:SETTING:MODEL:LOW`` and ``bar:`` and ``line:`` alike."""
-        if self.first:
-            _key(figure, top)
-        for n, (curve, below) in enumerate(zip(self.curves, self._below(), strict=True)):
-            left = MARGIN + n * self._step()
-            at = top + self._above()
-            plot = axes(figure, left + _LEFT, at, self._room() - _LEFT, _PLOT)
-            _frame(plot, named=n == 0)
-            _draw(plot, curve)
-            if self.several:
-                names = self._titles()[n]
-                at_title = at - height_of(len(names)) - 0.04
-                write(figure, left + _LEFT, at_title, "\n".join(names), weight="bold")
-            write(figure, left, at + _PLOT + _AXIS, "\n".join(below), size=SMALL)
-
-    def _step(self) -> float:
-        return (PAGE - MARGIN) / _ACROSS
-
-    def _room(self) -> float:
-        return self._step() - 0.12 if self.several else COLUMN - 2 * MARGIN - 0.1
-
-    def _titles(self) -> list[list[str]]:
-        if not self.several:
-            return [[]]
-        return [
-            wrap_title(
-                "all models" if curve.model is None else to_glyphs(curve.model),
-                self._room() - _LEFT,
-            )
-            for curve in self.curves
-        ]
-
-    def _below(self) -> list[list[str]]:
-        return [
-            wrap(f"{count(curve.pairs, 'pair')}; {_areas(curve)}", self._room(), SMALL)
-            for curve in self.curves
-        ]
-
-    def _above(self) -> float:
-        key = height_of(1) + 0.04 if self.first else 0.0
-        return key + height_of(max(map(len, self._titles()))) + 0.08
-
-
-def _key(figure: Figure, top: float) -> None:
-    left = MARGIN + _LEFT
-    for name, look in _SETTINGS:
-        line = axes(figure, left, top, 0.3, height_of(1))
-        line.set_axis_off()
-        line.set_xlim(0, 1)
-        line.plot([0.0, 0.5, 1.0], [0, 0, 0], markevery=[1], **_line(look))
-        write(figure, left + 0.34, top, name)
-        left += 0.34 + width_of(name) + 0.2
-    write(figure, left, top, "bars: 95 % intervals (Wilson)", color=GREY)
+def _key(figure: Figure) -> None:
+    lines = [Line2D([], [], **_line(look)) for _, look in _SETTINGS]
+    nothing = Line2D([], [], linestyle="none")
+    names = [*(name for name, _ in _SETTINGS), "bars: 95 % intervals (Wilson)"]
+    figure.legend(
+        [*lines, nothing],
+        names,
+        labelcolor=[INK, INK, GREY],
+        ncols=3,
+        loc="outside upper left",
+        handlelength=3,
+    )
 
 
 def _line(look: Theme) -> dict[str, Any]:
@@ -162,12 +115,13 @@ def _line(look: Theme) -> dict[str, Any]:
     }
 
 
-def _frame(plot: Axes, *, named: bool) -> None:
+def _frame(plot: Axes, below: str, *, named: bool) -> None:
     plot.set_xlim(0, 1)
     plot.set_ylim(0, 100)
     plot.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     plot.set_yticks([0, 25, 50, 75, 100])
-    plot.set_xlabel("difficulty (0 easiest, 1 hardest pair)", labelpad=2)
+    axis = f"difficulty (0 easiest, 1 hardest pair)\n{below}"
+    plot.set_xlabel(axis, labelpad=2, size=SMALL)
     if named:
         plot.set_ylabel("runs that passed, %", labelpad=2)
     plot.grid(axis="y", color=FAINT, linewidth=0.4)

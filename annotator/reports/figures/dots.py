@@ -5,31 +5,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import SubFigure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures.style import (
     BAND,
+    CHARACTERS,
     COLUMN,
     FAINT,
     GREY,
-    MARGIN,
+    LINE,
+    NAME,
     SMALL,
     Theme,
-    axes,
-    height_of,
-    width_of,
+    add_key,
+    add_notes,
+    count_lines,
     wrap,
-    wrap_title,
-    write,
 )
 from validation import Estimate, Interval
 
-_LANE, _ROOM = 0.115, 0.06  # the height of a lane, and what a row has besides, in inches
-_APART = 0.07  # above a row that is kept apart
-_AXIS = 0.2  # the ticks and their numbers
-_LABELS = 0.42  # of the width, at most
+# Heights in lines of text: a lane, what a row has besides, the gap above a row that is kept apart.
+_LANE, _ROOM, _APART = 0.9, 0.45, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,84 +82,68 @@ class Dots:
     axis: Sequence[str]
     beside: str = ""
     full: bool = False
+    width = COLUMN
 
     @property
     def height(self) -> float:
-        """In inches."""
-        return self._above() + self._body() + _AXIS + height_of(len(self._below()))
+        """About how high it is drawn, in inches."""
+        lines = count_lines(self._title(), *(words for _, words in self._keyed()), self._below())
+        return LINE * (self._places()[1] + lines + 1.5) + (LINE if self.beside else 0) + 0.15
 
-    def draw(self, figure: Figure, top: float) -> None:
+    def draw(self, part: SubFigure) -> None:
         """Draw it; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``."""
-        names, side = self._names(), self._side()
-        left = MARGIN + max(width_of(line) for lines in names for line in lines) + 0.11
-        plot = axes(figure, left, top + self._above(), COLUMN - left - side, self._body())
-        self._key(figure, top)
+        nothing = Line2D([], [], linestyle="none")
+        key = [
+            (Line2D([], [], **_marker(lane.look, lane.filled)) if lane.look else nothing, words)
+            for lane, words in self._keyed()
+        ]
+        add_key(part, self._title(), key)
+        add_notes(part, self._below())
+        plot = part.add_subplot()
+        places, end = self._places()
+        plot.set_ylim(end, 0)
         self._scale(plot)
-        place, ticks = 0.0, []
-        for number, (row, lines) in enumerate(zip(self.rows, names, strict=True)):
+        for number, (row, place) in enumerate(zip(self.rows, places, strict=True)):
+            half = self._deep(row) / 2
             if row.apart and number:
-                place += _APART
-                plot.axhline(place - _APART / 2, color=GREY, linewidth=0.5)
-            deep = self._deep(len(lines))
+                plot.axhline(place - half - _APART / 2, color=GREY, linewidth=0.5)
             if number % 2 == 0 and self._lanes() > 1:
-                plot.axhspan(place, place + deep, color=BAND, linewidth=0, zorder=0)
-            ticks.append(place + deep / 2)
-            self._row(plot, row, ticks[-1])
-            place += deep
+                plot.axhspan(place - half, place + half, color=BAND, linewidth=0, zorder=0)
+            self._row(plot, row, place)
         plot.tick_params(axis="y", length=0, pad=5.5)
-        plot.set_yticks(ticks, ["\n".join(lines) for lines in names])
+        plot.set_yticks(places, [wrap(row.code, NAME) for row in self.rows])
         if self.beside:
-            end = COLUMN - MARGIN
-            above = top + self._above() - height_of(1)
-            write(figure, end, above, self.beside, ha="right", size=SMALL)
-        below = top + self._above() + self._body() + _AXIS
-        write(figure, MARGIN, below, "\n".join(self._below()))
+            right = plot.secondary_yaxis("right")
+            right.set_yticks(places, [row.beside for row in self.rows])
+            right.tick_params(length=0, labelsize=SMALL)
+            right.spines[:].set_visible(False)
+            plot.set_title(self.beside, loc="right", size=SMALL)
 
     def _lanes(self) -> int:
         return sum(series.look is not None for series in self.series)
 
-    def _deep(self, lines: int) -> float:
-        """Return the height of a row whose label has so many lines."""
-        return max(self._lanes() * _LANE, height_of(lines)) + _ROOM
+    def _deep(self, row: DotRow) -> float:
+        """Return the height of a row, in lines of text."""
+        return max(self._lanes() * _LANE, count_lines(wrap(row.code, NAME))) + _ROOM
 
-    def _body(self) -> float:
-        heights = [self._deep(len(lines)) for lines in self._names()]
-        return sum(heights) + _APART * sum(row.apart for row in self.rows[1:])
+    def _places(self) -> tuple[list[float], float]:
+        """Return the middle of each row and the end of the last one, in lines of text."""
+        middles, end = [], 0.0
+        for number, row in enumerate(self.rows):
+            end += _APART if row.apart and number else 0
+            middles.append(end + self._deep(row) / 2)
+            end += self._deep(row)
+        return middles, end
 
-    def _names(self) -> list[list[str]]:
-        return [wrap(row.code, _LABELS * COLUMN) for row in self.rows]
+    def _title(self) -> str:
+        return wrap(self.title, CHARACTERS - 12)
 
-    def _title(self) -> list[str]:
-        return wrap_title(self.title, COLUMN - 2 * MARGIN)
+    def _below(self) -> str:
+        return "\n".join(wrap(text, CHARACTERS) for text in self.axis)
 
-    def _side(self) -> float:
-        """Return the width right of the axis."""
-        texts = [width_of(row.beside, SMALL) for row in self.rows]
-        return max(*texts, width_of(self.beside, SMALL), 0.05) + MARGIN + 0.08
-
-    def _below(self) -> list[str]:
-        return [line for text in self.axis for line in wrap(text, COLUMN - 2 * MARGIN)]
-
-    def _keyed(self) -> list[tuple[Series, list[str]]]:
-        if len(self.series) < 2:
-            return []
-        return [(series, wrap(series.words, COLUMN - 2 * MARGIN - 0.2)) for series in self.series]
-
-    def _above(self) -> float:
-        lines = sum(len(words) for _, words in self._keyed()) + len(self._title())
-        return height_of(lines) + (0.06 if lines else 0.02) + (height_of(1) if self.beside else 0)
-
-    def _key(self, figure: Figure, top: float) -> None:
-        """Write the title and, below it, what each marker means."""
-        write(figure, MARGIN, top, "\n".join(self._title()), weight="bold")
-        top += height_of(len(self._title()))
-        for series, words in self._keyed():
-            if series.look:
-                dot = axes(figure, MARGIN, top, 0.16, height_of(1))
-                dot.set_axis_off()
-                dot.plot([0.0], [0.0], **_marker(series.look, series.filled))
-            write(figure, MARGIN + 0.2, top, "\n".join(words))
-            top += height_of(len(words))
+    def _keyed(self) -> list[tuple[Series, str]]:
+        series = self.series if len(self.series) > 1 else ()
+        return [(lane, wrap(lane.words, CHARACTERS - 8)) for lane in series]
 
     def _scale(self, plot: Axes) -> None:
         ends = [mark.ends for row in self.rows for mark in row.marks]
@@ -170,7 +153,6 @@ class Dots:
         far = min(next((tick for tick in ticks if tick >= most), most), 100.0)
         plot.set_xlim(0, far)
         plot.set_xticks([tick for tick in ticks if tick <= far])
-        plot.set_ylim(self._body(), 0)
         plot.spines["left"].set_color(FAINT)
         plot.grid(axis="x", color=FAINT, linewidth=0.4)
         plot.set_axisbelow(True)
@@ -184,17 +166,6 @@ class Dots:
             for lane, ((series, look), mark) in enumerate(zip(lanes, row.marks, strict=True)):
                 name = f"{series.name}:{row.code}"
                 _draw(plot, first + lane * _LANE, mark, name, _marker(look, series.filled))
-        if row.beside:
-            plot.annotate(
-                row.beside,
-                (1, middle),
-                (4, 0),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                va="center",
-                size=SMALL,
-                annotation_clip=False,
-            )
 
 
 def _marker(look: Theme, filled: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
-from annotator.reports.figures.style import COLUMN, LOOKS, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
@@ -28,7 +28,7 @@ def figure(source: FigureSource) -> Plot:
     tables = mark_runs(source.tables, source.runs)
     panels = rubrics(tables)
     dots = [_panel(panel, alone=len(panels) == 1) for panel in panels]
-    return Plot(stack(dots, COLUMN), title("frequency", tables), basis(tables))
+    return Plot(stack(dots), title("frequency", tables), basis(tables))
 
 
 def rubrics(tables: Tables) -> list[Tables]:

@@ -7,7 +7,7 @@ from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
 from annotator.reports.figures.frequency import basis, count_labels, name_of, title
-from annotator.reports.figures.style import COLUMN, LOOKS, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, Row, mark_runs
 from annotator.rubrics import NONE
 
@@ -42,7 +42,7 @@ def figure(source: FigureSource) -> Plot:
         if not table.correction
     ]
     return Plot(
-        stack(panels, COLUMN),
+        stack(panels),
         title("reliability", tables),
         basis(tables),
         list(dict.fromkeys(left_out)),

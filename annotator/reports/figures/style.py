@@ -1,12 +1,9 @@
-"""What all figures look like: colours that the colour-blind can tell apart, sizes of a paper's
-column, text that is measured before it is set.
-
-Places are in inches from the upper left corner of the figure.
+"""The look of all figures: widths of a paper's columns, letters, and colours that the colour-blind
+can tell apart.
 """
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,17 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, get_font
-from matplotlib.textpath import text_to_path
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.font_manager import get_font
+from matplotlib.lines import Line2D
 
-from annotator.errors import AnnotatorError
 from annotator.text import one_line
 
 COLUMN, PAGE = 3.4, 7.0  # the widths of one column and of both, in a paper of two columns
-_LARGEST = 200  # inches, the limit of PDF
-MARGIN = 0.06
+LINE = 0.13  # the height of a line of text, in inches
+CHARACTERS = 66  # in a line across a column; a page has twice as many
+NAME = 24  # characters in a line of a code's name
 SIZE, SMALL = 7.0, 6.0  # of letters, in points
 INK, GREY, FAINT, BAND = "#000000", "#595959", "#d9d9d9", "#f5f5f5"
 
@@ -66,6 +62,14 @@ _SETTINGS: dict[Any, Any] = {
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
     "hatch.linewidth": 0.5,
+    "figure.constrained_layout.h_pad": 0.04,  # inches
+    "figure.constrained_layout.w_pad": 0.04,
+    "legend.frameon": False,
+    "legend.fontsize": SIZE,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0.5,
+    "legend.labelspacing": 0.25,
+    "legend.handletextpad": 0.4,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
@@ -86,49 +90,44 @@ class Plate(Protocol):
     """A part of a figure."""
 
     @property
+    def width(self) -> float:
+        """The width that it needs, in inches."""
+
+    @property
     def height(self) -> float:
-        """In inches."""
+        """About how high it is drawn, in inches."""
 
-    def draw(self, figure: Figure, top: float) -> None:
-        """Draw it across the figure, ``top`` inches below the upper edge."""
+    def draw(self, part: SubFigure) -> None:
+        """Draw it."""
 
 
-def stack(panels: Sequence[Plate], width: float) -> Figure:
-    """Return a figure with panels one below the other.
-
-    Raises:
-        AnnotatorError: it would be larger than the formats allow.
-    """
-    gap = 0.2
-    height = sum(panel.height for panel in panels) + gap * (len(panels) - 1) + 2 * MARGIN
-    if max(width, height) > _LARGEST:
-        raise AnnotatorError(
-            f"figure: {width:.0f} by {height:.0f} inches would be needed, at most {_LARGEST} are"
-            " possible: take fewer runs, or an attribute with fewer values"
-        )
-    figure = Figure(figsize=(width, height))
-    top = MARGIN
-    for panel in panels:
-        panel.draw(figure, top)
-        top += panel.height + gap
+def stack(panels: Sequence[Plate]) -> Figure:
+    """Return a figure as wide as the widest of its panels, one below the other."""
+    heights = [panel.height for panel in panels]
+    width = max(panel.width for panel in panels)
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)
+    for panel, part in zip(panels, parts.flat, strict=True):
+        panel.draw(part)
     return figure
 
 
-def axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Return new axes at a place."""
-    across, down = figure.get_size_inches()
-    return figure.add_axes(
-        (left / across, 1 - (top + height) / down, width / across, height / down)
-    )
+def add_key(part: SubFigure, title: str, entries: Sequence[tuple[Line2D, str]] = ()) -> None:
+    """Write a panel's title and, below it, the meaning of each marker."""
+    if title or entries:
+        part.legend(
+            [line for line, _ in entries],
+            [words for _, words in entries],
+            title=title,
+            title_fontproperties={"weight": "bold", "size": SIZE},
+            alignment="left",
+            loc="outside upper left",
+        )
 
 
-def write(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
-    """Write lines of text, the upper left corner of the first at a place."""
-    across, down = figure.get_size_inches()
-    step = height_of(1, options.get("size", SIZE))
-    for n, line in enumerate(text.split("\n")):
-        baseline = top + (n + 0.76) * step  # of the letters' own heights nothing depends
-        figure.text(left / across, 1 - baseline / down, line, va="baseline", **options)
+def add_notes(part: SubFigure, text: str) -> None:
+    """Write lines below a panel."""
+    part.supxlabel(text, x=0.01, ha="left", size=SIZE)
 
 
 def to_glyphs(text: str) -> str:
@@ -155,42 +154,20 @@ def _charmap() -> frozenset[int]:
     return frozenset(get_font(str(_FONT)).get_charmap())
 
 
-@cache
-def width_of(text: str, size: float = SIZE) -> float:
-    """Return the width of a line in inches."""
-    font = FontProperties(fname=str(_FONT), size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
-
-
-def height_of(lines: int, size: float = SIZE) -> float:
-    """Return the height of so many lines in inches."""
-    return lines * 1.32 * size / 72
-
-
-def wrap(text: str, room: float, size: float = SIZE) -> list[str]:
-    """Return text in lines of at most ``room`` inches, broken at spaces, hyphens, underscores and
-    the like, and within a word that is longer than a line.
+def wrap(text: str, characters: int) -> str:
+    """Return text in lines of at most so many characters, broken at spaces, hyphens, underscores
+    and the like, and within a word that is longer than a line.
     """
-    lines, line = [], ""
-    for piece in re.split(r"(?<=[\s_/:-])|(?<=[.,])(?!\d)", text):
-        if line and width_of((line + piece).rstrip(), size) > room:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece
-        while width_of(line.rstrip(), size) > room:
-            fits = _fitting(line, room, size)
-            lines.append(line[:fits])
-            line = line[fits:]
-    return [*lines, line.rstrip()] if line.strip() or not lines else lines
+    lines = [""]
+    for piece in re.split(r"(?<=[\s_/:-])", text):
+        if lines[-1] and len((lines[-1] + piece).rstrip()) > characters:
+            lines.append("")
+        lines[-1] += piece
+        while len(lines[-1].rstrip()) > characters:
+            lines[-1:] = [lines[-1][:characters], lines[-1][characters:]]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _fitting(line: str, room: float, size: float) -> int:
-    """Return how many of a line's first characters fit, at least one."""
-    widths = range(len(line) + 1)
-    return max(1, bisect_right(widths, room, key=lambda n: width_of(line[:n], size)) - 1)
-
-
-def wrap_title(text: str, room: float) -> list[str]:
-    """Return text in lines of at most ``room`` inches when they are bold; no line for no text."""
-    return wrap(text, room / 1.2) if text else []
+def count_lines(*texts: str) -> int:
+    """Return how many lines texts take, one below the other; an empty one takes none."""
+    return sum(text.count("\n") + 1 for text in texts if text)
