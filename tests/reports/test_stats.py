@@ -550,8 +550,8 @@ def test_runs_that_could_not_speak_are_told_from_those_that_did_not(channel, con
             COULD,
             [
                 "Agents could speak if comm is msg_* or chat; with another value they could not.",
-                "2 runs of several agents without comm: whether they could speak is unknown. 1 spoke",
-                "1 run spoke although comm says that they could not (quiet_2): they are in the group",
+                "2 runs of several agents without comm: whether they could speak is unknown.",
+                "1 run spoke although comm says that they could not (quiet_2): they are in",
             ],
         ),
     ],
