@@ -47,22 +47,29 @@ class Call(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """A function without ``*`` and ``**``; ``least``: the call with what it requires, by name."""
+    """The parameters of a function, but for ``self``; ``least``: a call with the required ones."""
 
     least: Call
     new: bool
-    names: list[str]  # of parameters, but for ``self``
+    names: list[str]
+    options: list[str]  # those that are passed by name alone
+    rest: str = ""  # of "*" and "**"
 
     def takes(self, call: Call) -> bool:
         """Whether a call is possible, and passes what is required here in the same order."""
-        passed, wants = self.names[: len(call.passes)] + call.keywords, self.least.passes
-        moved = any(a != b and a in wants for a, b in zip(call.passes, passed, strict=False))
-        fits = len(call.passes) <= len(self.names) and {*wants} <= {*passed} <= {*self.names}
-        return fits and not moved and len({*passed}) == len(passed)
+        passes = [x for x in call.passes if x not in self.options]
+        given = self.names[: len(passes)]
+        named = [*call.keywords, *(x for x in call.passes if x in self.options)]
+        wants = {*self.least.passes, *self.least.keywords}
+        moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
+        fits = len(passes) == len(given) or "*" in self.rest.split()
+        fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
+        return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
 
     def takes_names(self, call: Call) -> bool:
         """Whether a call is possible that passes by name what it passes."""
-        return {*self.least.passes} <= {*call.passes} <= {*self.names}
+        named = [*call.passes, *call.keywords]
+        return self.takes(Call("", (), [], named))
 
 
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
@@ -418,19 +425,20 @@ class Clues(ast.NodeVisitor):
                 if ends or self._is_new(node):
                     self.members[node.name] = frozenset([*every, *dir(tuple)])
                 if names and "__init__" not in every and kind in _KINDS[:2]:
-                    self._define(self._key("__init__"), node, names, free, new=True)
+                    shown = [f"{x}=" if x in free else x for x in names]
+                    least = Call("", (), [], [x for x in names if x not in free])
+                    self._define(self._key("__init__"), node, shown, least, True, names, [])
         heads: list[Any] = [] if self._is_new(node) else [node, *node.decorator_list]
         lines = [self._lines[x.lineno] for x in heads]
         frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
             self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=True)
 
-    def _define(self, key: Key, node: Any, names: list[str], free: set[str], new: bool) -> None:
+    def _define(self, key: Key, node: Any, shown: list[str], least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""
-        shown = ", ".join(f"{x}=" if x in free else x for x in names)
-        needs = [x for x in names if x not in free]
-        least = Call(f"{node.name}({shown})"[:100], self._shows(node), needs, [])
-        self.defined[key] = None if key in self.defined else Defined(least, new, names)
+        says = f"{node.name}({', '.join(shown)})"[:100]
+        least = least._replace(says=says, lines=self._shows(node))
+        self.defined[key] = None if key in self.defined else Defined(least, *rest)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
@@ -450,13 +458,17 @@ class Clues(ast.NodeVisitor):
         self._parameters[key] = [*self._things.items()]
         self._column = node.body[0].col_offset
         marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
-        if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
-            names = [x.arg for x in every]
-            places = len(args.posonlyargs) + len(args.args)
-            free = {*names[places - len(args.defaults) : places]}
-            free |= {x for x, y in zip(names[places:], args.kw_defaults, strict=True) if y}
+        if lines and marks <= _PLAIN:
+            options = [x.arg for x in args.kwonlyargs]
+            names = [x.arg for x in [*args.posonlyargs, *args.args]]
+            free = {*names[len(names) - len(args.defaults) :]}
+            free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
-            self._define(key, node, names, free, self._is_new(node))
+            rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
+            shown = [f"{x}=" if x in free else x for x in names + options] + rest.split()
+            least = [[x for x in part if x not in free] for part in (names, options)]
+            new = self._is_new(node)
+            self._define(key, node, shown, Call("", (), *least), new, names, options, rest)
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Thing
+from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Defined, Key, Thing
 from annotator.patches.diff import Line, Patch
 from annotator.patches.fragments import DEFINED, Words, find_common_names
 from annotator.patches.value_forms import OBJECT, Forms
@@ -71,6 +71,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in _frozen(*clues[::-1]))
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
+    conflicts = [x for x in conflicts if x.ours.lines and x.theirs.lines]
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
     unique = {(x.path, x.scope, x.name, x.kind): x for x in conflicts}
     return [
@@ -157,20 +158,35 @@ def _forms(clues: list[Clue]) -> Forms:
 def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the functions that one patch defines otherwise than the other defines or calls them."""
     for mine, other in ((ours, theirs), (theirs, ours)):
-        for key, defined in mine.defined.items():
-            rival = other.defined.get(key)
-            if not defined or (key in other.defined and not rival):
-                continue
-            if rival and not (rival.new and defined.new):  # each may add what it needs
-                least = defined.least, rival.least
-                refused = not (defined.takes_names(least[1]) or rival.takes_names(least[0]))
-                calls = [rival.least] if refused and mine is ours else []
-            else:
-                calls = [*([rival.least] if rival else []), *_calls(other, mine, *key)]
-                calls = [call for call in calls if not defined.takes(call)]
-            for call in calls[:1]:
-                uses = [_use(x.says, x.lines) for x in (defined.least, call)]
-                yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
+        misfits = [(key, x.least, call) for key, x in mine.defined.items() if x
+                   for call in [*_rival_calls(mine, other, key, x)][:1]]  # fmt: skip
+        for (path, scope, name), x in mine.defined.items():  # a method of a new class below
+            for base in mine.bases.get(scope, ()) if x and x.new and name[:2] != "__" else ():
+                top = other.defined.get((path, base, name))
+                call = top and top.least._replace(passes=[""] * len(top.least.passes))
+                if x and top and call and not (top.new or x.takes(call)):
+                    misfits.append(((path, scope, name), x.least, call))
+        for key, least, call in misfits:
+            uses = [_use(x.says, x.lines) for x in (least, call)]
+            yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
+
+
+def _rival_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
+    """Yield the calls of the other patch that a function does not take."""
+    rival = other.defined.get(key)
+    if key in other.defined and not rival:
+        return
+    free = rival and not (rival.rest or defined.rest)
+    if rival and not (rival.new and defined.new):  # each may add what it needs
+        refused = defined.takes_names(rival.least) or rival.takes_names(defined.least)
+        yield from [rival.least] if free and not refused else []
+        return
+    calls = [rival.least] if rival and free else []
+    for call in [*calls, *_calls(other, mine, *key)]:
+        if rival and key[2] == "__init__" and call is not rival.least:  # in the order it knows
+            call = call._replace(passes=rival.names[: len(call.passes)])
+        if not defined.takes(call):
+            yield call
 
 
 def _calls(user: Clues, mine: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
