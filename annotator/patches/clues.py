@@ -251,7 +251,7 @@ class Clues(ast.NodeVisitor):
             ) and not isinstance(getattr(index, "value", 0), str):
                 thing = self._thing(of)
                 made = [x.forms for x in self.evidence.get(thing, ()) if x.made] if thing else []
-                fixed = isinstance(index, ast.Constant | ast.UnaryOp)
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or form.is_place(index)
                 listed = "list" in forms if (forms := frozenset().union(*made)) else fixed
                 return self._inside(thing, "element" if listed else "value")
             case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
@@ -428,11 +428,10 @@ class Clues(ast.NodeVisitor):
                     shown = [f"{x}=" if x in free else x for x in names]
                     least = Call("", (), [], [x for x in names if x not in free])
                     self._define(self._key("__init__"), node, shown, least, True, names, [])
-        heads: list[Any] = [] if self._is_new(node) else [node, *node.decorator_list]
-        lines = [self._lines[x.lineno] for x in heads]
-        frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
+        lines = [self._lines[x.lineno] for x in (node, *node.decorator_list)]
+        new, frozen = self._is_new(node), kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
-            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=True)
+            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, not new)
 
     def _define(self, key: Key, node: Any, shown: list[str], least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""

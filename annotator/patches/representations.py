@@ -235,9 +235,13 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     for (what, key), clues in theirs.evidence.items() if frozen else ():
         sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
         names = {clue.says[6:] for clue in sets}
+        objects, held = [
+            {name for x in side.evidence.get((f"{what}.class", key), ()) for name in x.forms}
+            for side in (theirs, ours)
+        ]
         for (path, scope, name), fields in frozen:
-            other = (f"{what}.class", key) in theirs.evidence  # an object of another class
-            if names and key[0] == path and names <= fields[0].forms and not other:
+            same = not objects if fields[0].made else name in held  # of the class, if that is new
+            if names and key[0] == path and names <= fields[0].forms and same:
                 uses = [_use(x[0].says, [y for z in x for y in z.lines]) for x in (fields, sets)]
                 yield Conflict("class", path, scope, name, *uses)
 
@@ -261,12 +265,16 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
 
 
 def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
-    """Yield the pairs of names that differ only in underscores or case."""
+    """Yield the pairs of names that differ only in underscores or case, and may hold one thing."""
     names = {name.replace("_", "").lower(): name for name in theirs}
     for name, clues in ours.items():
         other = names.get(name.replace("_", "").lower())
         if other and "begins" in clues and "begins" in theirs[other]:
-            yield [name, other]
+            sides = clues, theirs[other]
+            forms = [side["begins"][0].forms for side in sides]
+            apart = all({*side} >= {"begins", "fills", "reads"} for side in sides)
+            if forms[0] & forms[1] or not (apart or {"number"} in forms or OBJECT in forms):
+                yield [name, other]
 
 
 def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
