@@ -88,7 +88,7 @@ _EMPTY = re.compile(
 )
 _NO_FIELD = re.compile("ClassVar|KW_ONLY")
 _RETURN = re.compile(r"\s+return \S")
-_LEAF = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
+_LEAF = (ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
 _Yields = ast.Yield | ast.YieldFrom
 _Returns = ast.Return | _Yields | ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -167,6 +167,8 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
+            case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
+                self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
                 verb = "sets" if isinstance(node.ctx, ast.Store) else "has"
                 self._see(self._thing(of), form.having(name), f"{verb} .{name}", node)

@@ -221,7 +221,9 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        orphans = [*_orphans(*both), *(pair[::-1] for pair in _orphans(*both[::-1]))]
+        bare = [not x.bases.get(scope, "?") and "__init__" in x.words.filled(path) for x in (ours, theirs)]
+        orphans = [*_orphans(*both, scope, bare[1])]
+        orphans += [pair[::-1] for pair in _orphans(*both[::-1], scope, bare[0])]
         for pair in [*_twins(*both), *orphans]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
             parts = [[y for x in clues for y in x] for clues in named]
@@ -255,7 +257,7 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
     classes: dict[tuple[str, str], Attributes] = defaultdict(dict)
     for (what, key), clues in sorted(mine.evidence.items(), key=lambda item: item[0]):
         path, scope, name = key
-        if what not in ("begins", "fills", "reads") or name[:2] == "__":
+        if what not in ("begins", "fills", "reads", "shape") or name[:2] == "__":
             continue
         method = any(x.words.defines(path, name) for x in (mine, other))
         method = method or (scope, name) in mine.calls
@@ -277,16 +279,23 @@ def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
                 yield [name, other]
 
 
-def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
-    """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
-    orphans = [name for name, x in ours.items() if {*x} == {"begins", "reads"}]
+def _orphans(ours: Attributes, theirs: Attributes, scope: str, bare: bool) -> Iterator[list[str]]:
+    """Yield what ours reads and never fills, with what theirs fills, if both begin alike.
+
+    ``bare``: theirs writes the constructor, so ours may begin nothing.
+    """
+    orphans = [name for name, x in ours.items() if {*x} - {"shape"} == {"begins", "reads"}]
+    lost = [name for name, x in ours.items() if {*x} == {"reads", "shape"} and name.islower()]
+    orphans += lost if bare else []
     for name in orphans if len(orphans) == 1 else []:
-        begins = ours[name]["begins"][0]
+        begins = ours[name].get("begins", ours[name].get("shape", []))
+        forms = frozenset.intersection(*(x.forms for x in begins))
         filled = [
             (other, x["begins"][0].forms) for other, x in theirs.items()
             if {*x} >= {"begins", "fills"} and x["begins"][0].made
-            and OBJECT != x["begins"][0].forms <= begins.forms
+            and OBJECT != x["begins"][0].forms <= forms
         ]  # fmt: skip
-        sure = begins.made and name.startswith("_")  # other numbers may come from elsewhere
-        if len(filled) == 1 and (sure or filled[0][1] != {"number"}):
+        sure = begins[0].made and name.startswith("_")  # others may come from elsewhere
+        plain = filled and filled[0][1] != {"number"}
+        if (sure and plain) or (scope and len(filled) == 1 and (sure or plain)):
             yield [name, filled[0][0]]
