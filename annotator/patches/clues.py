@@ -22,7 +22,7 @@ Key = tuple[str, str, str]  # path, scope, name
 # The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
 # what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
 # ".class" of an object. Of attributes there are also "names" (a role), "begins", "reads",
-# "fills" and "moves", of classes "frozen".
+# "fills", "keeps" and "moves", of classes "frozen".
 Thing = tuple[str, Key]
 Some = Thing | None
 Lines = tuple[Line, ...]
@@ -172,14 +172,18 @@ class Clues(ast.NodeVisitor):
             case ast.Attribute(value=of, attr=name):
                 verb = "sets" if isinstance(node.ctx, ast.Store) else "has"
                 self._see(self._thing(of), form.having(name), f"{verb} .{name}", node)
-                if isinstance(node.ctx, ast.Load) and id(node) not in self._filled:
-                    self._mark("reads", node, node)
+                if id(node) not in self._filled or verb == "sets":
+                    self._mark("keeps" if verb == "sets" else "reads", node, node)
                 if isinstance(node.ctx, ast.Load) and self._new and self._serves:
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for one, other in ((left, right), (right, left)):
+                    forms = form.key_forms(other, self._local_forms) & form.SCALAR
+                    self._see(self._thing(one), forms and forms | form.OBJECT, "is compared", node)
             case ast.Compare(left=ast.Tuple() as part, ops=[ast.In() | ast.NotIn()]):
                 forms = form.forms_of(part, {}) | form.OBJECT | {"named tuple"}
                 element = self._inside(self._thing(node.comparators[0]), "element")
@@ -348,6 +352,8 @@ class Clues(ast.NodeVisitor):
                 self._see(self._inside(thing, "value"), forms, "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
                 self._fill_from(thing, of, node)
+            case ast.Subscript(of, ast.Slice()):
+                self._fill_from(thing, of, node)
             case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
                 self._give_parts(thing, part, node)
             case _ if source := self._thing(value):
@@ -361,6 +367,8 @@ class Clues(ast.NodeVisitor):
         """Note that what a thing holds comes from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
+        elif isinstance(of, ast.Call) and name_of(of.func) in ("items", "most_common"):
+            self._see(self._inside(thing, "element"), form.look_up("tuple of 2"), "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 

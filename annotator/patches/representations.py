@@ -257,7 +257,7 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
     classes: dict[tuple[str, str], Attributes] = defaultdict(dict)
     for (what, key), clues in sorted(mine.evidence.items(), key=lambda item: item[0]):
         path, scope, name = key
-        if what not in ("begins", "fills", "reads", "shape") or name[:2] == "__":
+        if what not in ("begins", "fills", "keeps", "reads", "shape") or name[:2] == "__":
             continue
         method = any(x.words.defines(path, name) for x in (mine, other))
         method = method or (scope, name) in mine.calls
@@ -284,15 +284,17 @@ def _orphans(ours: Attributes, theirs: Attributes, scope: str, bare: bool) -> It
 
     ``bare``: theirs writes the constructor, so ours may begin nothing.
     """
-    orphans = [name for name, x in ours.items() if {*x} - {"shape"} == {"begins", "reads"}]
-    lost = [name for name, x in ours.items() if {*x} == {"reads", "shape"} and name.islower()]
+    orphans = [name for name, x in ours.items() if {*x} - {"keeps", "shape"} == {"begins", "reads"}]
+    lost = [x for x in ours if "shape" in ours[x] and not {*ours[x]} & {"begins", "keeps"}]
+    lost = [name for name in lost if name.islower()]
     orphans += lost if bare else []
     for name in orphans if len(orphans) == 1 else []:
         begins = ours[name].get("begins", ours[name].get("shape", []))
         forms = frozenset.intersection(*(x.forms for x in begins))
         filled = [
             (other, x["begins"][0].forms) for other, x in theirs.items()
-            if {*x} >= {"begins", "fills"} and x["begins"][0].made
+            if "begins" in x and ("fills" in x or (name in lost and "reads" in x))
+            and x["begins"][0].made
             and OBJECT != x["begins"][0].forms <= forms
         ]  # fmt: skip
         sure = begins[0].made and name.startswith("_")  # others may come from elsewhere
