@@ -1,6 +1,7 @@
 """The Python of two patches: what tells them apart before it is parsed, and hunks as trees."""
 
 import ast
+import itertools
 import re
 from collections import defaultdict
 
@@ -35,10 +36,13 @@ _PARTED = re.compile(r"__(?:getitem|iter)__")
 _HEAD = re.compile(r"\s*(?:(?:async )?def |class |@)")
 _METHOD = re.compile(r"    (?:async )?def \w+\(self\b.*\).*:$")
 _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
+_FUNCTION = re.compile(r"(?:async )?def (\w+)\((?!self\b|cls\b)")
 # A stub goes, or a line follows upon a docstring.
 _FILLS = re.compile(
     r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|^ .*\"\"\"\n\+"
 )
+_SELF_CALL = re.compile(r"\bself\.(\w+)\(([^()]*)\)")
+_KEPT = re.compile(r"\bself\.(\w+)\b(?!\()")
 _IMPORT = re.compile(r"^[ \t]*(?:from .*)?import (.*)", re.MULTILINE)
 
 
@@ -87,8 +91,11 @@ class Words:
                 number = next(heads, 0)  # its docstring must go on into the hunk
                 opens = base.get(number + 1, "").count('"""') == 1
                 method = opens and _METHOD.match(base.get(number, ""))
-                self.heads[hunk.start] = method[0].strip() if method else ""
-                self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
+                head = method[0].strip() if method else ""
+                if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
+                    head = _head_by_calls(hunk, [x for p, x in both if p == file.path]) or head
+                self.heads[hunk.start] = head
+                self.stubs[hunk.start] = _stubs_of(hunk, head) - {ELSEWHERE}
 
     def find(self, pattern: re.Pattern[str], signs: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in texts of a file; "o" is that of own lines."""
@@ -185,7 +192,19 @@ def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _stubs_of(hunk: Hunk, head: str) -> set[str]:
     tree, _ = tree_of(hunk, head, "+")
     functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {node.name for node in functions if is_stub(node)} - {ELSEWHERE}
+    return {node.name for node in functions if is_stub(node)}
+
+
+def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
+    """Return the head of the method that a hunk begins in, if only one is called and not shown."""
+    inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
+    body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
+    inner_names = {name for name, _ in _SELF_CALL.findall(body)}
+    known = {*DEFINED.findall(text), *_KEPT.findall(text), *inner_names}
+    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in known]
+    passed = {x for _, parts in calls for x in re.findall(r"[a-z_]\w+", parts)} - {"self"}
+    fits = len({*dict(calls)}) == 1 and passed & {*re.findall(r"\w+", body)}
+    return f"def {calls[0][0]}(self):" if fits else ""
 
 
 def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
@@ -238,6 +257,9 @@ def _heads(section: str, head: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
+    function = _FUNCTION.match(section)
+    if function and depth == 4 and not _HEAD.match(first):
+        return [section if section.endswith(":") else f"def {function[1]}():", "    pass"]
     around = _SECTION.match(section)
     class_head, method = around.groups() if around else (None, None)
     method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"
