@@ -235,7 +235,8 @@ class Clues(ast.NodeVisitor):
                 local = self._method or name in self._things
                 return self._things.get(name) if local else ("shape", self._key(name))
             case ast.Attribute(value=of, attr=name) if (scope := self._class_of(of)) is not None:
-                return "shape", (self._path, scope, name)
+                path = self._homes.get(scope) if scope in self._imports else None
+                return "shape", (path or self._path, scope, name)
             case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [of]) if name in _PICKS:
                 return self._elements(of)
             case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
@@ -394,7 +395,8 @@ class Clues(ast.NodeVisitor):
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
         """Note what is done to an attribute."""
         thing = self._thing(node)
-        kept = name_of(getattr(node, "value", None)) == "self" and self._method
+        kept = name_of(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
+        kept = kept and self._method
         if thing and thing[0] == "shape" and (kept or isinstance(node, ast.Name)):
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 

@@ -22,6 +22,7 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
 _FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
+_GIVEN = re.compile(r"\s+self\.(\w+)(?:: .*)? = |    (\w+): \w")
 _SET = r"(?<=\w\.)(?=\w+ [-+*/|]?= )"
 _NAMED = re.compile(rf"(?m)(?:{_FIELD}|{_SET}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
@@ -140,6 +141,20 @@ class Words:
                     forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
 
+    def gone(self) -> dict[tuple[str, str, str], list[Line]]:
+        """Return the attributes that the patch takes from a class, and what it adds beside."""
+        found: dict[tuple[str, str, str], list[Line]] = {}
+        for file in self.files:
+            for hunk in file.hunks:
+                scope, added = "", [x for x in hunk.lines if x.start in self.own_lines]
+                for text, sign in [(hunk.section, " "), *((x.text, x.sign) for x in hunk.lines)]:
+                    if (head := DEFINED.match(text)) and text[0] != " ":
+                        scope = head[1]
+                    elif sign == "-" and (name := _GIVEN.match(text)):
+                        found[file.path, scope, name[1] or name[2]] = added
+        kept = {x for y in self.paths for z in (_FIELDS, DEFINED) for x in self.find(z, " +", y)}
+        return {key: lines for key, lines in found.items() if key[2] not in kept}
+
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
         return name not in self.find(_FIELDS, " -", path) | other.find(_FIELDS, " -+", path)
@@ -174,6 +189,9 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             called = user.find(_CALLED, "o ", path) & every
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
+    for mine, other in ((ours, theirs), (theirs, ours)):
+        gone = {name for _, _, name in mine.gone()}
+        names |= {x for path in other.paths if gone for x in other.find(_NAMED, "o", path) & gone}
     return names - {"None", "True", "False", "self"}
 
 

@@ -67,8 +67,9 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
         warnings.simplefilter("ignore")  # of a string with an invalid escape
         clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
     conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
-    conflicts += _frozen(*clues)
-    conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in _frozen(*clues[::-1]))
+    for find in (_frozen, _gone):
+        conflicts += find(*clues)
+        conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in find(*clues[::-1]))
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
     conflicts = [x for x in conflicts if x.ours.lines and x.theirs.lines]
@@ -246,6 +247,16 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
             if names and key[0] == path and names <= fields[0].forms and same:
                 uses = [_use(x[0].says, [y for z in x for y in z.lines]) for x in (fields, sets)]
                 yield Conflict("class", path, scope, name, *uses)
+
+
+def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+    """Yield the attributes of a class of the base that one patch takes away and the other uses."""
+    for key, lines in ours.words.gone().items():
+        marks = {what for what in ("begins", "fills", "keeps", "reads") if (what, key) in theirs.evidence}
+        uses = [x for what in sorted(marks) for x in theirs.evidence[what, key]]
+        if marks and "begins" not in marks and not marks >= {"fills", "keeps"}:  # gives it itself
+            without = Use(f"has no {key[2]}", tuple(lines[:MOST_SHOWN]))
+            yield Conflict("names", *key, without, _use(uses[0].says, [y for x in uses for y in x.lines]))
 
 
 def _words(name: str) -> set[str]:
