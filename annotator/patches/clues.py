@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import Line
-from annotator.patches.fragments import ELSEWHERE, Words, is_stub, tree_of
+from annotator.patches.fragments import APPENDED, ELSEWHERE, VARIABLE, Words, is_stub, tree_of
 from annotator.patches.value_forms import UNKNOWN, Forms, Step, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
@@ -66,11 +66,6 @@ class Defined(NamedTuple):
         fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
         return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
 
-    def takes_names(self, call: Call) -> bool:
-        """Whether a call is possible that passes by name what it passes."""
-        named = [*call.passes, *call.keywords]
-        return self.takes(Call("", (), [], named))
-
 
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
 _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
@@ -121,7 +116,10 @@ class Clues(ast.NodeVisitor):
             self._stubs = words.stubs.get(hunk.start, set())
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
             self._imports = words.imports(self._path) | other.imports(self._path)
-            self._variables = words.variables(self._path) | other.variables(self._path)
+            self._variables, self._lists = (
+                words.find(x, " -+", self._path) | other.find(x, " -+", self._path)
+                for x in (VARIABLE, APPENDED)
+            )
             self._picked: set[str] = set()
             self._column, self._declared = 0, False
             self._scope = self._method = ""
@@ -181,9 +179,10 @@ class Clues(ast.NodeVisitor):
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
             case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-                for one, other in ((left, right), (right, left)):
+                for some, other in ((left, right), (right, left)):
                     forms = form.key_forms(other, self._local_forms) & form.SCALAR
-                    self._see(self._thing(one), forms and forms | form.OBJECT, "is compared", node)
+                    if forms and name_of(some) != name_of(other):  # like names: of any form
+                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.Compare(left=ast.Tuple() as part, ops=[ast.In() | ast.NotIn()]):
                 forms = form.forms_of(part, {}) | form.OBJECT | {"named tuple"}
                 element = self._inside(self._thing(node.comparators[0]), "element")
@@ -258,7 +257,7 @@ class Clues(ast.NodeVisitor):
             ) and not isinstance(getattr(index, "value", 0), str):
                 thing = self._thing(of)
                 made = [x.forms for x in self.evidence.get(thing, ()) if x.made] if thing else []
-                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or form.is_place(index)
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or name_of(of) in self._lists
                 listed = "list" in forms if (forms := frozenset().union(*made)) else fixed
                 return self._inside(thing, "element" if listed else "value")
             case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
@@ -395,9 +394,9 @@ class Clues(ast.NodeVisitor):
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
         """Note what is done to an attribute."""
         thing = self._thing(node)
-        kept = name_of(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
-        kept = kept and self._method
-        if thing and thing[0] == "shape" and (kept or isinstance(node, ast.Name)):
+        mine = name_of(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
+        kept = (mine and self._method) or isinstance(node, ast.Name)
+        if thing and thing[0] == "shape" and kept:
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
@@ -440,10 +439,11 @@ class Clues(ast.NodeVisitor):
                     shown = [f"{x}=" if x in free else x for x in names]
                     least = Call("", (), [], [x for x in names if x not in free])
                     self._define(self._key("__init__"), node, shown, least, True, names, [])
-        lines = [self._lines[x.lineno] for x in (node, *node.decorator_list)]
-        new, frozen = self._is_new(node), kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
+        lines = [self._lines[n] for n in (node.lineno, *(x.lineno for x in node.decorator_list))]
+        frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
-            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, not new)
+            old = not self._is_new(node)
+            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=old)
 
     def _define(self, key: Key, node: Any, shown: list[str], least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""

@@ -4,6 +4,7 @@ import ast
 import itertools
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import File, Hunk, Line, Patch
@@ -22,13 +23,14 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
 _FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
-_GIVEN = re.compile(r"\s+self\.(\w+)(?:: .*)? = |    (\w+): \w")
+_GIVEN = re.compile(r"(?m)^(?: +self\.(?=\w+(?:: .*)? = )|    (?=\w+: \w))(\w+)")
 _SET = r"(?<=\w\.)(?=\w+ [-+*/|]?= )"
 _NAMED = re.compile(rf"(?m)(?:{_FIELD}|{_SET}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _RETURN = re.compile(r"(?m)^\s+return \S")
+APPENDED = re.compile(r"(\w+)\.(?:append|insert|extend)\(")
 _CALLED = re.compile(r"\b(\w+)\(")
-_VARIABLE = re.compile(r"(?m)^([A-Za-z]\w+|_\w+)(?:: [^=\n]+)? = ")
+VARIABLE = re.compile(r"(?m)^([A-Za-z]\w+|_\w+)(?:: [^=\n]+)? = ")
 _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?m)^(?:[ \t]*@(?:\w+\.)?(dataclass)\b.*\n)?[ \t]*"
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
@@ -79,6 +81,7 @@ class Words:
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(DEFINED, "-", path)}
         self.stubs: dict[int, set[str]] = {}  # functions without a body in a hunk of the base
+        self.hidden: set[str] = set()  # paths with stubs whose heads are in no hunk
         self.heads: dict[int, str] = {}  # of the method that such a hunk begins in
         for file in self.files:
             hunks = [x for x in file.hunks if x.lines]
@@ -95,6 +98,7 @@ class Words:
                 head = method[0].strip() if method else ""
                 if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
                     head = _head_by_calls(hunk, [x for p, x in both if p == file.path]) or head
+                    self.hidden |= set() if head else {file.path}
                 self.heads[hunk.start] = head
                 self.stubs[hunk.start] = _stubs_of(hunk, head) - {ELSEWHERE}
 
@@ -109,14 +113,6 @@ class Words:
     def imports(self, path: str) -> set[str]:
         """Return the names in a file's imports on one line."""
         return {x for line in self.find(_IMPORT, " +@", path) for x in re.findall(r"\w+", line)}
-
-    def variables(self, path: str) -> frozenset[str]:
-        """Return the names to which a file gives a value outside functions and classes."""
-        return self.find(_VARIABLE, " -+", path)
-
-    def defines(self, path: str, name: str) -> bool:
-        """Whether the diff shows that a name of a file is a function or a class."""
-        return name in self.find(DEFINED, " -+", path)
 
     def rewritten(self, path: str) -> frozenset[str]:
         """Return the functions in a file whose returns, or constructor, the patch may change."""
@@ -141,19 +137,16 @@ class Words:
                     forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
 
-    def gone(self) -> dict[tuple[str, str, str], list[Line]]:
-        """Return the attributes that the patch takes from a class, and what it adds beside."""
-        found: dict[tuple[str, str, str], list[Line]] = {}
-        for file in self.files:
-            for hunk in file.hunks:
-                scope, added = "", [x for x in hunk.lines if x.start in self.own_lines]
-                for text, sign in [(hunk.section, " "), *((x.text, x.sign) for x in hunk.lines)]:
-                    if (head := DEFINED.match(text)) and text[0] != " ":
-                        scope = head[1]
-                    elif sign == "-" and (name := _GIVEN.match(text)):
-                        found[file.path, scope, name[1] or name[2]] = added
-        kept = {x for y in self.paths for z in (_FIELDS, DEFINED) for x in self.find(z, " +", y)}
-        return {key: lines for key, lines in found.items() if key[2] not in kept}
+    def gone(self, path: str) -> set[str]:
+        """Return the attributes and fields that a file gave a value and no longer has."""
+        kept = (self.find(x, " +", y) for x in (_FIELDS, DEFINED) for y in sorted(self.paths))
+        return {*self.find(_GIVEN, "-", path)}.difference(*kept)
+
+    def beside(self, path: str, name: str) -> Iterator[Line]:
+        """Yield the own lines of hunks that take away an attribute of a file."""
+        for hunk in (hunk for file in self.files if file.path == path for hunk in file.hunks):
+            if any(x.sign == "-" and name in _GIVEN.findall(x.text) for x in hunk.lines):
+                yield from (x for x in hunk.lines if x.start in self.own_lines)
 
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
@@ -179,7 +172,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             x for side in named for x in side if x.replace("_", "").lower() in bare[0] & bare[1]
         }
         texts = [x.texts.get(("o", path), "") for x in (ours, theirs)]
-        variables = ours.variables(path) | theirs.variables(path)
+        variables = ours.find(VARIABLE, " -+", path) | theirs.find(VARIABLE, " -+", path)
         names |= {x for x in variables if x in texts[0] and x in texts[1]}
         if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
             names |= named[0] | named[1]
@@ -190,7 +183,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
     for mine, other in ((ours, theirs), (theirs, ours)):
-        gone = {name for _, _, name in mine.gone()}
+        gone = set[str]().union(*(mine.gone(path) for path in mine.paths))
         names |= {x for path in other.paths if gone for x in other.find(_NAMED, "o", path) & gone}
     return names - {"None", "True", "False", "self"}
 

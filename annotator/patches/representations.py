@@ -87,6 +87,10 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
     return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
+def _join(clues: list[Clue]) -> Use:
+    return _use(clues[0].says, (line for x in clues for line in x.lines))
+
+
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things of which the clues of both patches do not fit together."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
@@ -105,8 +109,7 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                     sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
                 if sides:
                     kind: Kind = root if root != "shape" or step in ("", "class") else "element"
-                    uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in sides]
-                    yield Conflict(kind, *key, *uses)
+                    yield Conflict(kind, *key, *map(_join, sides))
 
 
 def _find_misfits(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
@@ -132,7 +135,8 @@ def _find_strangers(mine: Clues, other: Clues, thing: Thing) -> list[list[Clue]]
     members = {x.says[6:] for x in uses if x.says.startswith("sets .")}
     members = members.union(*(mine.members.get(name, ()) for name in names))
     lacks = [x for x in uses if re.match(r"has \.[^_]", x.says) and x.says[5:] not in members]
-    lacks = [x for x in lacks if not other.words.defines(thing[1][0], x.says[5:])]
+    methods = other.words.find(DEFINED, " -+", thing[1][0])
+    lacks = [x for x in lacks if x.says[5:] not in methods]
     return [given, lacks] if given and lacks and names <= mine.members.keys() else []
 
 
@@ -179,8 +183,9 @@ def _rival_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Itera
         return
     free = rival and not (rival.rest or defined.rest)
     if rival and not (rival.new and defined.new):  # each may add what it needs
-        refused = defined.takes_names(rival.least) or rival.takes_names(defined.least)
-        yield from [rival.least] if free and not refused else []
+        names = [[*x.least.passes, *x.least.keywords] for x in (defined, rival)]
+        fits = defined.takes(Call("", (), [], names[1])) or rival.takes(Call("", (), [], names[0]))
+        yield from [rival.least] if free and not fits else []
         return
     calls = [rival.least] if rival and free else []
     for call in [*calls, *_calls(other, mine, *key)]:
@@ -217,18 +222,16 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
             if not role or any(_words(role) & _words(name) for name in names):
-                uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
+                uses = [_join([*side.values()]) for side in sides]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        bare = [not x.bases.get(scope, "?") and "__init__" in x.words.filled(path) for x in (ours, theirs)]
-        orphans = [*_orphans(*both, scope, bare[1])]
-        orphans += [pair[::-1] for pair in _orphans(*both[::-1], scope, bare[0])]
+        orphans = [*_orphans(both[0], both[1], scope)]
+        orphans += [pair[::-1] for pair in _orphans(both[1], both[0], scope)]
         for pair in [*_twins(*both), *orphans]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
-            parts = [[y for x in clues for y in x] for clues in named]
-            uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in parts]
+            uses = [_join([y for x in clues for y in x]) for clues in named]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
 
@@ -245,18 +248,20 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         for (path, scope, name), fields in frozen:
             same = not objects if fields[0].made else name in held  # of the class, if that is new
             if names and key[0] == path and names <= fields[0].forms and same:
-                uses = [_use(x[0].says, [y for z in x for y in z.lines]) for x in (fields, sets)]
-                yield Conflict("class", path, scope, name, *uses)
+                yield Conflict("class", path, scope, name, _join(fields), _join(sets))
 
 
 def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes of a class of the base that one patch takes away and the other uses."""
-    for key, lines in ours.words.gone().items():
-        marks = {what for what in ("begins", "fills", "keeps", "reads") if (what, key) in theirs.evidence}
-        uses = [x for what in sorted(marks) for x in theirs.evidence[what, key]]
-        if marks and "begins" not in marks and not marks >= {"fills", "keeps"}:  # gives it itself
-            without = Use(f"has no {key[2]}", tuple(lines[:MOST_SHOWN]))
-            yield Conflict("names", *key, without, _use(uses[0].says, [y for x in uses for y in x.lines]))
+    gone = {path: ours.words.gone(path) for path in ours.words.paths}
+    for key in sorted({key for what, key in theirs.evidence if key[2] in gone.get(key[0], ())}):
+        path, scope, name = key
+        marks = [x for x in ("begins", "fills", "keeps", "reads") if (x, key) in theirs.evidence]
+        uses = [x for mark in marks for x in theirs.evidence[mark, key]]
+        given = "begins" in marks or {"fills", "keeps"} <= {*marks}
+        if uses and not given and scope in ours.words.find(DEFINED, " -+@", path):
+            sides = _use(f"has no {name}", ours.words.beside(path, name)), _join(uses)
+            yield Conflict("names", *key, *sides)
 
 
 def _words(name: str) -> set[str]:
@@ -270,10 +275,16 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
         path, scope, name = key
         if what not in ("begins", "fills", "keeps", "reads", "shape") or name[:2] == "__":
             continue
-        method = any(x.words.defines(path, name) for x in (mine, other))
+        method = any(name in x.words.find(DEFINED, " -+", path) for x in (mine, other))
         method = method or (scope, name) in mine.calls
         if not method and mine.words.new(path, name, other.words):
             classes[path, scope].setdefault(name, {})[what] = clues
+    for (path, scope), names in classes.items():
+        filled = other.words.filled(path) if path not in other.words.hidden else set()
+        for name, x in names.items() if "__init__" in filled and not other.bases.get(scope, "?") else ():
+            if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
+                x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it
+                x.pop("fills", None)
     return classes
 
 
@@ -290,22 +301,15 @@ def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
                 yield [name, other]
 
 
-def _orphans(ours: Attributes, theirs: Attributes, scope: str, bare: bool) -> Iterator[list[str]]:
-    """Yield what ours reads and never fills, with what theirs fills, if both begin alike.
-
-    ``bare``: theirs writes the constructor, so ours may begin nothing.
-    """
+def _orphans(ours: Attributes, theirs: Attributes, scope: str) -> Iterator[list[str]]:
+    """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
     orphans = [name for name, x in ours.items() if {*x} - {"keeps", "shape"} == {"begins", "reads"}]
-    lost = [x for x in ours if "shape" in ours[x] and not {*ours[x]} & {"begins", "keeps"}]
-    lost = [name for name in lost if name.islower()]
-    orphans += lost if bare else []
     for name in orphans if len(orphans) == 1 else []:
-        begins = ours[name].get("begins", ours[name].get("shape", []))
+        begins = ours[name]["begins"]
         forms = frozenset.intersection(*(x.forms for x in begins))
         filled = [
             (other, x["begins"][0].forms) for other, x in theirs.items()
-            if "begins" in x and ("fills" in x or (name in lost and "reads" in x))
-            and x["begins"][0].made
+            if "begins" in x and ("fills" in x or not begins[0].made) and x["begins"][0].made
             and OBJECT != x["begins"][0].forms <= forms
         ]  # fmt: skip
         sure = begins[0].made and name.startswith("_")  # others may come from elsewhere

@@ -42,7 +42,6 @@ SCALAR: Forms = frozenset(["string", "number"])
 _TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
 _LIKE = re.compile("(?i)dict|list|set|map|deque|str|int|tuple|bytes|array|counter")
 _SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
-_INDEX = re.compile(r"(?:\w*_)?(?:idx|index|pos|position|offset|cursor)")
 _PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
 
@@ -126,11 +125,6 @@ def key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
     guess = look_up("str") if _TEXT.fullmatch(name) else UNKNOWN
     guess = SCALAR if _SCALAR.fullmatch(name) else guess
     return forms_of(node, local_forms) or guess
-
-
-def is_place(node: ast.AST) -> bool:
-    """Whether an index is a place in a sequence, as far as its name tells."""
-    return bool(_INDEX.fullmatch(name_of(node)))
 
 
 def allowing(node: ast.AST, key: Forms, reads: bool) -> Forms:
