@@ -66,13 +66,13 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
         clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
-    conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
-    for find in (_frozen, _gone):
-        conflicts += find(*clues)
-        conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in find(*clues[::-1]))
+    finders = _misfits, _signatures, _names, _frozen, _gone
+    conflicts = [x for find in finders for x in find(*clues)]
+    back = (x for find in finders for x in find(*clues[::-1]))
+    conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in back)
+    conflicts = [x for x in conflicts if x.ours.lines and x.theirs.lines]
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
-    conflicts = [x for x in conflicts if x.ours.lines and x.theirs.lines]
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
     unique = {(x.path, x.scope, x.name, x.kind): x for x in conflicts}
     return [
@@ -99,12 +99,10 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         match what.partition("."):
             case "shape" | "result" | "class" as root, _, step if not step.endswith("sets"):
                 if step.endswith("class"):
-                    of = what.removesuffix(".class"), key
-                    sides = _find_strangers(ours, theirs, of)
-                    sides = sides or _find_strangers(theirs, ours, of)[::-1]
+                    sides = _find_strangers(ours, theirs, (what.removesuffix(".class"), key))
                 elif step.endswith("keys"):
                     sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
-                    sides = _find_lacks(sides, sets) or _find_lacks(sides[::-1], sets)[::-1]
+                    sides = _find_lacks(sides, sets)
                 else:
                     sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
                 if sides:
@@ -132,8 +130,10 @@ def _find_strangers(mine: Clues, other: Clues, thing: Thing) -> list[list[Clue]]
     given = [x for x in mine.evidence.get((f"{thing[0]}.class", thing[1]), ()) if x.made]
     names = frozenset().union(*(x.forms for x in given))
     uses = other.evidence.get(thing, [])
-    members = {x.says[6:] for x in uses if x.says.startswith("sets .")}
-    members = members.union(*(mine.members.get(name, ()) for name in names))
+    sets = [x for x in uses if x.says.startswith("sets .")]
+    if any(("frozen", (thing[1][0], "", name)) in mine.evidence for name in names):
+        return [given, sets] if sets else []
+    members = {x.says[6:] for x in sets}.union(*(mine.members.get(name, ()) for name in names))
     lacks = [x for x in uses if re.match(r"has \.[^_]", x.says) and x.says[5:] not in members]
     methods = other.words.find(DEFINED, " -+", thing[1][0])
     lacks = [x for x in lacks if x.says[5:] not in methods]
@@ -161,38 +161,29 @@ def _forms(clues: list[Clue]) -> Forms:
 
 
 def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
-    """Yield the functions that one patch defines otherwise than the other defines or calls them."""
-    for mine, other in ((ours, theirs), (theirs, ours)):
-        misfits = [(key, x.least, call) for key, x in mine.defined.items() if x
-                   for call in [*_rival_calls(mine, other, key, x)][:1]]  # fmt: skip
-        for (path, scope, name), x in mine.defined.items():  # a method of a new class below
-            for base in mine.bases.get(scope, ()) if x and x.new and name[:2] != "__" else ():
-                top = other.defined.get((path, base, name))
-                call = top and top.least._replace(passes=[""] * len(top.least.passes))
-                if x and top and call and not (top.new or x.takes(call)):
-                    misfits.append(((path, scope, name), x.least, call))
-        for key, least, call in misfits:
-            uses = [_use(x.says, x.lines) for x in (least, call)]
-            yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
+    """Yield the functions that ours defines otherwise than theirs defines or calls them."""
+    for key, defined in ours.defined.items():
+        if defined and (call := next(_misfit_calls(ours, theirs, key, defined), None)):
+            sides = (_use(x.says, x.lines) for x in (defined.least, call))
+            yield Conflict("signature", *key, *sides)
 
 
-def _rival_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
+def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
     """Yield the calls of the other patch that a function does not take."""
-    rival = other.defined.get(key)
-    if key in other.defined and not rival:
-        return
-    free = rival and not (rival.rest or defined.rest)
+    (path, scope, name), rival = key, other.defined.get(key)
+    calls = [rival.least] if rival and not (rival.rest or defined.rest) else []
     if rival and not (rival.new and defined.new):  # each may add what it needs
-        names = [[*x.least.passes, *x.least.keywords] for x in (defined, rival)]
-        fits = defined.takes(Call("", (), [], names[1])) or rival.takes(Call("", (), [], names[0]))
-        yield from [rival.least] if free and not fits else []
-        return
-    calls = [rival.least] if rival and free else []
-    for call in [*calls, *_calls(other, mine, *key)]:
-        if rival and key[2] == "__init__" and call is not rival.least:  # in the order it knows
-            call = call._replace(passes=rival.names[: len(call.passes)])
-        if not defined.takes(call):
-            yield call
+        named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
+        yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
+    elif rival or key not in other.defined:
+        for call in _calls(other, mine, *key):  # of a class with its own order of fields
+            own = rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
+            calls.append(call._replace(passes=own))
+        for base in mine.bases.get(scope, ()) if defined.new and name[:2] != "__" else ():
+            above = other.defined.get((path, base, name))
+            if above and not above.new:
+                calls.append(above.least._replace(passes=[""] * len(above.least.passes)))
+        yield from (call for call in calls if not defined.takes(call))
 
 
 def _calls(user: Clues, mine: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
@@ -227,9 +218,7 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        orphans = [*_orphans(both[0], both[1], scope)]
-        orphans += [pair[::-1] for pair in _orphans(both[1], both[0], scope)]
-        for pair in [*_twins(*both), *orphans]:
+        for pair in [*_twins(*both), *_orphans(both[0], both[1], scope)]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
             uses = [_join([y for x in clues for y in x]) for clues in named]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
@@ -237,31 +226,26 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
 
 def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the classes of the base that one patch freezes while the other sets their fields."""
-    frozen = [(key, clues) for (what, key), clues in ours.evidence.items() if what == "frozen"]
+    frozen = [(x[1], y) for x, y in ours.evidence.items() if x[0] == "frozen" and y[0].made]
     for (what, key), clues in theirs.evidence.items() if frozen else ():
         sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
         names = {clue.says[6:] for clue in sets}
-        objects, held = [
-            {name for x in side.evidence.get((f"{what}.class", key), ()) for name in x.forms}
-            for side in (theirs, ours)
-        ]
-        for (path, scope, name), fields in frozen:
-            same = not objects if fields[0].made else name in held  # of the class, if that is new
-            if names and key[0] == path and names <= fields[0].forms and same:
+        other = (f"{what}.class", key) in theirs.evidence  # an object of another class
+        for (path, scope, name), fields in frozen if names and not other else ():
+            if key[0] == path and names <= fields[0].forms:
                 yield Conflict("class", path, scope, name, _join(fields), _join(sets))
 
 
 def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes of a class of the base that one patch takes away and the other uses."""
-    gone = {path: ours.words.gone(path) for path in ours.words.paths}
-    for key in sorted({key for what, key in theirs.evidence if key[2] in gone.get(key[0], ())}):
+    for what, key in theirs.evidence:
         path, scope, name = key
-        marks = [x for x in ("begins", "fills", "keeps", "reads") if (x, key) in theirs.evidence]
-        uses = [x for mark in marks for x in theirs.evidence[mark, key]]
-        given = "begins" in marks or {"fills", "keeps"} <= {*marks}
-        if uses and not given and scope in ours.words.find(DEFINED, " -+@", path):
-            sides = _use(f"has no {name}", ours.words.beside(path, name)), _join(uses)
-            yield Conflict("names", *key, *sides)
+        gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
+        shown = scope in ours.words.find(DEFINED, " -+@", path)
+        uses = what in ("fills", "keeps", "reads") and shown and len(gives) < 2
+        if uses and name in ours.words.gone(path):
+            without = _use(f"has no {name}", ours.words.beside(path, name))
+            yield Conflict("names", *key, without, _join(theirs.evidence[what, key]))
 
 
 def _words(name: str) -> set[str]:
@@ -280,8 +264,8 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
         if not method and mine.words.new(path, name, other.words):
             classes[path, scope].setdefault(name, {})[what] = clues
     for (path, scope), names in classes.items():
-        filled = other.words.filled(path) if path not in other.words.hidden else set()
-        for name, x in names.items() if "__init__" in filled and not other.bases.get(scope, "?") else ():
+        bare = "__init__" in other.words.filled(path) and not other.bases.get(scope, "?")
+        for name, x in names.items() if bare and path not in other.words.hidden else ():
             if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
                 x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it
                 x.pop("fills", None)
