@@ -436,20 +436,22 @@ class Clues(ast.NodeVisitor):
                 if ends or self._is_new(node):
                     self.members[node.name] = frozenset([*every, *dir(tuple)])
                 if names and "__init__" not in every and kind in _KINDS[:2]:
-                    shown = [f"{x}=" if x in free else x for x in names]
                     least = Call("", (), [], [x for x in names if x not in free])
-                    self._define(self._key("__init__"), node, shown, least, True, names, [])
+                    self._define(self._key("__init__"), node, least, True, names, [])
         lines = [self._lines[n] for n in (node.lineno, *(x.lineno for x in node.decorator_list))]
         frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
             old = not self._is_new(node)
             self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=old)
 
-    def _define(self, key: Key, node: Any, shown: list[str], least: Call, *rest: Any) -> None:
+    def _define(self, key: Key, node: Any, least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""
-        says = f"{node.name}({', '.join(shown)})"[:100]
+        defined = Defined(least, *rest)
+        needs = [*least.passes, *least.keywords]
+        shown = [x if x in needs else f"{x}=" for x in [*defined.names, *defined.options]]
+        says = f"{node.name}({', '.join(shown + defined.rest.split())})"[:100]
         least = least._replace(says=says, lines=self._shows(node))
-        self.defined[key] = None if key in self.defined else Defined(least, *rest)
+        self.defined[key] = None if key in self.defined else defined._replace(least=least)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
@@ -476,10 +478,9 @@ class Clues(ast.NodeVisitor):
             free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
             rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
-            shown = [f"{x}=" if x in free else x for x in names + options] + rest.split()
-            least = [[x for x in part if x not in free] for part in (names, options)]
-            new = self._is_new(node)
-            self._define(key, node, shown, Call("", (), *least), new, names, options, rest)
+            needs = ([x for x in part if x not in free] for part in (names, options))
+            least = Call("", (), *needs)
+            self._define(key, node, least, self._is_new(node), names, options, rest)
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(

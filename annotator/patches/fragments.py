@@ -4,7 +4,6 @@ import ast
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import File, Hunk, Line, Patch
@@ -137,16 +136,16 @@ class Words:
                     forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
 
-    def gone(self, path: str) -> set[str]:
-        """Return the attributes and fields that a file gave a value and no longer has."""
+    def gone(self, path: str) -> dict[str, list[Line]]:
+        """Return the attributes that a file no longer gives a value, and own lines beside that."""
         kept = (self.find(x, " +", y) for x in (_FIELDS, DEFINED) for y in sorted(self.paths))
-        return {*self.find(_GIVEN, "-", path)}.difference(*kept)
-
-    def beside(self, path: str, name: str) -> Iterator[Line]:
-        """Yield the own lines of hunks that take away an attribute of a file."""
-        for hunk in (hunk for file in self.files if file.path == path for hunk in file.hunks):
-            if any(x.sign == "-" and name in _GIVEN.findall(x.text) for x in hunk.lines):
-                yield from (x for x in hunk.lines if x.start in self.own_lines)
+        names = self.find(_GIVEN, "-", path).difference(*kept)
+        hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks if names)
+        return {
+            name: [line for line in hunk.lines if line.start in self.own_lines]
+            for hunk in hunks for x in hunk.lines if x.sign == "-"
+            for name in names.intersection(_GIVEN.findall(x.text))
+        }  # fmt: skip
 
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
@@ -183,7 +182,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
     for mine, other in ((ours, theirs), (theirs, ours)):
-        gone = set[str]().union(*(mine.gone(path) for path in mine.paths))
+        gone = {name for path in mine.paths for name in mine.gone(path)}
         names |= {x for path in other.paths if gone for x in other.find(_NAMED, "o", path) & gone}
     return names - {"None", "True", "False", "self"}
 
@@ -259,9 +258,6 @@ def _cut_strings(texts: list[str]) -> None:
     opens = _OPENS.match(texts[first]) or before.endswith(":")
     if not (opens or (not before and not _CODE.match(follows))):
         texts[: first + 1] = [""] * (first + 1)
-        del marks[0]
-    if len(marks) % 2:
-        del texts[marks[-1] :]
 
 
 def _heads(section: str, head: str, texts: list[str]) -> list[str]:

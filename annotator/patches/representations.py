@@ -238,14 +238,13 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
 
 def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes of a class of the base that one patch takes away and the other uses."""
-    for what, key in theirs.evidence:
+    gone = {path: ours.words.gone(path) for path in ours.words.paths}
+    for (what, key), clues in theirs.evidence.items() if any(gone.values()) else ():
         path, scope, name = key
         gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
-        shown = scope in ours.words.find(DEFINED, " -+@", path)
-        uses = what in ("fills", "keeps", "reads") and shown and len(gives) < 2
-        if uses and name in ours.words.gone(path):
-            without = _use(f"has no {name}", ours.words.beside(path, name))
-            yield Conflict("names", *key, without, _join(theirs.evidence[what, key]))
+        uses = what in ("fills", "keeps", "reads") and len(gives) < 2
+        if uses and name in gone.get(path, ()) and scope in ours.words.find(DEFINED, " -+@", path):
+            yield Conflict("names", *key, _use(f"has no {name}", gone[path][name]), _join(clues))
 
 
 def _words(name: str) -> set[str]:
