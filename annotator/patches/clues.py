@@ -113,7 +113,7 @@ class Clues(ast.NodeVisitor):
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
-            self._stubs = words.stubs.get(hunk.start, set())
+            self._stubs = words.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
             self._imports = words.imports(self._path) | other.imports(self._path)
             self._variables, self._lists = (
@@ -183,10 +183,6 @@ class Clues(ast.NodeVisitor):
                     forms = form.key_forms(other, self._local_forms) & form.SCALAR
                     if forms and name_of(some) != name_of(other):  # like names: of any form
                         self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
-            case ast.Compare(left=ast.Tuple() as part, ops=[ast.In() | ast.NotIn()]):
-                forms = form.forms_of(part, {}) | form.OBJECT | {"named tuple"}
-                element = self._inside(self._thing(node.comparators[0]), "element")
-                self._see(element, forms, "is asked for", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -354,8 +350,6 @@ class Clues(ast.NodeVisitor):
                 self._fill_from(thing, of, node)
             case ast.Subscript(of, ast.Slice()):
                 self._fill_from(thing, of, node)
-            case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
-                self._give_parts(thing, part, node)
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 

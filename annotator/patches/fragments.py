@@ -80,7 +80,6 @@ class Words:
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(DEFINED, "-", path)}
         self.stubs: dict[int, set[str]] = {}  # functions without a body in a hunk of the base
-        self.hidden: set[str] = set()  # paths with stubs whose heads are in no hunk
         self.heads: dict[int, str] = {}  # of the method that such a hunk begins in
         for file in self.files:
             hunks = [x for x in file.hunks if x.lines]
@@ -97,9 +96,8 @@ class Words:
                 head = method[0].strip() if method else ""
                 if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
                     head = _head_by_calls(hunk, [x for p, x in both if p == file.path]) or head
-                    self.hidden |= set() if head else {file.path}
                 self.heads[hunk.start] = head
-                self.stubs[hunk.start] = _stubs_of(hunk, head) - {ELSEWHERE}
+                self.stubs[hunk.start] = _stubs_of(hunk, head)
 
     def find(self, pattern: re.Pattern[str], signs: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in texts of a file; "o" is that of own lines."""
@@ -184,7 +182,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
     for mine, other in ((ours, theirs), (theirs, ours)):
         gone = {name for path in mine.paths for name in mine.gone(path)}
         names |= {x for path in other.paths if gone for x in other.find(_NAMED, "o", path) & gone}
-    return names - {"None", "True", "False", "self"}
+    return names - {"None", "True", "False", "self", ELSEWHERE}
 
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -209,8 +207,7 @@ def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
     """Return the head of the method that a hunk begins in, if only one is called and not shown."""
     inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
     body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
-    inner_names = {name for name, _ in _SELF_CALL.findall(body)}
-    known = {*DEFINED.findall(text), *_KEPT.findall(text), *inner_names}
+    known = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
     calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in known]
     passed = {x for _, parts in calls for x in re.findall(r"[a-z_]\w+", parts)} - {"self"}
     fits = len({*dict(calls)}) == 1 and passed & {*re.findall(r"\w+", body)}

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Defined, Key, Thing
 from annotator.patches.diff import Line, Patch
-from annotator.patches.fragments import DEFINED, Words, find_common_names
+from annotator.patches.fragments import DEFINED, ELSEWHERE, Words, find_common_names
 from annotator.patches.value_forms import OBJECT, Forms
 
 MOST_SHOWN = 4  # lines that show one use
@@ -176,7 +176,7 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
         yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
     elif rival or key not in other.defined:
-        for call in _calls(other, mine, *key):  # of a class with its own order of fields
+        for call in _calls(other, *key):  # of a class with its own order of fields
             own = rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
             calls.append(call._replace(passes=own))
         for base in mine.bases.get(scope, ()) if defined.new and name[:2] != "__" else ():
@@ -186,15 +186,10 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         yield from (call for call in calls if not defined.takes(call))
 
 
-def _calls(user: Clues, mine: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
-    """Yield the calls of a function: of ``self`` in its class or near ones, or by its name."""
-    top, scopes = scope.rpartition(".")[2] or name, {scope}
-    if scope and name != "__init__":
-        heirs = {x for x, bases in user.bases.items() if scope in bases}
-        heirs = {x for x in heirs if ("class", (path, "", x)) in user.evidence}  # new ones
-        scopes |= {x for x in heirs if (path, x, name) not in user.defined}
-        scopes |= mine.bases.get(scope, set())
-    keys = [(x, name) for x in sorted(scopes)] + ([("", top)] if name == "__init__" else [])
+def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
+    """Yield the calls of a function: of ``self`` in its class, or by its name."""
+    top = scope.rpartition(".")[2] or name
+    keys = [(scope, name), ("", top)] if name == "__init__" else [(scope, name)]
     for file, call in (x for key in keys for x in user.calls.get(key, ())):
         if file == path or top in user.words.imports(file):
             yield call
@@ -263,8 +258,9 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
         if not method and mine.words.new(path, name, other.words):
             classes[path, scope].setdefault(name, {})[what] = clues
     for (path, scope), names in classes.items():
-        bare = "__init__" in other.words.filled(path) and not other.bases.get(scope, "?")
-        for name, x in names.items() if bare and path not in other.words.hidden else ():
+        stubs = other.words.filled(path)
+        bare = {"__init__", ELSEWHERE} & stubs == {"__init__"} and not other.bases.get(scope, "?")
+        for name, x in names.items() if bare else ():
             if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
                 x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it
                 x.pop("fills", None)
@@ -274,14 +270,12 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
 def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
     """Yield the pairs of names that differ only in underscores or case, and may hold one thing."""
     names = {name.replace("_", "").lower(): name for name in theirs}
-    for name, clues in ours.items():
-        other = names.get(name.replace("_", "").lower())
-        if other and "begins" in clues and "begins" in theirs[other]:
-            sides = clues, theirs[other]
-            forms = [side["begins"][0].forms for side in sides]
-            apart = all({*side} >= {"begins", "fills", "reads"} for side in sides)
-            if forms[0] & forms[1] or not (apart or {"number"} in forms or OBJECT in forms):
-                yield [name, other]
+    for name, x in ours.items():
+        y = theirs.get(names.get(name.replace("_", "").lower(), ""), {})
+        forms = [side["begins"][0].forms for side in (x, y) if "begins" in side]
+        apart = all({*side} >= {"fills", "reads"} for side in (x, y)) or {"number"} in forms
+        if len(forms) == 2 and (forms[0] & forms[1] or not (apart or OBJECT in forms)):
+            yield [name, names[name.replace("_", "").lower()]]
 
 
 def _orphans(ours: Attributes, theirs: Attributes, scope: str) -> Iterator[list[str]]:
