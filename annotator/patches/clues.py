@@ -156,6 +156,7 @@ class Clues(ast.NodeVisitor):
                     self._fill_from(self._thing(target), value, node)
             case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
+                self._mark("fills", value, node)  # by whoever gets it
                 plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
                 if not (plain or self._thing(value) or self._declared):
                     self._open.add((self._result, True))  # may return anything
@@ -473,8 +474,7 @@ class Clues(ast.NodeVisitor):
             names = names[bool(self._scope) and "staticmethod" not in marks :]
             rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
             needs = ([x for x in part if x not in free] for part in (names, options))
-            least = Call("", (), *needs)
-            self._define(key, node, least, self._is_new(node), names, options, rest)
+            self._define(key, node, Call("", (), *needs), self._is_new(node), names, options, rest)
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(
@@ -609,7 +609,7 @@ class Clues(ast.NodeVisitor):
             if filled or name == "extend":
                 self._fill_from(thing, first, node)
         for argument in args if name not in _LEAVES else ():
-            if isinstance(argument, ast.Attribute):  # may be filled there
+            if isinstance(argument, ast.Attribute | ast.Name):  # may be filled there
                 self._fill(argument, node)
 
     def _loop(self, target: ast.expr, of: ast.expr) -> None:

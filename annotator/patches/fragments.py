@@ -85,17 +85,16 @@ class Words:
             hunks = [x for x in file.hunks if x.lines]
             filling = [x for x in hunks if _FILLS.search(patch.text, x.end, x.lines[-1].end)]
             both = [*_lines(self.files), *theirs] if filling else []
-            lines = [line for path, line in both if path == file.path and line.sign != "+"]
-            base = {line.old: line.text for line in lines}
+            lines = [line for path, line in both if path == file.path]
+            base = {line.old: line.text for line in lines if line.sign != "+"}
             for hunk in filling:
                 above = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
-                heads = (n for n in above if _HEAD.match(base.get(n, "")))
-                number = next(heads, 0)  # its docstring must go on into the hunk
-                opens = base.get(number + 1, "").count('"""') == 1
+                number = next((n for n in above if _HEAD.match(base.get(n, ""))), 0)
+                opens = base.get(number + 1, "").count('"""') == 1  # and goes on into the hunk
                 method = opens and _METHOD.match(base.get(number, ""))
                 head = method[0].strip() if method else ""
                 if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
-                    head = _head_by_calls(hunk, [x for p, x in both if p == file.path]) or head
+                    head = _head_by_calls(hunk, lines) or head
                 self.heads[hunk.start] = head
                 self.stubs[hunk.start] = _stubs_of(hunk, head)
 
@@ -173,15 +172,14 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
         names |= {x for x in variables if x in texts[0] and x in texts[1]}
         if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
             names |= named[0] | named[1]
-    for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
+    for defined, mine, user in zip(definitions, (ours, theirs), (theirs, ours), strict=True):
         every = set().union(*defined.values())
+        gone = {name for path in mine.paths for name in mine.gone(path)}
         for path in user.paths:
             called = user.find(_CALLED, "o ", path) & every
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
-    for mine, other in ((ours, theirs), (theirs, ours)):
-        gone = {name for path in mine.paths for name in mine.gone(path)}
-        names |= {x for path in other.paths if gone for x in other.find(_NAMED, "o", path) & gone}
+            names |= user.find(_NAMED, "o", path) & gone
     return names - {"None", "True", "False", "self", ELSEWHERE}
 
 
@@ -207,10 +205,10 @@ def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
     """Return the head of the method that a hunk begins in, if only one is called and not shown."""
     inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
     body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
-    known = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
-    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in known]
-    passed = {x for _, parts in calls for x in re.findall(r"[a-z_]\w+", parts)} - {"self"}
-    fits = len({*dict(calls)}) == 1 and passed & {*re.findall(r"\w+", body)}
+    shown = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
+    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in shown]
+    passed = {x for _, words in calls for x in re.findall(r"[a-z_]\w+", words) if x != "self"}
+    fits = len(dict(calls)) == 1 and passed & {*re.findall(r"\w+", body)}
     return f"def {calls[0][0]}(self):" if fits else ""
 
 

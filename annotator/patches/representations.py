@@ -1,16 +1,15 @@
 """Where two patches give one thing of Python two representations: shapes, names, signatures.
 
 The idea of the conflict detector of The Specification Gap (arXiv 2603.24284): two agents who write
-one class without agreeing on it keep its state in incompatible ways. A diff shows fragments, so
-each hunk is made to parse with ``ast``, and what it adds is collected as evidence; two patches
-conflict where no reading of one's evidence fits the other's.
+one class without agreeing on it keep its state in incompatible ways. The lines that a patch adds
+are evidence; two patches conflict where no reading of one's evidence fits the other's.
 """
 
 import itertools
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -82,13 +81,9 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     ]
 
 
-def _use(says: str, lines: Iterable[Line]) -> Use:
-    every = {line.start: line for line in lines}
-    return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
-
-
-def _join(clues: list[Clue]) -> Use:
-    return _use(clues[0].says, (line for x in clues for line in x.lines))
+def _use(*shown: Clue | Call) -> Use:
+    every = {line.start: line for x in shown for line in x.lines}
+    return Use(shown[0].says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -107,7 +102,7 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                     sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
                 if sides:
                     kind: Kind = root if root != "shape" or step in ("", "class") else "element"
-                    yield Conflict(kind, *key, *map(_join, sides))
+                    yield Conflict(kind, *key, *(_use(*side) for side in sides))
 
 
 def _find_misfits(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
@@ -164,8 +159,7 @@ def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the functions that ours defines otherwise than theirs defines or calls them."""
     for key, defined in ours.defined.items():
         if defined and (call := next(_misfit_calls(ours, theirs, key, defined), None)):
-            sides = (_use(x.says, x.lines) for x in (defined.least, call))
-            yield Conflict("signature", *key, *sides)
+            yield Conflict("signature", *key, _use(defined.least), _use(call))
 
 
 def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
@@ -208,14 +202,14 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
             if not role or any(_words(role) & _words(name) for name in names):
-                uses = [_join([*side.values()]) for side in sides]
+                uses = [_use(*side.values()) for side in sides]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
         for pair in [*_twins(*both), *_orphans(both[0], both[1], scope)]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
-            uses = [_join([y for x in clues for y in x]) for clues in named]
+            uses = [_use(*(y for x in clues for y in x)) for clues in named]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
 
@@ -228,7 +222,7 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         other = (f"{what}.class", key) in theirs.evidence  # an object of another class
         for (path, scope, name), fields in frozen if names and not other else ():
             if key[0] == path and names <= fields[0].forms:
-                yield Conflict("class", path, scope, name, _join(fields), _join(sets))
+                yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
 
 
 def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -239,7 +233,8 @@ def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
         uses = what in ("fills", "keeps", "reads") and len(gives) < 2
         if uses and name in gone.get(path, ()) and scope in ours.words.find(DEFINED, " -+@", path):
-            yield Conflict("names", *key, _use(f"has no {name}", gone[path][name]), _join(clues))
+            without = Call(f"has no {name}", tuple(gone[path][name]), [], [])
+            yield Conflict("names", *key, _use(without), _use(*clues))
 
 
 def _words(name: str) -> set[str]:
