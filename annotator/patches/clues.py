@@ -73,6 +73,7 @@ _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "i
 _PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
 _LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", *_FILLS])
 _LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
+_CALLABLE = frozenset(["defaultdict", "deque", *dir(builtins)])
 _HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _BARE = frozenset(["dataclass", "NamedTuple", "object", "total_ordering"])
@@ -166,6 +167,9 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
+            case ast.Global(names=names):
+                for name in names:
+                    self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
@@ -235,7 +239,7 @@ class Clues(ast.NodeVisitor):
                 return "shape", (path or self._path, scope, name)
             case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [of]) if name in _PICKS:
                 return self._elements(of)
-            case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
+            case ast.Call(func=ast.Name(id=name)) if name.islower() and name not in _CALLABLE:
                 path = self._homes.get(name) if name in self._imports else None
                 return "result", (path or self._path, "", name)
             case ast.Call(func=ast.Attribute(of, name)) if (
@@ -253,13 +257,16 @@ class Clues(ast.NodeVisitor):
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
                 thing = self._thing(of)
-                made = [x.forms for x in self.evidence.get(thing, ()) if x.made] if thing else []
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) or name_of(of) in self._lists
-                listed = "list" in forms if (forms := frozenset().union(*made)) else fixed
+                listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
             case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
                 return self._thing(of)
         return None
+
+    def _made(self, thing: Some) -> Forms:
+        clues = self.evidence.get(thing, []) if thing else []
+        return frozenset().union(*(x.forms for x in clues if x.made))
 
     def _inside(self, thing: Some, step: Step) -> Some:
         return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
@@ -362,8 +369,10 @@ class Clues(ast.NodeVisitor):
         """Note that what a thing holds comes from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
-        elif isinstance(of, ast.Call) and name_of(of.func) in ("items", "most_common"):
-            self._see(self._inside(thing, "element"), form.look_up("tuple of 2"), "", node)
+        elif thing and isinstance(of, ast.Call) and name_of(of.func) == "items":
+            pairs = "dict" in self._made(self._thing(getattr(of.func, "value", None)))
+            forms = form.look_up("tuple of 2") if pairs else UNKNOWN
+            self._see(self._inside(thing, "element"), forms, "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
@@ -544,8 +553,7 @@ class Clues(ast.NodeVisitor):
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-        looped = self._things.get(name_of(index), "") == self._inside(thing, "element")
-        forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
+        forms = form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
@@ -605,8 +613,8 @@ class Clues(ast.NodeVisitor):
                 self._set(thing, first, args[-1], node)
             elif name == "update":
                 self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
-            filled = name == "update" and isinstance(first, ast.Dict | ast.DictComp)
-            if filled or name == "extend":
+            dicts = ast.Dict | ast.DictComp
+            if name == "extend" or (name == "update" and isinstance(first, dicts)):
                 self._fill_from(thing, first, node)
         for argument in args if name not in _LEAVES else ():
             if isinstance(argument, ast.Attribute | ast.Name):  # may be filled there

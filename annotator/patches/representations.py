@@ -57,8 +57,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
-    names = find_common_names(*words)
-    if not names:
+    if not (names := find_common_names(*words)):
         return []
     paths = sorted(words[0].paths | words[1].paths)
     homes = {name: path for path in paths for x in words for name in x.find(DEFINED, " -+", path)}
