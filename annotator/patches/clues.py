@@ -71,9 +71,8 @@ _ADDS = frozenset(["append", "add", "insert", "appendleft"])
 _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
 _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
 _PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
-_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", *_FILLS])
-_LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
-_CALLABLE = frozenset(["defaultdict", "deque", *dir(builtins)])
+_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", "defaultdict"])
+_LEAVES |= _FILLS | frozenset(dir(builtins))  # do not put anything into what they are passed
 _HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _BARE = frozenset(["dataclass", "NamedTuple", "object", "total_ordering"])
@@ -84,7 +83,7 @@ _EMPTY = re.compile(
 )
 _NO_FIELD = re.compile("ClassVar|KW_ONLY")
 _RETURN = re.compile(r"\s+return \S")
-_LEAF = (ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
+_LEAF = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
 _Yields = ast.Yield | ast.YieldFrom
 _Returns = ast.Return | _Yields | ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -117,10 +116,9 @@ class Clues(ast.NodeVisitor):
             self._stubs = words.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
             self._imports = words.imports(self._path) | other.imports(self._path)
-            self._variables, self._lists = (
-                words.find(x, " -+", self._path) | other.find(x, " -+", self._path)
-                for x in (VARIABLE, APPENDED)
-            )
+            self._lists = other.find(APPENDED, " +", self._path)
+            finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
+            self._variables = frozenset[str]().union(*finds)
             self._picked: set[str] = set()
             self._column, self._declared = 0, False
             self._scope = self._method = ""
@@ -167,9 +165,8 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
-            case ast.Global(names=names):
-                for name in names:
-                    self._mark("fills", ast.Name(name), node)
+            case ast.Global(names=[name, *_]):
+                self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
@@ -201,7 +198,7 @@ class Clues(ast.NodeVisitor):
     def generic_visit(self, node: ast.AST) -> None:
         """Visit the parts of a node in which there is something to note."""
         for child in ast.iter_child_nodes(node):
-            if not isinstance(child, _LEAF):
+            if not isinstance(child, _LEAF) or getattr(child, "id", "") in self._variables:
                 self.visit(child)
 
     def _enter(self, loops: list[ast.comprehension]) -> tuple[dict[str, Any], dict[str, Forms]]:
@@ -239,7 +236,7 @@ class Clues(ast.NodeVisitor):
                 return "shape", (path or self._path, scope, name)
             case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [of]) if name in _PICKS:
                 return self._elements(of)
-            case ast.Call(func=ast.Name(id=name)) if name.islower() and name not in _CALLABLE:
+            case ast.Call(func=ast.Name(id=name)) if name.islower() and name not in _LEAVES:
                 path = self._homes.get(name) if name in self._imports else None
                 return "result", (path or self._path, "", name)
             case ast.Call(func=ast.Attribute(of, name)) if (
@@ -351,9 +348,7 @@ class Clues(ast.NodeVisitor):
                 self._order(thing, parts, node, made=True)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
-                forms = form.forms_of(getattr(factory, "body", None), self._local_forms)
-                forms = forms or form.look_up(name_of(factory))
-                self._see(self._inside(thing, "value"), forms, "", node)
+                self._see(self._inside(thing, "value"), form.look_up(name_of(factory)), "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
                 self._fill_from(thing, of, node)
             case ast.Subscript(of, ast.Slice()):
@@ -451,8 +446,8 @@ class Clues(ast.NodeVisitor):
     def _define(self, key: Key, node: Any, least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""
         defined = Defined(least, *rest)
-        needs = [*least.passes, *least.keywords]
-        shown = [x if x in needs else f"{x}=" for x in [*defined.names, *defined.options]]
+        needs, every = least.passes + least.keywords, defined.names + defined.options
+        shown = [x if x in needs else f"{x}=" for x in every]
         says = f"{node.name}({', '.join(shown + defined.rest.split())})"[:100]
         least = least._replace(says=says, lines=self._shows(node))
         self.defined[key] = None if key in self.defined else defined._replace(least=least)
@@ -545,8 +540,6 @@ class Clues(ast.NodeVisitor):
         if isinstance(value, ast.BinOp):
             self._mark("moves", target, node)
         self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
-        while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
-            value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
         if name := name_of(value):
             self._role(target, f"keeps {name}")
 

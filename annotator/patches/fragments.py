@@ -133,10 +133,11 @@ class Words:
                     forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
 
-    def gone(self, path: str) -> dict[str, list[Line]]:
+    def find_removed(self, path: str) -> dict[str, list[Line]]:
         """Return the attributes that a file no longer gives a value, and own lines beside that."""
         kept = (self.find(x, " +", y) for x in (_FIELDS, DEFINED) for y in sorted(self.paths))
-        names = self.find(_GIVEN, "-", path).difference(*kept)
+        names = self.find(_GIVEN, "-", path)
+        names = names.difference(*kept) if names else names
         hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks if names)
         return {
             name: [line for line in hunk.lines if line.start in self.own_lines]
@@ -174,12 +175,12 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             names |= named[0] | named[1]
     for defined, mine, user in zip(definitions, (ours, theirs), (theirs, ours), strict=True):
         every = set().union(*defined.values())
-        gone = {name for path in mine.paths for name in mine.gone(path)}
+        lost = {name for path in mine.paths for name in mine.find_removed(path)}
         for path in user.paths:
             called = user.find(_CALLED, "o ", path) & every
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
-            names |= user.find(_NAMED, "o", path) & gone
+            names |= user.find(_NAMED, "o", path) & lost if lost else lost
     return names - {"None", "True", "False", "self", ELSEWHERE}
 
 

@@ -52,9 +52,8 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     """Return where two patches cannot both be right about a thing, by path, scope and name.
 
     Read are the Python files, but for tests, that both patches touch or whose functions and classes
-    the other names: of each patch 200 hunks, none of more than 5,000 lines. Never raises: what does
-    not parse, or nests too deeply, is not read. Swapping the patches swaps the uses, and a patch
-    has no conflict with itself.
+    the other names. Never raises: what does not parse, or nests too deeply, is not read. Swapping
+    the patches swaps the uses, and a patch has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
     if not (names := find_common_names(*words)):
@@ -64,7 +63,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
         clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
-    finders = _misfits, _signatures, _names, _frozen, _gone
+    finders = _misfits, _signatures, _names, _frozen, _find_removals
     conflicts = [x for find in finders for x in find(*clues)]
     back = (x for find in finders for x in find(*clues[::-1]))
     conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in back)
@@ -170,8 +169,10 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
     elif rival or key not in other.defined:
         for call in _calls(other, *key):  # of a class with its own order of fields
-            own = rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
-            calls.append(call._replace(passes=own))
+            passes = (
+                rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
+            )
+            calls.append(call._replace(passes=passes))
         for base in mine.bases.get(scope, ()) if defined.new and name[:2] != "__" else ():
             above = other.defined.get((path, base, name))
             if above and not above.new:
@@ -224,15 +225,15 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                 yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
 
 
-def _gone(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+def _find_removals(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes of a class of the base that one patch takes away and the other uses."""
-    gone = {path: ours.words.gone(path) for path in ours.words.paths}
-    for (what, key), clues in theirs.evidence.items() if any(gone.values()) else ():
+    removed = {path: ours.words.find_removed(path) for path in ours.words.paths}
+    for (what, key), clues in theirs.evidence.items() if any(removed.values()) else ():
         path, scope, name = key
         gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
         uses = what in ("fills", "keeps", "reads") and len(gives) < 2
-        if uses and name in gone.get(path, ()) and scope in ours.words.find(DEFINED, " -+@", path):
-            without = Call(f"has no {name}", tuple(gone[path][name]), [], [])
+        if uses and scope in ours.words.find(DEFINED, " -+@", path) and name in removed[path]:
+            without = Call(f"has no {name}", tuple(removed[path][name]), [], [])
             yield Conflict("names", *key, _use(without), _use(*clues))
 
 
@@ -252,9 +253,8 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
         if not method and mine.words.new(path, name, other.words):
             classes[path, scope].setdefault(name, {})[what] = clues
     for (path, scope), names in classes.items():
-        stubs = other.words.filled(path)
-        bare = {"__init__", ELSEWHERE} & stubs == {"__init__"} and not other.bases.get(scope, "?")
-        for name, x in names.items() if bare else ():
+        bare = other.words.filled(path) & {"__init__", ELSEWHERE} == {"__init__"}
+        for name, x in names.items() if bare and not other.bases.get(scope, "?") else ():
             if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
                 x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it
                 x.pop("fills", None)
