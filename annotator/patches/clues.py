@@ -366,8 +366,7 @@ class Clues(ast.NodeVisitor):
             self._give_parts(thing, of, node)
         elif thing and isinstance(of, ast.Call) and name_of(of.func) == "items":
             pairs = "dict" in self._made(self._thing(getattr(of.func, "value", None)))
-            forms = form.look_up("tuple of 2") if pairs else UNKNOWN
-            self._see(self._inside(thing, "element"), forms, "", node)
+            self._see(self._inside(thing, "element"), form.look_up("tuple of 2" * pairs), "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
@@ -381,8 +380,7 @@ class Clues(ast.NodeVisitor):
     def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
         key = form.key_forms(index, self._local_forms)
-        text = getattr(index, "value", "")
-        text = text if isinstance(text, str) else ""
+        text = x if isinstance(x := getattr(index, "value", ""), str) else ""
         self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
         if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
             self._give(self._inside(thing, "value"), value, node)
@@ -537,8 +535,6 @@ class Clues(ast.NodeVisitor):
             self._mark("begins", target, node, form.forms_of(value, {}) or form.OBJECT)
         elif value and text != "None":
             self._fill(target, node)
-        if isinstance(value, ast.BinOp):
-            self._mark("moves", target, node)
         self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
         if name := name_of(value):
             self._role(target, f"keeps {name}")
