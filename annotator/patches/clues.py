@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import Line
-from annotator.patches.fragments import ELSEWHERE, Words, is_stub, tree_of
+from annotator.patches.fragments import APPENDED, ELSEWHERE, VARIABLE, Words, is_stub, tree_of
 from annotator.patches.value_forms import UNKNOWN, Forms, Step, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
@@ -22,7 +22,7 @@ Key = tuple[str, str, str]  # path, scope, name
 # The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
 # what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
 # ".class" of an object. Of attributes there are also "names" (a role), "begins", "reads",
-# "fills" and "moves", of classes "frozen".
+# "fills", "keeps" and "moves", of classes "frozen".
 Thing = tuple[str, Key]
 Some = Thing | None
 Lines = tuple[Line, ...]
@@ -47,30 +47,32 @@ class Call(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """A function without ``*`` and ``**``; ``least``: the call with what it requires, by name."""
+    """The parameters of a function, but for ``self``; ``least``: a call with the required ones."""
 
     least: Call
     new: bool
-    names: list[str]  # of parameters, but for ``self``
+    names: list[str]
+    options: list[str]  # those that are passed by name alone
+    rest: str = ""  # of "*" and "**"
 
     def takes(self, call: Call) -> bool:
         """Whether a call is possible, and passes what is required here in the same order."""
-        passed, wants = self.names[: len(call.passes)] + call.keywords, self.least.passes
-        moved = any(a != b and a in wants for a, b in zip(call.passes, passed, strict=False))
-        fits = len(call.passes) <= len(self.names) and {*wants} <= {*passed} <= {*self.names}
-        return fits and not moved and len({*passed}) == len(passed)
-
-    def takes_names(self, call: Call) -> bool:
-        """Whether a call is possible that passes by name what it passes."""
-        return {*self.least.passes} <= {*call.passes} <= {*self.names}
+        passes = [x for x in call.passes if x not in self.options]
+        given = self.names[: len(passes)]
+        named = [*call.keywords, *(x for x in call.passes if x in self.options)]
+        wants = {*self.least.passes, *self.least.keywords}
+        moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
+        fits = len(passes) == len(given) or "*" in self.rest.split()
+        fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
+        return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
 
 
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
 _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
 _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
 _PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
-_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", *_FILLS])
-_LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
+_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", "defaultdict"])
+_LEAVES |= _FILLS | frozenset(dir(builtins))  # do not put anything into what they are passed
 _HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _BARE = frozenset(["dataclass", "NamedTuple", "object", "total_ordering"])
@@ -111,10 +113,12 @@ class Clues(ast.NodeVisitor):
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
-            self._stubs = words.stubs.get(hunk.start, set())
+            self._stubs = words.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
             self._imports = words.imports(self._path) | other.imports(self._path)
-            self._variables = words.variables(self._path) | other.variables(self._path)
+            self._lists = other.find(APPENDED, " +", self._path)
+            finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
+            self._variables = frozenset[str]().union(*finds)
             self._picked: set[str] = set()
             self._column, self._declared = 0, False
             self._scope = self._method = ""
@@ -151,6 +155,7 @@ class Clues(ast.NodeVisitor):
                     self._fill_from(self._thing(target), value, node)
             case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
+                self._mark("fills", value, node)  # by whoever gets it
                 plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
                 if not (plain or self._thing(value) or self._declared):
                     self._open.add((self._result, True))  # may return anything
@@ -160,21 +165,26 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
+            case ast.Global(names=[name, *_]):
+                self._mark("fills", ast.Name(name), node)
+            case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
+                self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
                 verb = "sets" if isinstance(node.ctx, ast.Store) else "has"
                 self._see(self._thing(of), form.having(name), f"{verb} .{name}", node)
-                if isinstance(node.ctx, ast.Load) and id(node) not in self._filled:
-                    self._mark("reads", node, node)
+                if id(node) not in self._filled or verb == "sets":
+                    self._mark("keeps" if verb == "sets" else "reads", node, node)
                 if isinstance(node.ctx, ast.Load) and self._new and self._serves:
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
-            case ast.Compare(left=ast.Tuple() as part, ops=[ast.In() | ast.NotIn()]):
-                forms = form.forms_of(part, {}) | form.OBJECT | {"named tuple"}
-                element = self._inside(self._thing(node.comparators[0]), "element")
-                self._see(element, forms, "is asked for", node)
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for some, other in ((left, right), (right, left)):
+                    forms = form.key_forms(other, self._local_forms) & form.SCALAR
+                    if forms and name_of(some) != name_of(other):  # like names: of any form
+                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -188,7 +198,7 @@ class Clues(ast.NodeVisitor):
     def generic_visit(self, node: ast.AST) -> None:
         """Visit the parts of a node in which there is something to note."""
         for child in ast.iter_child_nodes(node):
-            if not isinstance(child, _LEAF):
+            if not isinstance(child, _LEAF) or getattr(child, "id", "") in self._variables:
                 self.visit(child)
 
     def _enter(self, loops: list[ast.comprehension]) -> tuple[dict[str, Any], dict[str, Forms]]:
@@ -222,10 +232,11 @@ class Clues(ast.NodeVisitor):
                 local = self._method or name in self._things
                 return self._things.get(name) if local else ("shape", self._key(name))
             case ast.Attribute(value=of, attr=name) if (scope := self._class_of(of)) is not None:
-                return "shape", (self._path, scope, name)
+                path = self._homes.get(scope) if scope in self._imports else None
+                return "shape", (path or self._path, scope, name)
             case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [of]) if name in _PICKS:
                 return self._elements(of)
-            case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
+            case ast.Call(func=ast.Name(id=name)) if name.islower() and name not in _LEAVES:
                 path = self._homes.get(name) if name in self._imports else None
                 return "result", (path or self._path, "", name)
             case ast.Call(func=ast.Attribute(of, name)) if (
@@ -243,13 +254,16 @@ class Clues(ast.NodeVisitor):
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
                 thing = self._thing(of)
-                made = [x.forms for x in self.evidence.get(thing, ()) if x.made] if thing else []
-                fixed = isinstance(index, ast.Constant | ast.UnaryOp)
-                listed = "list" in forms if (forms := frozenset().union(*made)) else fixed
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or name_of(of) in self._lists
+                listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
             case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
                 return self._thing(of)
         return None
+
+    def _made(self, thing: Some) -> Forms:
+        clues = self.evidence.get(thing, []) if thing else []
+        return frozenset().union(*(x.forms for x in clues if x.made))
 
     def _inside(self, thing: Some, step: Step) -> Some:
         return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
@@ -334,13 +348,11 @@ class Clues(ast.NodeVisitor):
                 self._order(thing, parts, node, made=True)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
-                forms = form.forms_of(getattr(factory, "body", None), self._local_forms)
-                forms = forms or form.look_up(name_of(factory))
-                self._see(self._inside(thing, "value"), forms, "", node)
+                self._see(self._inside(thing, "value"), form.look_up(name_of(factory)), "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
                 self._fill_from(thing, of, node)
-            case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
-                self._give_parts(thing, part, node)
+            case ast.Subscript(of, ast.Slice()):
+                self._fill_from(thing, of, node)
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 
@@ -352,6 +364,9 @@ class Clues(ast.NodeVisitor):
         """Note that what a thing holds comes from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
+        elif thing and isinstance(of, ast.Call) and name_of(of.func) == "items":
+            pairs = "dict" in self._made(self._thing(getattr(of.func, "value", None)))
+            self._see(self._inside(thing, "element"), form.look_up("tuple of 2" * pairs), "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
@@ -365,8 +380,7 @@ class Clues(ast.NodeVisitor):
     def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
         key = form.key_forms(index, self._local_forms)
-        text = getattr(index, "value", "")
-        text = text if isinstance(text, str) else ""
+        text = x if isinstance(x := getattr(index, "value", ""), str) else ""
         self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
         if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
             self._give(self._inside(thing, "value"), value, node)
@@ -377,8 +391,9 @@ class Clues(ast.NodeVisitor):
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
         """Note what is done to an attribute."""
         thing = self._thing(node)
-        kept = name_of(getattr(node, "value", None)) == "self" and self._method
-        if thing and thing[0] == "shape" and (kept or isinstance(node, ast.Name)):
+        mine = name_of(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
+        kept = (mine and self._method) or isinstance(node, ast.Name)
+        if thing and thing[0] == "shape" and kept:
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
@@ -418,19 +433,22 @@ class Clues(ast.NodeVisitor):
                 if ends or self._is_new(node):
                     self.members[node.name] = frozenset([*every, *dir(tuple)])
                 if names and "__init__" not in every and kind in _KINDS[:2]:
-                    self._define(self._key("__init__"), node, names, free, new=True)
-        heads: list[Any] = [] if self._is_new(node) else [node, *node.decorator_list]
-        lines = [self._lines[x.lineno] for x in heads]
+                    least = Call("", (), [], [x for x in names if x not in free])
+                    self._define(self._key("__init__"), node, least, True, names, [])
+        lines = [self._lines[n] for n in (node.lineno, *(x.lineno for x in node.decorator_list))]
         frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
-            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=True)
+            old = not self._is_new(node)
+            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=old)
 
-    def _define(self, key: Key, node: Any, names: list[str], free: set[str], new: bool) -> None:
+    def _define(self, key: Key, node: Any, least: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""
-        shown = ", ".join(f"{x}=" if x in free else x for x in names)
-        needs = [x for x in names if x not in free]
-        least = Call(f"{node.name}({shown})"[:100], self._shows(node), needs, [])
-        self.defined[key] = None if key in self.defined else Defined(least, new, names)
+        defined = Defined(least, *rest)
+        needs, every = least.passes + least.keywords, defined.names + defined.options
+        shown = [x if x in needs else f"{x}=" for x in every]
+        says = f"{node.name}({', '.join(shown + defined.rest.split())})"[:100]
+        least = least._replace(says=says, lines=self._shows(node))
+        self.defined[key] = None if key in self.defined else defined._replace(least=least)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
@@ -450,13 +468,15 @@ class Clues(ast.NodeVisitor):
         self._parameters[key] = [*self._things.items()]
         self._column = node.body[0].col_offset
         marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
-        if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
-            names = [x.arg for x in every]
-            places = len(args.posonlyargs) + len(args.args)
-            free = {*names[places - len(args.defaults) : places]}
-            free |= {x for x, y in zip(names[places:], args.kw_defaults, strict=True) if y}
+        if lines and marks <= _PLAIN:
+            options = [x.arg for x in args.kwonlyargs]
+            names = [x.arg for x in [*args.posonlyargs, *args.args]]
+            free = {*names[len(names) - len(args.defaults) :]}
+            free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
-            self._define(key, node, names, free, self._is_new(node))
+            rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
+            needs = ([x for x in part if x not in free] for part in (names, options))
+            self._define(key, node, Call("", (), *needs), self._is_new(node), names, options, rest)
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(
@@ -515,19 +535,14 @@ class Clues(ast.NodeVisitor):
             self._mark("begins", target, node, form.forms_of(value, {}) or form.OBJECT)
         elif value and text != "None":
             self._fill(target, node)
-        if isinstance(value, ast.BinOp):
-            self._mark("moves", target, node)
         self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
-        while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
-            value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
         if name := name_of(value):
             self._role(target, f"keeps {name}")
 
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-        looped = self._things.get(name_of(index), "") == self._inside(thing, "element")
-        forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
+        forms = form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
@@ -587,11 +602,11 @@ class Clues(ast.NodeVisitor):
                 self._set(thing, first, args[-1], node)
             elif name == "update":
                 self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
-            filled = name == "update" and isinstance(first, ast.Dict | ast.DictComp)
-            if filled or name == "extend":
+            dicts = ast.Dict | ast.DictComp
+            if name == "extend" or (name == "update" and isinstance(first, dicts)):
                 self._fill_from(thing, first, node)
         for argument in args if name not in _LEAVES else ():
-            if isinstance(argument, ast.Attribute):  # may be filled there
+            if isinstance(argument, ast.Attribute | ast.Name):  # may be filled there
                 self._fill(argument, node)
 
     def _loop(self, target: ast.expr, of: ast.expr) -> None:

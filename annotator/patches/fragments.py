@@ -1,6 +1,7 @@
 """The Python of two patches: what tells them apart before it is parsed, and hunks as trees."""
 
 import ast
+import itertools
 import re
 from collections import defaultdict
 
@@ -21,12 +22,14 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
 _FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
+_GIVEN = re.compile(r"(?m)^(?: +self\.(?=\w+(?:: .*)? = )|    (?=\w+: \w))(\w+)")
 _SET = r"(?<=\w\.)(?=\w+ [-+*/|]?= )"
 _NAMED = re.compile(rf"(?m)(?:{_FIELD}|{_SET}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _RETURN = re.compile(r"(?m)^\s+return \S")
+APPENDED = re.compile(r"(\w+)\.(?:append|insert|extend)\(")
 _CALLED = re.compile(r"\b(\w+)\(")
-_VARIABLE = re.compile(r"(?m)^([A-Za-z]\w+|_\w+)(?:: [^=\n]+)? = ")
+VARIABLE = re.compile(r"(?m)^([A-Za-z]\w+|_\w+)(?:: [^=\n]+)? = ")
 _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?m)^(?:[ \t]*@(?:\w+\.)?(dataclass)\b.*\n)?[ \t]*"
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
@@ -35,10 +38,13 @@ _PARTED = re.compile(r"__(?:getitem|iter)__")
 _HEAD = re.compile(r"\s*(?:(?:async )?def |class |@)")
 _METHOD = re.compile(r"    (?:async )?def \w+\(self\b.*\).*:$")
 _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
+_FUNCTION = re.compile(r"(?:async )?def (\w+)\((?!self\b|cls\b)")
 # A stub goes, or a line follows upon a docstring.
 _FILLS = re.compile(
     r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|^ .*\"\"\"\n\+"
 )
+_SELF_CALL = re.compile(r"\bself\.(\w+)\(([^()]*)\)")
+_KEPT = re.compile(r"\bself\.(\w+)\b(?!\()")
 _IMPORT = re.compile(r"^[ \t]*(?:from .*)?import (.*)", re.MULTILINE)
 
 
@@ -79,16 +85,18 @@ class Words:
             hunks = [x for x in file.hunks if x.lines]
             filling = [x for x in hunks if _FILLS.search(patch.text, x.end, x.lines[-1].end)]
             both = [*_lines(self.files), *theirs] if filling else []
-            lines = [line for path, line in both if path == file.path and line.sign != "+"]
-            base = {line.old: line.text for line in lines}
+            lines = [line for path, line in both if path == file.path]
+            base = {line.old: line.text for line in lines if line.sign != "+"}
             for hunk in filling:
                 above = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
-                heads = (n for n in above if _HEAD.match(base.get(n, "")))
-                number = next(heads, 0)  # its docstring must go on into the hunk
-                opens = base.get(number + 1, "").count('"""') == 1
+                number = next((n for n in above if _HEAD.match(base.get(n, ""))), 0)
+                opens = base.get(number + 1, "").count('"""') == 1  # and goes on into the hunk
                 method = opens and _METHOD.match(base.get(number, ""))
-                self.heads[hunk.start] = method[0].strip() if method else ""
-                self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
+                head = method[0].strip() if method else ""
+                if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
+                    head = _head_by_calls(hunk, lines) or head
+                self.heads[hunk.start] = head
+                self.stubs[hunk.start] = _stubs_of(hunk, head)
 
     def find(self, pattern: re.Pattern[str], signs: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in texts of a file; "o" is that of own lines."""
@@ -101,14 +109,6 @@ class Words:
     def imports(self, path: str) -> set[str]:
         """Return the names in a file's imports on one line."""
         return {x for line in self.find(_IMPORT, " +@", path) for x in re.findall(r"\w+", line)}
-
-    def variables(self, path: str) -> frozenset[str]:
-        """Return the names to which a file gives a value outside functions and classes."""
-        return self.find(_VARIABLE, " -+", path)
-
-    def defines(self, path: str, name: str) -> bool:
-        """Whether the diff shows that a name of a file is a function or a class."""
-        return name in self.find(DEFINED, " -+", path)
 
     def rewritten(self, path: str) -> frozenset[str]:
         """Return the functions in a file whose returns, or constructor, the patch may change."""
@@ -132,6 +132,18 @@ class Words:
                     base = form.look_up("NamedTuple" if tuple_ else bases.rpartition(".")[2])
                     forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
+
+    def find_removed(self, path: str) -> dict[str, list[Line]]:
+        """Return the attributes that a file no longer gives a value, and own lines beside that."""
+        kept = (self.find(x, " +", y) for x in (_FIELDS, DEFINED) for y in sorted(self.paths))
+        names = self.find(_GIVEN, "-", path)
+        names = names.difference(*kept) if names else names
+        hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks if names)
+        return {
+            name: [line for line in hunk.lines if line.start in self.own_lines]
+            for hunk in hunks for x in hunk.lines if x.sign == "-"
+            for name in names.intersection(_GIVEN.findall(x.text))
+        }  # fmt: skip
 
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
@@ -157,17 +169,19 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
             x for side in named for x in side if x.replace("_", "").lower() in bare[0] & bare[1]
         }
         texts = [x.texts.get(("o", path), "") for x in (ours, theirs)]
-        variables = ours.variables(path) | theirs.variables(path)
+        variables = ours.find(VARIABLE, " -+", path) | theirs.find(VARIABLE, " -+", path)
         names |= {x for x in variables if x in texts[0] and x in texts[1]}
         if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
             names |= named[0] | named[1]
-    for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
+    for defined, mine, user in zip(definitions, (ours, theirs), (theirs, ours), strict=True):
         every = set().union(*defined.values())
+        lost = {name for path in mine.paths for name in mine.find_removed(path)}
         for path in user.paths:
             called = user.find(_CALLED, "o ", path) & every
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
             names |= called & near and {*called & near, "__init__"}
-    return names - {"None", "True", "False", "self"}
+            names |= user.find(_NAMED, "o", path) & lost if lost else lost
+    return names - {"None", "True", "False", "self", ELSEWHERE}
 
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -185,7 +199,18 @@ def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _stubs_of(hunk: Hunk, head: str) -> set[str]:
     tree, _ = tree_of(hunk, head, "+")
     functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {node.name for node in functions if is_stub(node)} - {ELSEWHERE}
+    return {node.name for node in functions if is_stub(node)}
+
+
+def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
+    """Return the head of the method that a hunk begins in, if only one is called and not shown."""
+    inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
+    body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
+    shown = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
+    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in shown]
+    passed = {x for _, words in calls for x in re.findall(r"[a-z_]\w+", words) if x != "self"}
+    fits = len(dict(calls)) == 1 and passed & {*re.findall(r"\w+", body)}
+    return f"def {calls[0][0]}(self):" if fits else ""
 
 
 def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
@@ -229,15 +254,15 @@ def _cut_strings(texts: list[str]) -> None:
     opens = _OPENS.match(texts[first]) or before.endswith(":")
     if not (opens or (not before and not _CODE.match(follows))):
         texts[: first + 1] = [""] * (first + 1)
-        del marks[0]
-    if len(marks) % 2:
-        del texts[marks[-1] :]
 
 
 def _heads(section: str, head: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
+    function = _FUNCTION.match(section)
+    if function and depth == 4 and not _HEAD.match(first):
+        return [section if section.endswith(":") else f"def {function[1]}():", "    pass"]
     around = _SECTION.match(section)
     class_head, method = around.groups() if around else (None, None)
     method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"

@@ -1,22 +1,21 @@
 """Where two patches give one thing of Python two representations: shapes, names, signatures.
 
 The idea of the conflict detector of The Specification Gap (arXiv 2603.24284): two agents who write
-one class without agreeing on it keep its state in incompatible ways. A diff shows fragments, so
-each hunk is made to parse with ``ast``, and what it adds is collected as evidence; two patches
-conflict where no reading of one's evidence fits the other's.
+one class without agreeing on it keep its state in incompatible ways. The lines that a patch adds
+are evidence; two patches conflict where no reading of one's evidence fits the other's.
 """
 
 import itertools
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Thing
+from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Defined, Key, Thing
 from annotator.patches.diff import Line, Patch
-from annotator.patches.fragments import DEFINED, Words, find_common_names
+from annotator.patches.fragments import DEFINED, ELSEWHERE, Words, find_common_names
 from annotator.patches.value_forms import OBJECT, Forms
 
 MOST_SHOWN = 4  # lines that show one use
@@ -53,22 +52,22 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     """Return where two patches cannot both be right about a thing, by path, scope and name.
 
     Read are the Python files, but for tests, that both patches touch or whose functions and classes
-    the other names: of each patch 200 hunks, none of more than 5,000 lines. Never raises: what does
-    not parse, or nests too deeply, is not read. Swapping the patches swaps the uses, and a patch
-    has no conflict with itself.
+    the other names. Never raises: what does not parse, or nests too deeply, is not read. Swapping
+    the patches swaps the uses, and a patch has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
-    names = find_common_names(*words)
-    if not names:
+    if not (names := find_common_names(*words)):
         return []
     paths = sorted(words[0].paths | words[1].paths)
     homes = {name: path for path in paths for x in words for name in x.find(DEFINED, " -+", path)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
         clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
-    conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
-    conflicts += _frozen(*clues)
-    conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in _frozen(*clues[::-1]))
+    finders = _misfits, _signatures, _names, _frozen, _find_removals
+    conflicts = [x for find in finders for x in find(*clues)]
+    back = (x for find in finders for x in find(*clues[::-1]))
+    conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in back)
+    conflicts = [x for x in conflicts if x.ours.lines and x.theirs.lines]
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
@@ -80,9 +79,9 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     ]
 
 
-def _use(says: str, lines: Iterable[Line]) -> Use:
-    every = {line.start: line for line in lines}
-    return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
+def _use(*shown: Clue | Call) -> Use:
+    every = {line.start: line for x in shown for line in x.lines}
+    return Use(shown[0].says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -93,18 +92,15 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         match what.partition("."):
             case "shape" | "result" | "class" as root, _, step if not step.endswith("sets"):
                 if step.endswith("class"):
-                    of = what.removesuffix(".class"), key
-                    sides = _find_strangers(ours, theirs, of)
-                    sides = sides or _find_strangers(theirs, ours, of)[::-1]
+                    sides = _find_strangers(ours, theirs, (what.removesuffix(".class"), key))
                 elif step.endswith("keys"):
                     sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
-                    sides = _find_lacks(sides, sets) or _find_lacks(sides[::-1], sets)[::-1]
+                    sides = _find_lacks(sides, sets)
                 else:
                     sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
                 if sides:
                     kind: Kind = root if root != "shape" or step in ("", "class") else "element"
-                    uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in sides]
-                    yield Conflict(kind, *key, *uses)
+                    yield Conflict(kind, *key, *(_use(*side) for side in sides))
 
 
 def _find_misfits(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
@@ -127,10 +123,13 @@ def _find_strangers(mine: Clues, other: Clues, thing: Thing) -> list[list[Clue]]
     given = [x for x in mine.evidence.get((f"{thing[0]}.class", thing[1]), ()) if x.made]
     names = frozenset().union(*(x.forms for x in given))
     uses = other.evidence.get(thing, [])
-    members = {x.says[6:] for x in uses if x.says.startswith("sets .")}
-    members = members.union(*(mine.members.get(name, ()) for name in names))
+    sets = [x for x in uses if x.says.startswith("sets .")]
+    if any(("frozen", (thing[1][0], "", name)) in mine.evidence for name in names):
+        return [given, sets] if sets else []
+    members = {x.says[6:] for x in sets}.union(*(mine.members.get(name, ()) for name in names))
     lacks = [x for x in uses if re.match(r"has \.[^_]", x.says) and x.says[5:] not in members]
-    lacks = [x for x in lacks if not other.words.defines(thing[1][0], x.says[5:])]
+    methods = other.words.find(DEFINED, " -+", thing[1][0])
+    lacks = [x for x in lacks if x.says[5:] not in methods]
     return [given, lacks] if given and lacks and names <= mine.members.keys() else []
 
 
@@ -155,33 +154,36 @@ def _forms(clues: list[Clue]) -> Forms:
 
 
 def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
-    """Yield the functions that one patch defines otherwise than the other defines or calls them."""
-    for mine, other in ((ours, theirs), (theirs, ours)):
-        for key, defined in mine.defined.items():
-            rival = other.defined.get(key)
-            if not defined or (key in other.defined and not rival):
-                continue
-            if rival and not (rival.new and defined.new):  # each may add what it needs
-                least = defined.least, rival.least
-                refused = not (defined.takes_names(least[1]) or rival.takes_names(least[0]))
-                calls = [rival.least] if refused and mine is ours else []
-            else:
-                calls = [*([rival.least] if rival else []), *_calls(other, mine, *key)]
-                calls = [call for call in calls if not defined.takes(call)]
-            for call in calls[:1]:
-                uses = [_use(x.says, x.lines) for x in (defined.least, call)]
-                yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
+    """Yield the functions that ours defines otherwise than theirs defines or calls them."""
+    for key, defined in ours.defined.items():
+        if defined and (call := next(_misfit_calls(ours, theirs, key, defined), None)):
+            yield Conflict("signature", *key, _use(defined.least), _use(call))
 
 
-def _calls(user: Clues, mine: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
-    """Yield the calls of a function: of ``self`` in its class or near ones, or by its name."""
-    top, scopes = scope.rpartition(".")[2] or name, {scope}
-    if scope and name != "__init__":
-        heirs = {x for x, bases in user.bases.items() if scope in bases}
-        heirs = {x for x in heirs if ("class", (path, "", x)) in user.evidence}  # new ones
-        scopes |= {x for x in heirs if (path, x, name) not in user.defined}
-        scopes |= mine.bases.get(scope, set())
-    keys = [(x, name) for x in sorted(scopes)] + ([("", top)] if name == "__init__" else [])
+def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
+    """Yield the calls of the other patch that a function does not take."""
+    (path, scope, name), rival = key, other.defined.get(key)
+    calls = [rival.least] if rival and not (rival.rest or defined.rest) else []
+    if rival and not (rival.new and defined.new):  # each may add what it needs
+        named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
+        yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
+    elif rival or key not in other.defined:
+        for call in _calls(other, *key):  # of a class with its own order of fields
+            passes = (
+                rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
+            )
+            calls.append(call._replace(passes=passes))
+        for base in mine.bases.get(scope, ()) if defined.new and name[:2] != "__" else ():
+            above = other.defined.get((path, base, name))
+            if above and not above.new:
+                calls.append(above.least._replace(passes=[""] * len(above.least.passes)))
+        yield from (call for call in calls if not defined.takes(call))
+
+
+def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
+    """Yield the calls of a function: of ``self`` in its class, or by its name."""
+    top = scope.rpartition(".")[2] or name
+    keys = [(scope, name), ("", top)] if name == "__init__" else [(scope, name)]
     for file, call in (x for key in keys for x in user.calls.get(key, ())):
         if file == path or top in user.words.imports(file):
             yield call
@@ -200,30 +202,39 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
             if not role or any(_words(role) & _words(name) for name in names):
-                uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
+                uses = [_use(*side.values()) for side in sides]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        orphans = [*_orphans(*both), *(pair[::-1] for pair in _orphans(*both[::-1]))]
-        for pair in [*_twins(*both), *orphans]:
+        for pair in [*_twins(*both), *_orphans(both[0], both[1], scope)]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
-            parts = [[y for x in clues for y in x] for clues in named]
-            uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in parts]
+            uses = [_use(*(y for x in clues for y in x)) for clues in named]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
 
 def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the classes of the base that one patch freezes while the other sets their fields."""
-    frozen = [(key, clues) for (what, key), clues in ours.evidence.items() if what == "frozen"]
+    frozen = [(x[1], y) for x, y in ours.evidence.items() if x[0] == "frozen" and y[0].made]
     for (what, key), clues in theirs.evidence.items() if frozen else ():
         sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
         names = {clue.says[6:] for clue in sets}
-        for (path, scope, name), fields in frozen:
-            other = (f"{what}.class", key) in theirs.evidence  # an object of another class
-            if names and key[0] == path and names <= fields[0].forms and not other:
-                uses = [_use(x[0].says, [y for z in x for y in z.lines]) for x in (fields, sets)]
-                yield Conflict("class", path, scope, name, *uses)
+        other = (f"{what}.class", key) in theirs.evidence  # an object of another class
+        for (path, scope, name), fields in frozen if names and not other else ():
+            if key[0] == path and names <= fields[0].forms:
+                yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
+
+
+def _find_removals(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+    """Yield the attributes of a class of the base that one patch takes away and the other uses."""
+    removed = {path: ours.words.find_removed(path) for path in ours.words.paths}
+    for (what, key), clues in theirs.evidence.items() if any(removed.values()) else ():
+        path, scope, name = key
+        gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
+        uses = what in ("fills", "keeps", "reads") and len(gives) < 2
+        if uses and scope in ours.words.find(DEFINED, " -+@", path) and name in removed[path]:
+            without = Call(f"has no {name}", tuple(removed[path][name]), [], [])
+            yield Conflict("names", *key, _use(without), _use(*clues))
 
 
 def _words(name: str) -> set[str]:
@@ -235,34 +246,44 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
     classes: dict[tuple[str, str], Attributes] = defaultdict(dict)
     for (what, key), clues in sorted(mine.evidence.items(), key=lambda item: item[0]):
         path, scope, name = key
-        if what not in ("begins", "fills", "reads") or name[:2] == "__":
+        if what not in ("begins", "fills", "keeps", "reads", "shape") or name[:2] == "__":
             continue
-        method = any(x.words.defines(path, name) for x in (mine, other))
+        method = any(name in x.words.find(DEFINED, " -+", path) for x in (mine, other))
         method = method or (scope, name) in mine.calls
         if not method and mine.words.new(path, name, other.words):
             classes[path, scope].setdefault(name, {})[what] = clues
+    for (path, scope), names in classes.items():
+        bare = other.words.filled(path) & {"__init__", ELSEWHERE} == {"__init__"}
+        for name, x in names.items() if bare and not other.bases.get(scope, "?") else ():
+            if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
+                x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it
+                x.pop("fills", None)
     return classes
 
 
 def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
-    """Yield the pairs of names that differ only in underscores or case."""
+    """Yield the pairs of names that differ only in underscores or case, and may hold one thing."""
     names = {name.replace("_", "").lower(): name for name in theirs}
-    for name, clues in ours.items():
-        other = names.get(name.replace("_", "").lower())
-        if other and "begins" in clues and "begins" in theirs[other]:
-            yield [name, other]
+    for name, x in ours.items():
+        y = theirs.get(names.get(name.replace("_", "").lower(), ""), {})
+        forms = [side["begins"][0].forms for side in (x, y) if "begins" in side]
+        apart = all({*side} >= {"fills", "reads"} for side in (x, y)) or {"number"} in forms
+        if len(forms) == 2 and (forms[0] & forms[1] or not (apart or OBJECT in forms)):
+            yield [name, names[name.replace("_", "").lower()]]
 
 
-def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
+def _orphans(ours: Attributes, theirs: Attributes, scope: str) -> Iterator[list[str]]:
     """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
-    orphans = [name for name, x in ours.items() if {*x} == {"begins", "reads"}]
+    orphans = [name for name, x in ours.items() if {*x} - {"keeps", "shape"} == {"begins", "reads"}]
     for name in orphans if len(orphans) == 1 else []:
-        begins = ours[name]["begins"][0]
+        begins = ours[name]["begins"]
+        forms = frozenset.intersection(*(x.forms for x in begins))
         filled = [
             (other, x["begins"][0].forms) for other, x in theirs.items()
-            if {*x} >= {"begins", "fills"} and x["begins"][0].made
-            and OBJECT != x["begins"][0].forms <= begins.forms
+            if "begins" in x and ("fills" in x or not begins[0].made) and x["begins"][0].made
+            and OBJECT != x["begins"][0].forms <= forms
         ]  # fmt: skip
-        sure = begins.made and name.startswith("_")  # other numbers may come from elsewhere
-        if len(filled) == 1 and (sure or filled[0][1] != {"number"}):
+        sure = begins[0].made and name.startswith("_")  # others may come from elsewhere
+        plain = filled and filled[0][1] != {"number"}
+        if (sure and plain) or (scope and len(filled) == 1 and (sure or plain)):
             yield [name, filled[0][0]]

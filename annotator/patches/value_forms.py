@@ -89,7 +89,6 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
             return forms or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
             return forms_of(value, local_forms)
-
         case ast.BinOp(left=left):
             return forms_of(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):

@@ -1499,7 +1499,7 @@ STUBS_HELD_OUT = _pairs('''
 )        pass
 >        return [plugin.run() for plugin in self.plugins]
 ''')
-FAMILIES = _pairs("""
+FAMILIES = _pairs('''
 # a plain dict, moved to its end like an ordered one
 ! shape Recent pages
  class Recent:
@@ -1739,4 +1739,146 @@ FAMILIES = _pairs("""
      def read(cls, line):
 )        pass
 >        return cls(line.strip())
-""")
+# a parameter can only be passed by name, and a new call passes it by place
+! signature - resize
+(def resize(image, width, height):
+<def resize(image, *, width, height=0):
+     return image[:width]
+
+
+ def thumbnail(image):
+(    return resize(image, 80, 80)
+<    return resize(image, width=80)
+
+
+ def describe(image):
+     return f"{len(image)} rows"
+
+
+>def banner(image):
+>    return resize(image, 600, 200)
+# a parameter can only be passed by name, and a new call does so
+(def resize(image, width, height):
+<def resize(image, *, width, height=0, **options):
+     return image[:width]
+
+
+ def thumbnail(image):
+(    return resize(image, 80, 80)
+<    return resize(image, width=80)
+
+
+ def describe(image):
+     return f"{len(image)} rows"
+
+
+>def banner(image):
+>    return resize(image, width=600, height=200)
+# the constructor is written here, its table used there by another name
+! names Desk _entries / _tickets
+ class Desk:
+     def __init__(self):
+(        raise NotImplementedError
+<        self._tickets = {}
+
+     def open(self, number, text):
+(        raise NotImplementedError
+<        self._tickets[number] = text
+
+     def close(self, number):
+         """Forget a ticket."""
+)        raise NotImplementedError
+>        if number in self._entries:
+>            self._entries.pop(number)
+# the constructor has a body, so the table used there may be in it
+ class Desk:
+     def __init__(self, entries):
+         self.number = 0
+         self.names = []
+         self.text = ""
+         self._entries = entries
+
+     def number_of(self):
+(        raise NotImplementedError
+<        self._tickets = {}
+<        self._tickets[self.number] = self.text
+<        return len(self._tickets)
+
+     def text_of(self):
+         return self.text
+
+     def name(self):
+         return "desk"
+
+     def close(self, number):
+         """Forget a ticket."""
+)        raise NotImplementedError
+>        if number in self._entries:
+>            self._entries.pop(number)
+# an attribute gets another name here, and is read by its old one there
+! names Probe unit
+ class Probe:
+     def __init__(self, unit):
+(        self.unit = unit
+<        self.scale = unit.lower()
+
+     def text(self):
+(        return self.unit
+<        return self.scale
+
+     def value(self):
+         return 5
+
+     def label(self):
+)        return "probe"
+>        return f"{self.value()} {self.unit}"
+# an attribute gets another name here, and keeps its old one as a property
+ class Probe:
+     def __init__(self, unit):
+(        self.unit = unit
+<        self._scale = unit.lower()
+
+(    def text(self):
+(        return self.unit
+<    @property
+<    def unit(self):
+<        return self._scale
+
+     def value(self):
+         return 5
+
+     def label(self):
+)        return "probe"
+>        return f"{self.value()} {self.unit}"
+# the method that returns tuples is named by its calls alone
+! result Journal split
+ class Journal:
+     def split(self, line):
+         """Return the parts of a line.
+
+         The parts are a day and a text.
+         """
+(        ...
+<        day, _, text = line.partition(" ")
+<        return day, text
+
+     def days(self, lines):
+         """Return the days of lines."""
+)        ...
+>        return [self.split(line)["day"] for line in lines]
+# another method of which the head is not shown is called
+ class Journal:
+     def split(self, line):
+         """Return the parts of a line.
+
+         The parts are a day and a text.
+         """
+(        ...
+<        day, _, text = line.partition(" ")
+<        return day, text
+
+     def days(self, notes):
+         """Return the days of notes."""
+)        ...
+>        return [self.read(note)["day"] for note in notes]
+''')
