@@ -29,15 +29,15 @@ from annotator.traces import Trace, load_traces
 )
 @click.option("--model", metavar="NAME", default="gpt-5", help="Whose tokens are counted.")
 @click.option("--context", type=click.IntRange(512), metavar="N", help="As in annotate run.")
-@click.option("--windows", is_flag=True, help="As in a judge file.")
-@click.option("--facts", is_flag=True, help="As in a judge file.")
+@click.option("--windows", is_flag=True, help="The prompts of parts of a long conversation.")
+@click.option("--facts", is_flag=True, help="With what annotate facts prints.")
 @click.option(
     "--considered",
     type=click.Choice(get_args(Considered)),
     default="codes",
-    help="As in a judge file.",
+    help="What an answer goes through before it decides.",
 )
-@click.option("--rubric-last", is_flag=True, help="As in a judge file.")
+@click.option("--rubric-last", is_flag=True, help="The rubric after the trace.")
 @click.option("--redact", is_flag=True, help="As in annotate run.")
 @reader_option("Of TRACES.")
 def command(
