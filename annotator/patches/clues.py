@@ -542,6 +542,8 @@ class Clues(ast.NodeVisitor):
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+        if key and key <= form.SCALAR:
+            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
         forms = form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - form.DICT - {"deque"}
@@ -575,7 +577,11 @@ class Clues(ast.NodeVisitor):
         called = self._thing(node)
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
         for place, value in passed if called and called[0] == "result" else ():
-            if called and (held := self._thing(value)):
+            held = self._thing(value)
+            if not held and isinstance(value, ast.Dict | ast.Tuple):
+                held = self._local("")
+                self._give(held, value, node)
+            if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
         for part in [x.value for x in node.keywords] + args[:1]:
@@ -590,6 +596,8 @@ class Clues(ast.NodeVisitor):
             self._see(thing, fits, f"goes to {name}", node)
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
+        elif name == "choice":
+            self._see(self._thing(first), form.PARTS - form.DICT, "goes to choice", node)
         elif name in _HEAP and args:
             heap = self._thing(first)
             self._see(heap, form.look_up("list"), f"goes to {name}", node)
@@ -654,7 +662,7 @@ class Clues(ast.NodeVisitor):
         for _ in range(2):  # through a local name
             for thing, source, lines in self._aliases:
                 self._copy(whats, source, thing, lines, made=True)
-                if thing[0].startswith("local"):
+                if thing[0].startswith(("local", "result")):
                     self._copy(whats, thing, source, (), made=False)
         for several, made in self._open:
             if several in self.evidence:

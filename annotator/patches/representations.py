@@ -219,9 +219,10 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     for (what, key), clues in theirs.evidence.items() if frozen else ():
         sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
         names = {clue.says[6:] for clue in sets}
-        other = (f"{what}.class", key) in theirs.evidence  # an object of another class
-        for (path, scope, name), fields in frozen if names and not other else ():
-            if key[0] == path and names <= fields[0].forms:
+        classes = {y for x in theirs.evidence.get((f"{what}.class", key), ()) for y in x.forms}
+        for (path, scope, name), fields in frozen if names else ():
+            near = key[0] == path or name in theirs.words.imports(key[0])
+            if near and classes <= {name} and names <= fields[0].forms:
                 yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
 
 
