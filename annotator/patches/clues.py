@@ -18,6 +18,7 @@ MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
 MOST_PARTS = 4  # elements of a literal that are read
 MOST_CLUES = 20  # clues of a thing that are handed on to another
 
+ANYTHING = "?"  # of which a method is called
 Key = tuple[str, str, str]  # path, scope, name
 # The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
 # what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
@@ -44,6 +45,7 @@ class Call(NamedTuple):
     lines: Lines
     passes: list[str]
     keywords: list[str]
+    words: tuple[str, ...] = ()  # the names that are passed by position
 
 
 class Defined(NamedTuple):
@@ -62,6 +64,8 @@ class Defined(NamedTuple):
         named = [*call.keywords, *(x for x in call.passes if x in self.options)]
         wants = {*self.least.passes, *self.least.keywords}
         moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
+        pairs = zip(call.words, given, strict=False)
+        moved = moved or sum(a != b and a in wants for a, b in pairs) > 1
         fits = len(passes) == len(given) or "*" in self.rest.split()
         fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
         return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
@@ -346,6 +350,9 @@ class Clues(ast.NodeVisitor):
                     self._set(thing, key or part, part, node)
             case ast.Tuple(elts=parts):
                 self._order(thing, parts, node, made=True)
+            case ast.BoolOp(values=parts):
+                for part in parts:
+                    self._give_parts(thing, part, node)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
                 self._see(self._inside(thing, "value"), form.look_up(name_of(factory)), "", node)
@@ -475,8 +482,10 @@ class Clues(ast.NodeVisitor):
             free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
             rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
-            needs = ([x for x in part if x not in free] for part in (names, options))
-            self._define(key, node, Call("", (), *needs), self._is_new(node), names, options, rest)
+            needs, wants = ([x for x in part if x not in free] for part in (names, options))
+            self._define(
+                key, node, Call("", (), needs, wants), self._is_new(node), names, options, rest
+            )
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(
@@ -508,7 +517,8 @@ class Clues(ast.NodeVisitor):
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
-                source, local = self._thing(value), self._local(name)
+                several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
+                source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
                 if node.col_offset == self._column:
                     self._local_forms.pop(name, None)  # in no branch: it is this from here on
@@ -570,10 +580,12 @@ class Clues(ast.NodeVisitor):
             case ast.Attribute(ast.Call(ast.Name("super"), [])):
                 bases = self.bases.get(self._scope, set())
                 scope = min(bases) if len(bases) == 1 else None
-        if lines and "*" not in parts + keywords and scope is not None:
+        if lines and "*" not in parts + keywords:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
-            call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
-            self.calls[scope, name].append((self._path, call))
+            call = Call(
+                f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(name_of, args))
+            )
+            self.calls[ANYTHING if scope is None else scope, name].append((self._path, call))
         called = self._thing(node)
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
         for place, value in passed if called and called[0] == "result" else ():
