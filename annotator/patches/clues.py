@@ -64,7 +64,7 @@ class Defined(NamedTuple):
         named = [*call.keywords, *(x for x in call.passes if x in self.options)]
         wants = {*self.least.passes, *self.least.keywords}
         moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
-        pairs = zip(call.words, given, strict=False)
+        pairs = zip(call.words, given[2:] and given, strict=False)  # two may be swapped on purpose
         moved = moved or sum(a != b and a in wants for a, b in pairs) > 1
         fits = len(passes) == len(given) or "*" in self.rest.split()
         fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
@@ -113,7 +113,7 @@ class Clues(ast.NodeVisitor):
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
             if names & words.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
-                x.text for x in hunk.lines if x.sign == "+" or x.text[:4] == "def "))}
+                x.text for x in hunk.lines if x.sign == "+" or x.text[:4] in ("def ", "clas")))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
@@ -580,12 +580,13 @@ class Clues(ast.NodeVisitor):
             case ast.Attribute(ast.Call(ast.Name("super"), [])):
                 bases = self.bases.get(self._scope, set())
                 scope = min(bases) if len(bases) == 1 else None
-        if lines and "*" not in parts + keywords:
+        scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
+        if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(
                 f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(name_of, args))
             )
-            self.calls[ANYTHING if scope is None else scope, name].append((self._path, call))
+            self.calls[scope, name].append((self._path, call))
         called = self._thing(node)
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
         for place, value in passed if called and called[0] == "result" else ():
@@ -608,7 +609,7 @@ class Clues(ast.NodeVisitor):
             self._see(thing, fits, f"goes to {name}", node)
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
-        elif name == "choice":
+        elif name == "choice" and name_of(of).strip("_") in ("", "random", "rng"):
             self._see(self._thing(first), form.PARTS - form.DICT, "goes to choice", node)
         elif name in _HEAP and args:
             heap = self._thing(first)
