@@ -107,6 +107,7 @@ class Clues(ast.NodeVisitor):
         self._passes: list[tuple[Key, int | str | None, Thing, Lines]] = []
         self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
+        self._passed: set[Thing] = set()  # values without a name, and parameters that get them
         self._object_forms = {**other.object_forms(), **words.object_forms()}
         self._homes, self._count = homes, 0  # paths of functions; local names
         self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
@@ -591,7 +592,7 @@ class Clues(ast.NodeVisitor):
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
         for place, value in passed if called and called[0] == "result" else ():
             held = self._thing(value)
-            if not held and isinstance(value, ast.Dict | ast.Tuple):
+            if not held and isinstance(value, ast.Dict | ast.Tuple | ast.Call):
                 held = self._local("")
                 self._give(held, value, node)
             if called and held:
@@ -671,6 +672,7 @@ class Clues(ast.NodeVisitor):
         for key, place, part, lines in self._passes:
             for n, (name, thing) in enumerate(self._parameters.get(key, ())):
                 if place in (n, name) and thing and (thing, False) not in self._open:
+                    self._passed |= {thing, part} if part[1][2][:1] == " " else set()
                     self._aliases.append((thing, part, lines))
         for _ in range(2):  # through a local name
             for thing, source, lines in self._aliases:
@@ -689,7 +691,10 @@ class Clues(ast.NodeVisitor):
                 to[0] + what.removeprefix(source[0]),
                 what.count(".") - source[0].count("."),
             )
-            closed = what == "local" or (source, True) in self._open
+            closed = (what == "local" and source not in self._passed) or (
+                source,
+                True,
+            ) in self._open
             closed = closed and made and what == source[0]  # a local name is what it is given there
             if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
                 continue

@@ -1924,6 +1924,50 @@ FAMILIES = _pairs('''
          """Return the days with a text."""
 )        pass
 >        return [entry["day"] for entry in self.entries]
+# a helper appends the tuples that it is passed, and they are read by keys
+! element Diary entries
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep((day, text))
+<
+<    def _keep(self, entry):
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["day"] for entry in self.entries]
+# a helper makes records of the tuples that it is passed, and they are read by keys
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep((day, text))
+<
+<    def _keep(self, entry):
+<        entry = {"day": entry[0], "text": entry[1]}
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["day"] for entry in self.entries]
 # a helper hands on what is read by keys there, and is a tuple here
 ! result Table parse
  class Table:
