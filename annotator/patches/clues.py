@@ -18,6 +18,7 @@ MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
 MOST_PARTS = 4  # elements of a literal that are read
 MOST_CLUES = 20  # clues of a thing that are handed on to another
 
+ANYTHING = "?"  # of which a method is called
 Key = tuple[str, str, str]  # path, scope, name
 # The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
 # what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
@@ -44,6 +45,7 @@ class Call(NamedTuple):
     lines: Lines
     passes: list[str]
     keywords: list[str]
+    words: tuple[str, ...] = ()  # the names that are passed by position
 
 
 class Defined(NamedTuple):
@@ -62,6 +64,8 @@ class Defined(NamedTuple):
         named = [*call.keywords, *(x for x in call.passes if x in self.options)]
         wants = {*self.least.passes, *self.least.keywords}
         moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
+        pairs = zip(call.words, given[2:] and given, strict=False)  # two may be swapped on purpose
+        moved = moved or sum(a != b and a in wants for a, b in pairs) > 1
         fits = len(passes) == len(given) or "*" in self.rest.split()
         fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
         return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
@@ -103,13 +107,14 @@ class Clues(ast.NodeVisitor):
         self._passes: list[tuple[Key, int | str | None, Thing, Lines]] = []
         self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
+        self._passed: set[Thing] = set()  # values without a name, and parameters that get them
         self._object_forms = {**other.object_forms(), **words.object_forms()}
         self._homes, self._count = homes, 0  # paths of functions; local names
         self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
             if names & words.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
-                x.text for x in hunk.lines if x.sign == "+" or x.text[:4] == "def "))}
+                x.text for x in hunk.lines if x.sign == "+" or x.text[:4] in ("def ", "clas")))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
@@ -346,6 +351,9 @@ class Clues(ast.NodeVisitor):
                     self._set(thing, key or part, part, node)
             case ast.Tuple(elts=parts):
                 self._order(thing, parts, node, made=True)
+            case ast.BoolOp(values=parts):
+                for part in parts:
+                    self._give_parts(thing, part, node)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
                 self._see(self._inside(thing, "value"), form.look_up(name_of(factory)), "", node)
@@ -475,8 +483,10 @@ class Clues(ast.NodeVisitor):
             free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
             rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
-            needs = ([x for x in part if x not in free] for part in (names, options))
-            self._define(key, node, Call("", (), *needs), self._is_new(node), names, options, rest)
+            needs, wants = ([x for x in part if x not in free] for part in (names, options))
+            self._define(
+                key, node, Call("", (), needs, wants), self._is_new(node), names, options, rest
+            )
         self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
         self._declared = bool(
@@ -508,7 +518,8 @@ class Clues(ast.NodeVisitor):
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
-                source, local = self._thing(value), self._local(name)
+                several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
+                source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
                 if node.col_offset == self._column:
                     self._local_forms.pop(name, None)  # in no branch: it is this from here on
@@ -542,6 +553,8 @@ class Clues(ast.NodeVisitor):
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+        if key and key <= form.SCALAR:
+            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
         forms = form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - form.DICT - {"deque"}
@@ -568,14 +581,21 @@ class Clues(ast.NodeVisitor):
             case ast.Attribute(ast.Call(ast.Name("super"), [])):
                 bases = self.bases.get(self._scope, set())
                 scope = min(bases) if len(bases) == 1 else None
+        scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
-            call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
+            call = Call(
+                f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(name_of, args))
+            )
             self.calls[scope, name].append((self._path, call))
         called = self._thing(node)
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
         for place, value in passed if called and called[0] == "result" else ():
-            if called and (held := self._thing(value)):
+            held = self._thing(value)
+            if not held and isinstance(value, ast.Dict | ast.Tuple | ast.Call):
+                held = self._local("")
+                self._give(held, value, node)
+            if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
         for part in [x.value for x in node.keywords] + args[:1]:
@@ -590,6 +610,8 @@ class Clues(ast.NodeVisitor):
             self._see(thing, fits, f"goes to {name}", node)
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
+        elif name == "choice" and name_of(of).strip("_") in ("", "random", "rng"):
+            self._see(self._thing(first), form.PARTS - form.DICT, "goes to choice", node)
         elif name in _HEAP and args:
             heap = self._thing(first)
             self._see(heap, form.look_up("list"), f"goes to {name}", node)
@@ -650,11 +672,12 @@ class Clues(ast.NodeVisitor):
         for key, place, part, lines in self._passes:
             for n, (name, thing) in enumerate(self._parameters.get(key, ())):
                 if place in (n, name) and thing and (thing, False) not in self._open:
+                    self._passed |= {thing, part} if part[1][2][:1] == " " else set()
                     self._aliases.append((thing, part, lines))
         for _ in range(2):  # through a local name
             for thing, source, lines in self._aliases:
                 self._copy(whats, source, thing, lines, made=True)
-                if thing[0].startswith("local"):
+                if thing[0].startswith(("local", "result")):
                     self._copy(whats, thing, source, (), made=False)
         for several, made in self._open:
             if several in self.evidence:
@@ -668,7 +691,10 @@ class Clues(ast.NodeVisitor):
                 to[0] + what.removeprefix(source[0]),
                 what.count(".") - source[0].count("."),
             )
-            closed = what == "local" or (source, True) in self._open
+            closed = (what == "local" and source not in self._passed) or (
+                source,
+                True,
+            ) in self._open
             closed = closed and made and what == source[0]  # a local name is what it is given there
             if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
                 continue

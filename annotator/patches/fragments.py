@@ -112,9 +112,17 @@ class Words:
 
     def rewritten(self, path: str) -> frozenset[str]:
         """Return the functions in a file whose returns, or constructor, the patch may change."""
-        init = "__init__" in self.find(DEFINED, "-", path)
+        init = "__init__" in self.find(DEFINED, "-+", path)
         names = self.find(DEFINED, " @" if init or self.find(_RETURN, "-", path) else "", path)
         return names | {"cls", "super"} if init else names
+
+    def defines_beside(self, path: str, name: str) -> bool:
+        """Whether a class is in another file of the same folder: the import may not be shown."""
+        folder = path.rpartition("/")[0]
+        return name[:1].isupper() and any(
+            x != path and x.rpartition("/")[0] == folder and name in self.find(DEFINED, " +@", x)
+            for x in self.paths
+        )
 
     def filled(self, path: str) -> set[str]:
         """Return the functions in a file that the patch may give a body."""
@@ -179,6 +187,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
         for path in user.paths:
             called = user.find(_CALLED, "o ", path) & every
             near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
+            near = near | {x for x in called if mine.defines_beside(path, x)}
             names |= called & near and {*called & near, "__init__"}
             names |= user.find(_NAMED, "o", path) & lost if lost else lost
     return names - {"None", "True", "False", "self", ELSEWHERE}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Defined, Key, Thing
+from annotator.patches.clues import ANYTHING, MOST_CLUES, Call, Clue, Clues, Defined, Key, Thing
 from annotator.patches.diff import Line, Patch
 from annotator.patches.fragments import DEFINED, ELSEWHERE, Words, find_common_names
 from annotator.patches.value_forms import OBJECT, Forms
@@ -97,16 +97,19 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                     sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
                     sides = _find_lacks(sides, sets)
                 else:
-                    sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
+                    whole = [y for x in (ours, theirs) for y in x.evidence.get((root, key), ())]
+                    returned = root == "result" and any(clue.made for clue in whole)
+                    ordered = step.endswith("order")
+                    sides = _find_moves(*sides) if ordered else _find_misfits(returned, *sides)
                 if sides:
                     kind: Kind = root if root != "shape" or step in ("", "class") else "element"
                     yield Conflict(kind, *key, *(_use(*side) for side in sides))
 
 
-def _find_misfits(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
-    """Return the clues if no form suits all of them, and one of them gives the thing its form."""
+def _find_misfits(made: bool, ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
+    """Return the clues if no form suits all of them, and a patch gives the thing its form."""
     sides = [sorted(side, key=lambda clue: not clue.made) for side in (ours, theirs)]
-    made = all(sides) and (sides[0][0].made or sides[1][0].made)
+    made = all(sides) and (made or sides[0][0].made or sides[1][0].made)
     return sides if made and not _forms(sides[0]) & _forms(sides[1]) else []
 
 
@@ -168,7 +171,7 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
         yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
     elif rival or key not in other.defined:
-        for call in _calls(other, *key):  # of a class with its own order of fields
+        for call in _calls(mine, other, *key):  # of a class with its own order of fields
             passes = (
                 rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
             )
@@ -176,16 +179,17 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         for base in mine.bases.get(scope, ()) if defined.new and name[:2] != "__" else ():
             above = other.defined.get((path, base, name))
             if above and not above.new:
+                calls += [x for _, x in other.calls.get((ANYTHING, name), ()) if above.takes(x)]
                 calls.append(above.least._replace(passes=[""] * len(above.least.passes)))
         yield from (call for call in calls if not defined.takes(call))
 
 
-def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
+def _calls(mine: Clues, user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
     """Yield the calls of a function: of ``self`` in its class, or by its name."""
     top = scope.rpartition(".")[2] or name
     keys = [(scope, name), ("", top)] if name == "__init__" else [(scope, name)]
     for file, call in (x for key in keys for x in user.calls.get(key, ())):
-        if file == path or top in user.words.imports(file):
+        if file == path or top in user.words.imports(file) or mine.words.defines_beside(file, top):
             yield call
 
 
@@ -219,9 +223,10 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     for (what, key), clues in theirs.evidence.items() if frozen else ():
         sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
         names = {clue.says[6:] for clue in sets}
-        other = (f"{what}.class", key) in theirs.evidence  # an object of another class
-        for (path, scope, name), fields in frozen if names and not other else ():
-            if key[0] == path and names <= fields[0].forms:
+        classes = {y for x in theirs.evidence.get((f"{what}.class", key), ()) for y in x.forms}
+        for (path, scope, name), fields in frozen if names else ():
+            near = key[0] == path or name in theirs.words.imports(key[0])
+            if near and classes <= {name} and names <= fields[0].forms:
                 yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
 
 

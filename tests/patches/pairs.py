@@ -1881,4 +1881,359 @@ FAMILIES = _pairs('''
          """Return the days of notes."""
 )        ...
 >        return [self.read(note)["day"] for note in notes]
+# a helper appends the records that it is passed, and they are read by other keys
+! element Diary entries
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep({"day": day, "text": text})
+<
+<    def _keep(self, entry):
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["date"] for entry in self.entries]
+# a helper appends the records that it is passed, and they are read by these keys
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep({"day": day, "text": text})
+<
+<    def _keep(self, entry):
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["day"] for entry in self.entries]
+# a helper appends the tuples that it is passed, and they are read by keys
+! element Diary entries
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep((day, text))
+<
+<    def _keep(self, entry):
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["day"] for entry in self.entries]
+# a helper makes records of the tuples that it is passed, and they are read by keys
+ class Diary:
+     def __init__(self):
+         self.entries = []
+
+     def write(self, day, text):
+         """Keep a text."""
+(        pass
+<        self._keep((day, text))
+<
+<    def _keep(self, entry):
+<        entry = {"day": entry[0], "text": entry[1]}
+<        self.entries.append(entry)
+
+     def close(self):
+         """End the diary."""
+         self.entries.clear()
+
+     def days(self):
+         """Return the days with a text."""
+)        pass
+>        return [entry["day"] for entry in self.entries]
+# a helper hands on what is read by keys there, and is a tuple here
+! result Table parse
+ class Table:
+     def parse(self, line):
+         """Return the parts of a line."""
+(        pass
+<        return line.strip(), len(line)
+
+     def width(self):
+         return 80
+
+     def longest(self):
+         """Return the longest text."""
+)        pass
+>        return max(row["text"] for row in self._rows())
+>
+>    def _rows(self):
+>        for line in self.lines:
+>            row = self.parse(line)
+>            if row:
+>                yield row
+# a helper hands on what is read by place there, and is a tuple here
+ class Table:
+     def parse(self, line):
+         """Return the parts of a line."""
+(        pass
+<        return line.strip(), len(line)
+
+     def width(self):
+         return 80
+
+     def longest(self):
+         """Return the longest text."""
+)        pass
+>        return max(row[0] for row in self._rows())
+>
+>    def _rows(self):
+>        for line in self.lines:
+>            row = self.parse(line)
+>            if row:
+>                yield row
+# pairs are found here, and each is used as a number there
+! result Shelf search
+ class Shelf:
+     def search(self, word):
+         """Return what has a word."""
+(        pass
+<        hits = [(key, text.count(word)) for key, text in self.texts.items()]
+<        return hits
+
+     def size(self):
+         return len(self.texts)
+
+     def show(self, word):
+         """Return the texts with a word."""
+)        pass
+>        return [self.texts[text_id] for text_id in self.search(word)]
+# pairs are found here, and each is unpacked there
+ class Shelf:
+     def search(self, word):
+         """Return what has a word."""
+(        pass
+<        hits = [(key, text.count(word)) for key, text in self.texts.items()]
+<        return hits
+
+     def size(self):
+         return len(self.texts)
+
+     def show(self, word):
+         """Return the texts with a word."""
+)        pass
+>        return [self.texts[text_id] for text_id, _ in self.search(word)]
+# a choice is made from a dict
+! result Game moves
+ class Game:
+     def moves(self):
+         """Return what is allowed."""
+(        ...
+<        return {field: self.near(field) for field in self.fields}
+
+     def near(self, field):
+         return [field + 1]
+
+     def jumps(self):
+         """Return what takes a piece."""
+)        ...
+>        return []
+>
+>    def play(self, rng):
+>        moves = self.jumps() or self.moves()
+>        return rng.choice(moves)
+# a choice is made from the keys of a dict
+ class Game:
+     def moves(self):
+         """Return what is allowed."""
+(        ...
+<        return {field: self.near(field) for field in self.fields}
+
+     def near(self, field):
+         return [field + 1]
+
+     def jumps(self):
+         """Return what takes a piece."""
+)        ...
+>        return []
+>
+>    def play(self, rng):
+>        moves = self.jumps() or list(self.moves())
+>        return rng.choice(moves)
+# the elements of a result are read by keys here, and by place there
+! result - load
+ import csv
+
+
+ def load(path):
+(    return list(csv.reader(open(path)))
+<    rows = []
+<    rows.extend(csv.DictReader(open(path)))
+<    return rows
+
+
+ def best(path):
+(    return max(row[1] for row in load(path))
+<    return max(row["points"] for row in load(path))
+
+
+ def empty(path):
+     return not load(path)
+>
+>
+>def names(path):
+>    return [name for name, points in load(path)]
+# the elements of a result are read by keys here and there
+ import csv
+
+
+ def load(path):
+(    return list(csv.reader(open(path)))
+<    rows = []
+<    rows.extend(csv.DictReader(open(path)))
+<    return rows
+
+
+ def best(path):
+(    return max(row[1] for row in load(path))
+<    return max(row["points"] for row in load(path))
+
+
+ def empty(path):
+     return not load(path)
+>
+>
+>def names(path):
+>    return [row["name"] for row in load(path)]
+# a class of an imported module is frozen, and its fields are set
+! class - Item
+<from dataclasses import dataclass
+<
+<
+<@dataclass(frozen=True)
+ class Item:
+(    def __init__(self, price):
+(        self.price = price
+<    price: int
++++ app/basket.py
+ from core import Item
+
+
+ def put(basket, price):
+)    basket.append(Item(price))
+>    for item in basket:
+>        item.price += price
+>    basket.append(Item(price + 1))
+# a class of an imported module is frozen, and the field of another is set
+<from dataclasses import dataclass
+<
+<
+<@dataclass(frozen=True)
+ class Item:
+(    def __init__(self, price):
+(        self.price = price
+<    price: int
++++ app/basket.py
+ from core import Item
+
+
+ def put(basket, price):
+)    basket.append(Item(price))
+>    basket.total = price
+>    basket.append(Item(price + 1))
+# what a constructor takes first is passed last, and the import is not shown
+! signature Route __init__
+ class Route:
+     """A way to a handler."""
+<
+<    def __init__(self, method, path, handler):
+<        self.parts = [method, path, handler]
++++ app/router.py
+ class Router:
+     def __init__(self):
+         self.routes = []
+
+     def add(self, path, handler, methods):
+         """Add a route."""
+)        ...
+>        self.routes.append(Route(path, handler, methods))
+# what a constructor takes has other names where it is called
+ class Route:
+     """A way to a handler."""
+<
+<    def __init__(self, method, path, handler):
+<        self.parts = [method, path, handler]
++++ app/router.py
+ class Router:
+     def __init__(self):
+         self.routes = []
+
+     def add(self, path, target, verb):
+         """Add a route."""
+)        ...
+>        self.routes.append(Route(verb, path, target))
+# a new class below lacks the option that the method above gets and is called with
+! signature Ring draw
+ class Shape:
+(    def draw(self):
+<    def draw(self, depth=0):
+         return ""
+
+
+ class Group(Shape):
+     def all(self):
+         return self.parts
+
+     def text(self):
+(        return [part.draw() for part in self.parts]
+<        return [part.draw(1) for part in self.parts]
+
+
+ def show(shape):
+     return shape.draw()
+>
+>
+>class Ring(Shape):
+>    def draw(self):
+>        return "o"
+# a new class below lacks the option that the method above gets, and nobody passes it
+ class Shape:
+(    def draw(self):
+<    def draw(self, depth=0):
+         return ""
+
+
+ class Group(Shape):
+     def all(self):
+         return self.parts
+
+     def text(self):
+(        return [part.draw() for part in self.parts]
+<        return sorted(part.draw() for part in self.parts)
+
+
+ def show(shape):
+     return shape.draw()
+>
+>
+>class Ring(Shape):
+>    def draw(self):
+>        return "o"
 ''')
