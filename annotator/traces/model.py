@@ -100,12 +100,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """How an agent ended: the harness's status word and its error text, if any."""
+    """How an agent ended: the harness's status word and its error text, if any, and when (seconds
+    since 1970).
+    """
 
     agent: str
     feature: str | None = None
     status: str | None = None
     error: str | None = None
+    ended: float | None = None
 
     @property
     def crashed(self) -> bool:

@@ -428,6 +428,25 @@ def test_messages_that_cross_and_how_late_the_first_one_is():
     assert (late.n, late.value) == (2, pytest.approx((0.1 + 0.3) / 2))
 
 
+def test_messages_that_no_partner_can_read_any_more(tmp_path):
+    """Of a's 2 and b's 3 messages with known ends (a at 10, b at 8): a's at 9 comes after b's end,
+    b's at 9 before a's, b's at 11 after it: 2 of 5. The second run tells no ends.
+    """
+    folder = run(tmp_path, 1, [PLAN], merge="clean")
+    run(tmp_path, 2, [PLAN], merge="clean")
+    talk = [("agent1", 1), ("agent2", 2), ("agent1", 9), ("agent2", 9.5), ("agent2", 11)]
+    lines = [{"from": who, "to": "", "message": "Hello.", "timestamp": at} for who, at in talk]
+    (folder / "conversation.json").write_text(json.dumps(lines))
+    result = json.loads((folder / "result.json").read_text())
+    for agent, second in (("agent1", 10), ("agent2", 8)):
+        end = {"ended_at": f"1970-01-01T00:00:{second:02}Z"}
+        result["agents"][agent] = result["agents"].get(agent, {}) | end
+    (folder / "result.json").write_text(json.dumps(result))
+    rows = {row.of: row.share for row in stats(tmp_path).groups[0].timing}
+    share = rows["messages after all partners had ended"]
+    assert (share.inputs["k"], share.n, share.value) == (2, 5, 0.4)
+
+
 def test_without_times_there_is_no_table_and_without_a_start_a_reason():
     for times, shown in (("a? b?", False), ("a1 b9", True)):
         counted = StatsCounts()

@@ -228,7 +228,8 @@ def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, 
     for agent, number in owners.items():
         report = _object(reports.get(agent))
         status, error = text_of(report.get("status")), text_of(report.get("error"))
-        ends.append(AgentEnd(agent, number or None, status, error))
+        ended = time_of(report.get("ended_at"))
+        ends.append(AgentEnd(agent, number or None, status, error, ended))
     return tuple(ends)
 
 
