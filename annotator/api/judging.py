@@ -218,8 +218,12 @@ async def aannotate(
         resume = resume and (folder / "run.json").exists()  # one script begins and goes on
         loaded = traces if isinstance(traces, Traces) else load_traces(traces, format=format)
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted)
+    if pilot is not None and pilot < 1:
+        raise SettingsError(f"pilot: expected a number from 1, found {pilot}")
     if pilot and (shard or limit or engine or (workers or 1) > 1):
-        raise SettingsError("--pilot goes with no --limit, --shard, --engine or --workers")
+        raise SettingsError(
+            "--pilot cannot be combined with --limit, --shard, --engine or --workers"
+        )
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
     plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)

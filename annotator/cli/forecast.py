@@ -98,6 +98,8 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
     size, of = run.manifest.pilot["traces"], run.manifest.pilot["of"]
     intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
     yield f"pilot: {size} of {of} traces. All {of} would take ({intervals}):"
+    if cached := sum(annotation.usage.cache_hits > 0 for annotation in run.annotations()):
+        yield f"  (left out: {cached} answered from the cache)"
     least = "at least " if run.manifest.totals.get("unreported_calls") else ""
     for name, total in api.project_usage(run).items():
         noun, digits, unit = name.replace("_", " "), 0, 1.0
@@ -107,6 +109,8 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
             if not concurrency:
                 continue
             noun, digits, unit = f"minutes at --concurrency {concurrency}", 1, 60.0 * concurrency
+        if total is not None and not total.total:
+            continue
         if total is None:
             yield f"  {noun}: unknown"
             continue

@@ -242,7 +242,8 @@ def command(
     put(api.count(run), form)
     if pilot:
         click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
-        say_notice(f"judge the others with: {_again(folder)}, without --pilot")
+        if run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
+            say_notice(f"judge the others with: {_again(folder)}, without --pilot")
     totals = run.manifest.totals
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:

@@ -124,6 +124,9 @@ class HostedJudge(FreeJudge):
 
     def _check(self, verdict: Any, rubric: Rubric) -> Verdict:
         """Return a verdict as it was given, or one that says why it is invalid."""
+        if not isinstance(verdict, Verdict):
+            what = type(verdict).__name__
+            return Verdict(error=f"{self._name} returned {what}, expected a Verdict")
         try:
             checked = _validate(verdict)
         except ValidationError as error:
@@ -135,6 +138,10 @@ class HostedJudge(FreeJudge):
         stray = set(_list_codes(checked)) - self.codes(rubric)
         if checked.error is None and stray:
             reason = f"found {min(stray)!r}, which is not among its codes for {rubric.id}"
+            return Verdict(error=f"{self._name} {reason}", usage=checked.usage)
+        claimed = {claim.code for claim in checked.claims}
+        if checked.error is None and checked.primary not in {None, *claimed}:
+            reason = f"has no claim for its primary code {checked.primary!r}"
             return Verdict(error=f"{self._name} {reason}", usage=checked.usage)
         return checked
 

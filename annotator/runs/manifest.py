@@ -120,7 +120,8 @@ class Manifest(BaseModel):
             reasons.append(f"Only the first {self.limit} traces were read (--limit).")
         if self.pilot:
             size, of = self.pilot["traces"], self.pilot["of"]
-            reasons.append(f"The run is a pilot of {size} of {of} traces, drawn at random.")
+            if size < of:
+                reasons.append(f"The run is a pilot of {size} of {of} traces, drawn at random.")
         if self.status != "finished":
             reasons.append(
                 f"The run is not finished (status: {self.status}): this is a part of it."

@@ -47,8 +47,10 @@ def draw_pilot(plan: Plan, size: int) -> tuple[frozenset[str], int]:
 
 
 def project_usage(run: Run) -> dict[str, Projection | None]:
-    """Return the calls, tokens, dollars and seconds that all traces of a pilot would take; None
-    where the count of one of its traces is not known.
+    """Return the calls, tokens, dollars and seconds that all traces of a pilot would take, were no
+    answer in the cache; None where the count of one of its traces is not known.
+
+    Traces whose answers came from the cache tell nothing, and are left out.
     """
     usages: defaultdict[str, Usage] = defaultdict(Usage)
     for annotation in run.annotations():
@@ -58,6 +60,8 @@ def project_usage(run: Run) -> dict[str, Projection | None]:
     for name in ("calls", "input_tokens", "output_tokens", "cost_usd", "seconds"):
         values = []
         for usage in usages.values():
+            if usage.cache_hits:
+                continue
             unknown = name.endswith("tokens") and usage.calls and not usage.input_tokens
             values.append(None if unknown else getattr(usage, name))
         counts = [value for value in values if value is not None]
@@ -73,7 +77,7 @@ def extrapolate(values: Sequence[float], of: int) -> Projection:
     width where all were drawn. The total is not less than that of the values themselves.
     """
     n, total = len(values), math.fsum(values)
-    if n == of:
+    if n >= of:
         return Projection(total, total, total)
     mean = total / n
     if n < 2:

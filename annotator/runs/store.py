@@ -98,7 +98,9 @@ class RunDirectory:
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
         if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
-            raise AnnotatorError(f"{folder}: more traces were judged already than --pilot asks for")
+            size = before.pilot.get("traces")
+            why = f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
+            raise AnnotatorError(f"--pilot: {folder} is {why}")
         merged = manifest.changed(
             {
                 "id": before.id,

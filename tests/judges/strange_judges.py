@@ -152,6 +152,11 @@ class NoVerdict(Good):
         return {"C3a"}
 
 
+class NoClaim(Good):
+    def judge(self, trace, rubric):
+        return Verdict(primary="C3a")
+
+
 class NoRationale(Good):
     def judge(self, trace, rubric):
         return Verdict((Claim("C3a", None, ()),))

@@ -574,6 +574,20 @@ class TestTheForecast:
         assert statuses(Path("out")) == {"labelled": 10, "skipped": 1}
         assert "pilot" not in rest.out
 
+    def test_a_pilot_projects_nothing_from_answers_that_it_had(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        """Two of three answers are in the cache: one call of .05 stands for all six."""
+        runs(6)
+        with OpenAIServer(Bill(lambda _: RIGHT, lambda _: (DEAR, 0, 0))) as server:
+            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS))
+            annotate_cli(*args, "--pilot", "2", "--out", "first")
+            err = annotate_cli(*args, "--pilot", "3", "--out", "second").err
+            again = annotate_cli(*args, "--pilot", "3", "--out", "third").err
+        assert "(left out: 2 answered from the cache)" in err
+        assert "  0.30 USD" in err.splitlines()
+        assert "  USD: unknown" in again.splitlines()
+
     def test_a_larger_pilot_contains_a_smaller_one(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(8)
         drawn = []
@@ -608,7 +622,7 @@ class TestTheForecast:
         ("more", "words"),
         [
             (("--dry-run",), "leave --dry-run out"),
-            (("--limit", "1"), "no --limit"),
+            (("--limit", "1"), "cannot be combined with --limit"),
             (("--failed-only",), "no trace would be judged"),
         ],
     )
