@@ -15,7 +15,7 @@ from itertools import permutations
 
 from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.rubrics import Code, Rubric
-from annotator.text import header_name, one_line
+from annotator.text import header_name, list_first, one_line
 from annotator.traces import ORIGINS, Origin, Source, Trace
 from annotator.visible import VisibleText, see
 
@@ -453,8 +453,7 @@ def _resolve(
         if free:
             return replace(free[0], match="moved"), ""
     if elsewhere:
-        more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
-        return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"
+        return None, f"found in {list_first(elsewhere, 3)}, not in {named}"
     return None, refused if closed else f"not found in {named}, nor anywhere else"
 
 

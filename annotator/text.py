@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -146,6 +146,12 @@ def find_repeated(values: Iterable[T]) -> Iterator[T]:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, which takes an s but for 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def floor_percent(share: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from annotator.errors import LabelsError
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
-from annotator.text import find_repeated, one_line, storable
+from annotator.text import find_repeated, list_first, one_line, storable
 from annotator.traces.document import kind
 
 SHOWN = 20  # problems; a file of the wrong kind has one in every line
@@ -222,7 +222,7 @@ class RowCheck:
         for code in codes:
             if code not in self._scheme.ids:
                 near = suggest_name(code, (*self._scheme.ids, NONE))
-                hint = near or f"; it has {_list_ids(self._scheme.ids)}"
+                hint = near or f"; it has {list_first(self._scheme.ids, 12)}"
                 self.wrong(field, f"{self._scheme.id} has no code {describe(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
@@ -281,11 +281,6 @@ class RowCheck:
                 f"{self._scheme.sha256[:12]}; use that version, or label again",
             )
         return value
-
-
-def _list_ids(ids: tuple[str, ...]) -> str:
-    more = f" and {len(ids) - 12} more" if len(ids) > 12 else ""
-    return ", ".join(ids[:12]) + more
 
 
 def is_number(value: Any) -> bool:

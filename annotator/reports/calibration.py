@@ -10,7 +10,7 @@ from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render
 from annotator.reports.table import Table
-from annotator.text import count, one_line
+from annotator.text import count, list_first, one_line
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
 
@@ -192,9 +192,7 @@ def _foot(calibration: Calibration) -> Iterator[str]:
         ("undecided", labels.undecided),
     ):
         if ids:
-            more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
-            first = ", ".join(one_line(trace_id, 200) for trace_id in ids[:3])
-            yield f"{name}: {first}{more}"
+            yield f"{name}: {list_first([one_line(trace_id, 200) for trace_id in ids], 3)}"
 
 
 def render_disagreements(calibrated: Calibrated) -> str:

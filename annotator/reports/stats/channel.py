@@ -102,7 +102,7 @@ def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
         could = could_speak(trace.attributes, channel)
         counts[NO_VALUE] = int(could is None)
         counts[SPOKE_WITHOUT_VALUE] = int(could is None and bool(trace.spoken))
-        counts[SPOKE_ANYWAY] = int(speaks_anyway(trace, channel))
+        counts[SPOKE_ANYWAY] = int(could is False and bool(trace.spoken))
     return counts
 
 

@@ -9,7 +9,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.stats import channel, communication, difficulty, outcomes, pairs, timing
 from annotator.reports.stats.model import Channel, Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
-from annotator.text import count
+from annotator.text import count, list_first
 from annotator.traces import Trace, TraceOrProblem, Unreadable
 from validation import Estimate
 
@@ -110,13 +110,8 @@ def _check_values(named: Channel, values: Collection[str]) -> None:
         if not any(channel.has_value(text, value) for text in values):
             raise AnnotatorError(
                 f"--channel {named.attribute}={value}: no run of several agents has this value,"
-                f" only {_shorten(values) or 'none at all'}"
+                f" only {list_first(sorted(values), 10) or 'none at all'}"
             )
-
-
-def _shorten(values: Collection[str]) -> str:
-    more = f" and {len(values) - 10} more" if len(values) > 10 else ""
-    return ", ".join(sorted(values)[:10]) + more
 
 
 def _group(
@@ -203,9 +198,10 @@ def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
             " spoke); the rest are in no group."
         )
     if whole.spoke_anyway:
+        values = list_first(sorted(counted.contradicting), 10)
         yield (
             f"{count(whole.spoke_anyway, 'run')} spoke although {named.attribute} says that they"
-            f" could not ({_shorten(counted.contradicting)}): they are in the group spoke alone,"
+            f" could not ({values}): they are in the group spoke alone,"
             " and nothing is compared with could not. Name their values too, or correct them."
         )
 

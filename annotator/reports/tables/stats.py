@@ -17,7 +17,7 @@ from annotator.reports.stats.model import (
     Stats,
 )
 from annotator.reports.table import Line, Table, columns_of
-from annotator.text import one_line
+from annotator.text import list_first, one_line
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
@@ -351,18 +351,14 @@ def _why(estimates: list[tuple[str, Estimate]]) -> Line:
         if estimate.reason or estimate.inputs.get("undefined_resamples"):
             reasons.setdefault(estimate.reason or _explain_resamples(estimate), []).append(name)
     return tuple(
-        f"{UNDEFINED} {_shorten(names)}: {one_line(reason)}" for reason, names in reasons.items()
+        f"{UNDEFINED} {list_first(names, 3, '; ')}: {one_line(reason)}"
+        for reason, names in reasons.items()
     )
 
 
 def _explain_resamples(estimate: Estimate) -> str:
     undefined, resamples = estimate.inputs["undefined_resamples"], estimate.inputs["resamples"]
     return f"undefined in {undefined} of {resamples} resamples, which the interval leaves out"
-
-
-def _shorten(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return "; ".join(names[:3]) + more
 
 
 Number = tuple[tuple[str, str] | None, str, str, str, Share]
