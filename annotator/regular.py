@@ -8,14 +8,14 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, AnyStr, BinaryIO
+from typing import IO, AnyStr
 
 from annotator.errors import AnnotatorError
 from annotator.remote import name_place
 
 _MOST_MB = 512
-_MOST_PACKED = 1000  # times a file's own size; texts pack to a hundredth at most
 # Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -47,7 +47,7 @@ def explain_unreadable(place: str | Path) -> Iterator[None]:
         raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BufferedReader:
     """Return a regular file, open for reading its bytes.
 
     Raises:
@@ -118,14 +118,6 @@ def check_size(what: str, size: int) -> None:
     """Raise OSError for something that is larger than :func:`most_bytes`."""
     if size > most_bytes():
         raise _describe_size(f"{what} of more than", most_bytes())
-
-
-def check_unpacked(size: int, packed: int) -> None:
-    """Raise OSError for what a file of ``packed`` bytes unpacks to, if it is so much that the file
-    was made to fill a memory or to take hours.
-    """
-    if size > max(most_bytes(), _MOST_PACKED * packed):
-        raise OSError(errno.EOVERFLOW, f"it unpacks to more than {_MOST_PACKED} times its size")
 
 
 def _describe_size(what: str, most: int) -> OSError:

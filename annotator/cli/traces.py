@@ -12,9 +12,8 @@ from annotator.cli.output import say
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import dump_json, one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
-from annotator.traces.entries import look_into
-from annotator.traces.problems import ProblemKinds
-from annotator.traces.reading import check_source
+from annotator.traces.discover import look_into
+from annotator.traces.read import ProblemKinds, check_source
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 

@@ -19,7 +19,7 @@ from annotator.runs.parts import sweep_parts
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
-from annotator.traces.problems import ProblemKinds
+from annotator.traces.read import ProblemKinds
 
 Only = Literal["rubric", "failed", "all"]
 

@@ -1,6 +1,7 @@
 """What was run: the trace model, and readers for its formats."""
 
 from annotator.traces.collection import Traces, TraceSource, load_traces
+from annotator.traces.discover import Ignored, Unreadable
 from annotator.traces.formats import FORMATS, readers
 from annotator.traces.model import (
     ORIGINS,
@@ -14,8 +15,7 @@ from annotator.traces.model import (
     Step,
     Trace,
 )
-from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import TraceOrProblem, count_traces, exists, read_traces
+from annotator.traces.read import TraceOrProblem, count_traces, exists, read_traces
 from annotator.traces.shard import Shard, parse_shard
 
 __all__ = [

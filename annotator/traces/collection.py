@@ -7,11 +7,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.text import storable
-from annotator.traces.duplicates import reject_duplicate
-from annotator.traces.model import Trace, check_trace
-from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import TraceOrProblem, exists, read_traces
+from annotator.traces.model import Trace
+from annotator.traces.read import TraceOrProblem, exists, read_traces
 from annotator.traces.shard import Listing, Shard
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
@@ -45,14 +42,6 @@ class Traces:
         return tuple(source for source in self.sources if isinstance(source, str))
 
     def find(self) -> Iterator[TraceOrProblem]:
-        """Yield as :meth:`_find` does, redacted where that is asked for."""
-        if not self.redacted:
-            return self._find()
-        from annotator.traces.redaction import redact
-
-        return (redact(item) if isinstance(item, Trace) else item for item in self._find())
-
-    def _find(self) -> Iterator[TraceOrProblem]:
         """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
         already seen is :class:`Unreadable`.
 
@@ -60,42 +49,18 @@ class Traces:
             AnnotatorError: as :func:`annotator.traces.read_traces`.
         """
         self.listing = Listing()
-        if len(self.places) == len(self.sources):
-            keep = self._keeps if self.shard else None
-            yield from read_traces(self.places, self.format, keep=keep)
-            return
-        seen: set[str] = set()
-        for n, item in enumerate(self._find_in_sources(), 1):
-            if isinstance(item, Ignored):
-                if self._keeps(item.path, is_trace=False):
-                    yield item
-                continue
-            trace_id = item.id
-            while trace_id in seen:  # as a file's, it has an id of its own: nothing stands twice
-                trace_id = f"{trace_id} [{n}]"
-            seen.add(trace_id)
-            if not self._keeps(trace_id):
-                continue
-            if trace_id == item.id:
-                yield item
-            else:
-                yield reject_duplicate(item, trace_id)
+        keep = self._keeps if self.shard else None
+        items = read_traces(self.sources, self.format, keep=keep)
+        if not self.redacted:
+            return items
+        from annotator.traces.redaction import redact
 
-    def _keeps(self, name: str, is_trace: bool = True) -> bool:
+        return (redact(item) if isinstance(item, Trace) else item for item in items)
+
+    def _keeps(self, name: str, is_trace: bool) -> bool:
         if is_trace:
             self.listing.add(name)
         return not self.shard or self.shard.has(name)
-
-    def _find_in_sources(self) -> Iterator[TraceOrProblem]:
-        for source in self.sources:
-            if isinstance(source, Trace):
-                trace_id = storable(source.id)
-                problem = check_trace(source)
-                if trace_id != source.id:
-                    problem = "its id holds half a character, which no file can hold"
-                yield Unreadable(trace_id, source.path, problem) if problem else source
-            else:
-                yield from read_traces([source], self.format)
 
     def __iter__(self) -> Iterator[Trace]:
         return (item for item in self.find() if isinstance(item, Trace))

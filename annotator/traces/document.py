@@ -4,17 +4,17 @@ import json
 import os
 import stat
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic_core import from_json
 
 from annotator.errors import UnreadableTrace
-from annotator.regular import most_bytes, open_regular, read_regular
+from annotator.regular import open_regular, read_regular
 from annotator.text import decode, storable
 
 _LATEST = 1e11  # seconds since 1970: the year 5138
-_LIST = 32  # bytes of a document with as many lists as there may be: each takes 60 to 230
 
 
 def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
@@ -34,7 +34,7 @@ def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
         raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
 
 
-def open_file(path: str) -> BinaryIO:
+def open_file(path: str) -> BufferedReader:
     """Return a regular file, open for reading its bytes.
 
     Raises:
@@ -76,10 +76,9 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
     """Return the JSON value in ``text``; ``name`` and ``line`` say in an error where it stands.
 
     Raises:
-        UnreadableTrace: no JSON, or JSON nested too deeply, or of too many values.
+        UnreadableTrace: no JSON, or JSON nested too deeply.
     """
     where = f"{name}, line {line}" if line else name
-    check_values(text, where)
     try:
         return from_json(text)  # in half the time
     except (TypeError, ValueError):
@@ -96,14 +95,6 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
         raise UnreadableTrace(f"{where}: JSON nested too deeply to be read") from error
     except ValueError as error:
         raise UnreadableTrace(f"{where}: not valid JSON: {error}") from error
-
-
-def check_values(text: str, where: str) -> None:
-    """Raise :class:`UnreadableTrace` for JSON that takes many times the memory of its text."""
-    most = most_bytes() // _LIST
-    if len(text) > most and text.count("[") + text.count("{") > most:
-        many = f"more than {most} lists and objects"
-        raise UnreadableTrace(f"{where}: {many}, which is not read (ANNOTATOR_MAX_MB)")
 
 
 def read_json(folder: str, name: str) -> Any:

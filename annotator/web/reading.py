@@ -10,7 +10,7 @@ from annotator.runs.run import Run
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
-from annotator.traces.reading import check_source
+from annotator.traces.read import check_source
 from annotator.traces.redaction import redact
 from annotator.web.index import Index
 from annotator.web.payload import (

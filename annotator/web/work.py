@@ -25,7 +25,7 @@ from annotator.rubrics import Rubric, load_rubric
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
-from annotator.traces.reading import check_source
+from annotator.traces.read import check_source
 from annotator.web.label import Work
 
 

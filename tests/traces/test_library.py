@@ -141,19 +141,6 @@ def test_unknown_format(write):
         Library([str(write("in"))], "nothing").trace("a")
 
 
-def test_a_listing_that_breaks_off_is_an_error_each_time(monkeypatch):
-    def broken(sources, format):
-        yield Unreadable("first", "", "no")
-        raise PermissionError(13, "Permission denied", "logs/list.json")
-
-    monkeypatch.setattr("annotator.traces.library.entries", broken)
-    library = Library(["logs"])
-    assert library.trace("first")
-    for _ in range(2):
-        with pytest.raises(AnnotatorError, match=r"Permission denied: logs/list\.json"):
-            library.trace("second")
-
-
 def test_run_folder_is_read_as_it_is_now(tmp_path):
     folder = write_run(tmp_path / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2")
     (folder / "agent2.patch").unlink()

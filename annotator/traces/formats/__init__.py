@@ -118,6 +118,23 @@ def _choose(format: str) -> Readers:
     return Readers(documents=(PluginReader(plugin),), origin=plugin.origin)
 
 
+def find_reader(document: Any, format: str) -> Any | None:
+    """Return the format that reads a document, or None. Raises UnreadableTrace."""
+    return next((reader for reader in readers(format).documents if reader.matches(document)), None)
+
+
+def split(reader: Any, document: Any) -> list[Any]:
+    """Return the traces in a document, or the records of several traces; else the document."""
+    splits = getattr(reader, "split", None)
+    return [document] if splits is None or not reader.matches(document) else list(splits(document))
+
+
+def group(reader: Any, record: Any) -> str | None:
+    """Return the id that the records of one trace share; None for a trace by itself."""
+    groups = getattr(reader, "group", None)
+    return None if groups is None else groups(record)
+
+
 def identify(reader: Any, document: Any) -> str | None:
     """Return the id that a document gives its trace, if it has one."""
     identifies = getattr(reader, "identify", None)

@@ -1,0 +1,595 @@
+"""Which folders, files and records hold traces."""
+
+import glob
+import os
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.remote import is_hub, localize, name_place
+from annotator.text import count, one_line, storable
+from annotator.traces.contents import (
+    SAVED,
+    Contents,
+    Document,
+    JsonLines,
+    Record,
+    Rows,
+    copy_records,
+    is_looked_into,
+    list_records,
+    open_contents,
+)
+from annotator.traces.document import kind
+from annotator.traces.formats import find_reader, group, identify, readers, split
+from annotator.traces.model import Trace, check_trace
+
+_PEEK = 20  # records that are looked at to tell whether those of a file belong together
+_LINKED = "a link to a folder; name it to have it read"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A trace that is there and cannot be read; in a run it is recorded as ``failed``."""
+
+    id: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that is not a trace."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRef:
+    """Where a trace is: a run folder, a file, or records of a file.
+
+    Attributes:
+        id: the trace's id.
+        path: the path or URL that people see, with the number of the record.
+        file: the path of the folder or file, on this machine.
+        reader: the format that reads it.
+        is_folder: it is a run folder.
+        by_itself: the user named the file itself. Then an id in the file counts more than its name.
+        number: the number of the record (a line, a row, an item of a list), from 1; 0: all of it.
+        offset: the byte at which the record's line begins.
+        item: its number in a document that holds several traces, from 1; 0: all of it.
+        records: of a trace of many records: the number and the byte of each, in turn.
+        key: the id that those records share; "" if all records of the file belong to the trace.
+        stamp: the time and size of the file.
+        problem: a problem with records that may belong to this trace.
+        document: the content, where it is in memory already.
+    """
+
+    id: str
+    path: str
+    file: str
+    reader: Any = None
+    is_folder: bool = False
+    by_itself: bool = False
+    number: int = 0
+    offset: int = 0
+    item: int = 0
+    records: "array[int] | None" = None
+    key: str = ""
+    stamp: tuple[int, int] | None = None
+    problem: str = ""
+    document: Any = None
+
+
+class Names(NamedTuple):
+    """The names in a folder: its folders (links to some among them), everything else, all links."""
+
+    folders: frozenset[str]
+    files: frozenset[str]
+    links: frozenset[str]
+
+
+class VisitedFiles:
+    """Files and folders by device and inode, so that each is read once under all its names."""
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[int, int], str] = {}
+
+    def earlier_path(self, path: str) -> str | None:
+        """Return the path under which a file was visited before; None on the first visit."""
+        try:
+            info = os.stat(path)  # noqa: PTH116 - as often as there are files
+        except OSError:
+            return None
+        key = info.st_dev, info.st_ino
+        earlier = self._paths.get(key)
+        self._paths.setdefault(key, path)
+        return earlier
+
+
+def discover(
+    sources: Sequence[str | Trace], format: str
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the traces of the sources, in order. Run folders are not opened, files are.
+
+    A second trace with an id is :class:`Unreadable`.
+
+    Raises:
+        AnnotatorError: a source does not exist, or ``format`` is unknown.
+    """
+    readers(format)  # raises, before a source is looked at
+    seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
+    for n, ref in enumerate(_discover(sources, format), 1):
+        if isinstance(ref, Ignored):
+            yield ref
+            continue
+        key = hash(ref.id)
+        if key in seen:
+            file = getattr(ref, "file", ref.path)
+            ref = _reject_duplicate(ref, f"{ref.id} [{storable(ref.path) if file else n}]")
+        seen.add(key)
+        yield ref
+        del ref  # it holds a document, and the next one is about to be read
+
+
+def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield how the first records of each file are read.
+
+    Returns:
+        The file; the format that reads it, or None; the first document that no format reads, else
+        the first document, or an :class:`UnreadableTrace` with the reason why there is none.
+
+    Raises:
+        AnnotatorError: as :func:`discover`.
+    """
+    for ref in _find_all(sources, format):
+        if not isinstance(ref, TraceRef):
+            continue
+        if ref.is_folder:
+            yield ref.path, ref.reader.name, None
+            continue
+        try:
+            contents = open_contents(ref.file)
+            if isinstance(contents, Document):
+                document = contents.load()
+                listed = isinstance(document, list) and not find_reader(document, format)
+                documents = document[:_PEEK] if listed else [document]
+            else:
+                documents = [load() for _, _, load in islice(contents.records(), _PEEK)]
+            pairs = [(document, find_reader(document, format)) for document in documents]
+            for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
+                yield ref.path, reader and reader.name, document
+        except UnreadableTrace as error:
+            yield ref.path, None, error
+
+
+def list_folder(folder: str | Path) -> Names:
+    """Return the names in a folder. Raises :class:`OSError` if it may not be listed."""
+    folders: list[str] = []
+    files: list[str] = []
+    links: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to itself
+                is_folder = False
+            (folders if is_folder else files).append(entry.name)
+            if entry.is_symlink():
+                links.append(entry.name)
+    return Names(frozenset(folders), frozenset(files), frozenset(links))
+
+
+def find_files(
+    source: str,
+    format: str = "auto",
+    visited: VisitedFiles | None = None,
+    beside: Path | None = None,
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the run folders and files below one source, sorted. None is opened.
+
+    Args:
+        source: a folder, file, glob or URL.
+        format: as in :func:`discover`.
+        visited: the files of other sources, which are not yielded again.
+        beside: the folder below which the id of a file that is a source itself begins.
+
+    Raises:
+        AnnotatorError: nothing has that name.
+    """
+    visited = visited or VisitedFiles()
+    path = localize(source)
+    if os.path.lexists(path):
+        root = Path(os.path.abspath(path))
+        if root.is_dir():
+            yield from _walk(root, root, format, visited)
+        else:
+            beside = beside or root.parent
+            by_itself = replace(_file(root, beside), by_itself=True)
+            yield from _visit(_in_run(root, beside, format) or by_itself, visited)
+        return
+    if not glob.has_magic(str(path)):
+        raise AnnotatorError(f"no such file or folder: {path}")
+    parts = Path(os.path.abspath(path)).parts
+    fixed = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+    root = Path(*parts[:fixed])
+    matches = sorted(set(_expand(root, parts[fixed:])))
+    if not matches:
+        raise AnnotatorError(f"no file matches {path}")
+    for match in matches:
+        if not match.is_dir():
+            ref = _in_run(match, root, format)
+            yield from _visit(ref or _check_links(_file(match, root), [match], root), visited)
+        elif match.is_symlink() and glob.has_magic(parts[-1]):
+            yield Ignored(str(match), _LINKED)
+        else:
+            yield from _walk(match, root, format, visited)
+
+
+def _discover(
+    sources: Sequence[str | Trace], format: str
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield as :func:`discover`, with ids that may occur twice."""
+    for ref in _find_all(sources, format):
+        if isinstance(ref, TraceRef) and not ref.is_folder and ref.document is None:
+            try:
+                yield from _in_file(ref, open_contents(ref.file), format)
+            except UnreadableTrace as error:
+                yield Unreadable(ref.id, ref.path, str(error))
+        else:
+            yield ref
+
+
+def _reject_duplicate(ref: TraceRef | Unreadable, trace_id: str) -> Unreadable:
+    """Return a second trace of one id as a problem. An unreadable one keeps its reason."""
+    if isinstance(ref, Unreadable):
+        return replace(ref, id=trace_id)
+    advice = "give each its own, or name one folder above both"
+    return Unreadable(trace_id, ref.path, f"a second trace with the id {ref.id!r}; {advice}")
+
+
+# --- folders and files
+
+
+def _find_all(
+    sources: Sequence[str | Trace], format: str
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the folders and files below all sources, each once, and the traces among the sources.
+
+    Paths of copies of URLs are the URLs.
+    """
+    named = [source for source in sources if isinstance(source, str) and not is_hub(source)]
+    paths = [Path(os.path.abspath(localize(source))) for source in named]
+    folders = [path.parent for path in paths if path.is_file()]
+    beside = Path(os.path.commonpath(folders)) if folders else None
+    visited = VisitedFiles()
+    for source in sources:
+        if isinstance(source, Trace):
+            yield _check_trace(source)
+        elif is_hub(source):
+            yield TraceRef(source, source, source, by_itself=True)
+        else:
+            for ref in find_files(source, format, visited, beside):
+                yield replace(ref, path=name_place(ref.path))
+
+
+def _check_trace(trace: Trace) -> TraceRef | Unreadable:
+    trace_id, problem = storable(trace.id), check_trace(trace)
+    if trace_id != trace.id:
+        problem = "its id holds half a character, which no file can hold"
+    if problem:
+        return Unreadable(trace_id, trace.path, problem)
+    return TraceRef(trace_id, trace.path, "", document=trace)
+
+
+def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Yield the paths that a glob matches, some twice. Only a link that is named in full is
+    followed to a folder.
+    """
+    if not parts or tuple(parts) == ("**",):
+        yield folder
+    elif not glob.has_magic(parts[0]):
+        if os.path.lexists(folder / parts[0]):
+            yield from _expand(folder / parts[0], parts[1:])
+    else:
+        try:
+            names = list_folder(folder)
+        except OSError:  # no folder, or one that may not be listed
+            return
+        below = names.folders - names.links
+        if parts[0] == "**":
+            yield from _expand(folder, parts[1:])
+            children, parts = {name for name in below if name[0] != "."}, ("", *parts)
+        else:
+            among = below if parts[1:] else names.files | names.folders
+            children = {name for name in among if fnmatchcase(name, parts[0])}
+            children = {name for name in children if name[0] != "." or parts[0][0] == "."}
+        for name in children:
+            yield from _expand(folder / name, parts[1:])
+
+
+def _walk(
+    top: Path, root: Path, format: str, visited: VisitedFiles
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield what lies below ``top`` and was not visited. Ids are paths below ``root``."""
+    others: Counter[str] = Counter()
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        if visited.earlier_path(folder):
+            continue
+        try:
+            names = list_folder(folder)
+        except OSError as error:
+            yield _report_closed(error, root)
+            continue
+        for name in sorted(names.folders & names.links):
+            yield Ignored(f"{folder}/{name}", _LINKED)
+        if {"run.json", "annotations.jsonl"} <= names.files:
+            yield Ignored(folder, "a run directory")
+            continue
+        waiting += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
+        if reader := _folder_reader(folder, names.files, format):
+            yield _run(folder, names, reader, root, top)
+        elif readers(format).documents and names.files >= SAVED:
+            yield _file(Path(folder), root)
+        elif readers(format).documents:
+            for name in sorted(names.files):
+                if is_looked_into(name):
+                    file = Path(folder, name)
+                    ref = _check_links(_file(file, root), [file], top)
+                    yield from _visit(ref, visited)
+                else:
+                    others[Path(name).suffix.lower() or name] += 1
+    if others:
+        counted = ", ".join(f"{n} {one_line(suffix, 40)}" for suffix, n in others.most_common(12))
+        more = f" and {len(others) - 12} more kinds" if len(others) > 12 else ""
+        yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
+
+
+def _visit(
+    ref: TraceRef | Unreadable, visited: VisitedFiles
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield a file, or a note if it was visited under another name; nothing under the same name."""
+    is_bad_link = isinstance(ref, Unreadable) and os.path.islink(ref.path)  # noqa: PTH114
+    earlier = None if is_bad_link else visited.earlier_path(ref.path)
+    if earlier is None:
+        yield ref
+    elif earlier != ref.path:
+        yield Ignored(ref.path, f"the same file as {earlier}")
+
+
+def _report_closed(error: OSError, root: Path) -> Unreadable:
+    """Return a folder that could not be opened: there may be traces in it."""
+    below = storable(os.path.relpath(error.filename, root))
+    return Unreadable(below, str(error.filename), f"folder: {error.strerror or error}")
+
+
+def _file(path: Path, root: Path) -> TraceRef:
+    return TraceRef(storable(path.relative_to(root).as_posix()), str(path), str(path))
+
+
+def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
+    """Return the run that a file is a part of, if it is."""
+    # The folder is looked at for a file of a runner only: thousands of others may lie in it.
+    if not any(reader.owns(path.name) for reader in readers(format).folders):
+        return None
+    try:
+        names = list_folder(path.parent)
+    except OSError:  # a file can be readable in a folder that is not
+        return None
+    reader = _folder_reader(str(path.parent), names.files | names.links, format)
+    return reader and _run(str(path.parent), names, reader, root, path.parent)
+
+
+def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> TraceRef | Unreadable:
+    """Return a run folder. Its files must not be links that leave ``inside``.
+
+    Its id is the path below the last folder named ``logs``, else below ``root``.
+    """
+    parts = name_place(folder).split(os.sep)  # noqa: PTH206 - a Path takes longer to make
+    if "logs" in parts[:-1]:
+        logs = max(n for n, part in enumerate(parts[:-1]) if part == "logs")
+        below = "/".join(parts[logs + 1 :])
+    else:
+        below = Path(folder).relative_to(root).as_posix()
+        below = parts[-1] if below == "." else below
+    ref = TraceRef(storable(below), folder, folder, reader, is_folder=True)
+    return _check_links(ref, [Path(folder, name) for name in sorted(names.links)], inside)
+
+
+def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef | Unreadable:
+    """Return the trace, or a problem if a file of it is a link that leaves a folder."""
+    for file in files:
+        try:
+            if file.is_symlink() and not file.resolve(strict=True).is_relative_to(inside.resolve()):
+                problem = f"{file.name}: a link that leaves the given folder"
+                return Unreadable(ref.id, ref.path, problem)
+        except (OSError, RuntimeError):  # RuntimeError: a link to itself
+            return Unreadable(ref.id, ref.path, f"{file.name}: a link that leads nowhere")
+    return ref
+
+
+def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
+    """Return the format that reads a folder with these files, or None."""
+    name = folder.rpartition(os.sep)[2]
+    return next((reader for reader in readers(format).folders if reader.claims(name, files)), None)
+
+
+# --- records of a file
+
+
+def stamp_file(path: str) -> tuple[int, int] | None:
+    """Return a file's time in nanoseconds and its size; None if there is no such file."""
+    try:
+        info = os.stat(path)  # noqa: PTH116 - as often as there are files
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size
+
+
+@lru_cache(maxsize=2)  # the traces of a file are asked for one after another
+def hold_records(
+    file: str, stamp: tuple[int, int] | None, reader: Any, format: str
+) -> tuple[Rows | JsonLines, bool]:
+    """Return the records of a file in a form that finds each one quickly, and whether they are
+    split already.
+
+    Those of one document are in memory. All others are on disk. Raises UnreadableTrace.
+    """
+    contents = open_contents(file)
+    if not isinstance(contents, Document):
+        return copy_records(contents), False
+    value = contents.load()
+    listed = isinstance(value, list) and not find_reader(value, format)
+    documents = value if listed else [value]
+    return list_records([item for document in documents for item in split(reader, document)]), True
+
+
+def _in_file(
+    file: TraceRef, contents: Contents, format: str
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the traces in a file or data set."""
+    file = replace(file, stamp=stamp_file(file.file))
+    if isinstance(contents, Document):
+        document = contents.load()
+        if not document or not isinstance(document, list) or find_reader(document, format):
+            yield from _in_document(file, document, format)
+            return
+        contents = list_records(document)
+    records = contents.records()
+    reader, seen = _find_grouping(records, format)
+    if reader is not None:
+        del records
+        yield from _in_groups(file, reader, format)
+        return
+    rest: Iterable[Record] = chain(seen, records)
+    del seen
+    n = 0
+    for n, offset, load in rest:
+        try:
+            document = load()
+        except UnreadableTrace as error:
+            yield Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", str(error))
+            continue
+        yield from _in_document(file, document, format, n, offset)
+    if not n:
+        yield Ignored(file.path, "it holds no records")
+
+
+def _find_grouping(records: Iterator[Record], format: str) -> tuple[Any | None, list[Record]]:
+    """Return the reader that groups the records of a file into traces, None if each is by itself,
+    and the records that were looked at. The first record that a reader knows decides.
+    """
+    seen = []
+    for record in islice(records, _PEEK):
+        seen.append(record)
+        try:
+            document = record[2]()
+            reader = find_reader(document, format)
+            if reader is not None:
+                items = split(reader, document)
+                return (reader if items and group(reader, items[0]) is not None else None), seen
+        except UnreadableTrace:
+            continue
+    return None, seen
+
+
+def _in_document(
+    file: TraceRef, document: Any, format: str, number: int = 0, offset: int = 0
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the traces in a document: one, several, or those that its records make up."""
+    path = f"{file.path}:{number}" if number else file.path
+    fallback = f"{file.id}:{number}" if number else file.id
+    try:
+        reader = find_reader(document, format)
+        if reader is None:
+            yield Ignored(path, _describe(document, format))
+            return
+        items = split(reader, document)
+        if items and group(reader, items[0]) is not None:
+            if not number:
+                yield from _in_groups(file, reader, format)
+                return
+            part = f"a part of a trace ({reader.name}) among records that are whole"
+            raise UnreadableTrace(part)
+        by_path = not number and not file.by_itself
+        whole = getattr(reader, "split", None) is None
+        ids = [None if whole and by_path else identify(reader, item) for item in items]
+    except UnreadableTrace as error:
+        yield Unreadable(fallback, path, str(error))
+        return
+    if not items:
+        yield Ignored(path, f"{reader.name}: it holds no trace")
+    ref = replace(file, path=path, reader=reader, number=number, offset=offset)
+    for n, (trace_id, item) in enumerate(zip(ids, items, strict=True), 1):
+        if whole:
+            yield replace(ref, id=trace_id or fallback, document=item)
+        else:
+            yield replace(ref, id=f"{file.id}:{trace_id or n}", item=n, document=item)
+
+
+def _describe(document: Any, format: str) -> str:
+    keys = ""
+    if isinstance(document, dict) and document:
+        keys = f" with the keys {', '.join(sorted(map(str, document))[:6])}"
+    lacks = "no format that is known" if format == "auto" else f"not what {format} reads"
+    return f"not a trace: {kind(document)}{keys}, {lacks}; see annotate traces --explain"
+
+
+def _in_groups(
+    file: TraceRef, reader: Any, format: str
+) -> Iterator[TraceRef | Unreadable | Ignored]:
+    """Yield the traces that the records of a file make up, in the order in which they begin.
+
+    16 bytes a record are kept, however far apart the records of a trace are.
+    """
+    groups: dict[str, array[int]] = {}
+    broken: list[tuple[int, str]] = []
+    apart = array("Q")
+    held, is_split = hold_records(file.file, file.stamp, reader, format)
+    for n, offset, load in held.records():
+        try:
+            items = [load()] if is_split else split(reader, load())
+            keys = dict.fromkeys(group(reader, item) for item in items)  # in their order
+        except UnreadableTrace as error:
+            broken.append((n, str(error)))
+            continue
+        if None in keys and getattr(reader, "takes_records_apart", False):
+            apart.extend((n, offset))
+            continue
+        for key in keys:
+            groups.setdefault(key or "", array("Q")).extend((n, offset))
+    for n, offset in zip(apart[::2], apart[1::2], strict=True):  # a trace by itself, among parts
+        yield from _in_document(file, held.at(n, offset), format, n, offset)
+    named = [key for key in groups if key]
+    if "" in groups and len(named) > 1:
+        lost = count(len(groups.pop("")) // 2, "record")
+        yield Ignored(file.path, f"{lost} without the id of one of its {len(named)} traces")
+    elif "" in groups and named:
+        both = groups.pop("") + groups[named[0]]
+        pairs = sorted(set(zip(both[::2], both[1::2], strict=True)))
+        groups[named[0]] = array("Q", chain.from_iterable(pairs))
+    reasons = "; ".join(reason for _, reason in broken[:3])
+    for n, reason in broken if len(groups) > 1 else []:
+        yield Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", reason)
+    if broken and len(groups) == 1:
+        (key,) = groups
+        yield Unreadable(key if key and file.by_itself else file.id, file.path, reasons)
+        return
+    problem = reasons and f"what cannot be read may be of this trace: {reasons}"
+    for key, records in groups.items():
+        ref = replace(file, reader=reader, records=records, problem=problem)
+        if len(groups) == 1:
+            yield replace(ref, id=key if key and file.by_itself else file.id)
+        else:
+            path = f"{file.path}:{records[0]}"
+            yield replace(ref, id=key or file.id, path=path, key=key)
