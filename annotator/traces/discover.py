@@ -4,7 +4,8 @@ import glob
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -17,7 +18,6 @@ from annotator.remote import is_hub, localize, name_place
 from annotator.text import count, one_line, storable
 from annotator.traces.contents import (
     SAVED,
-    Contents,
     Document,
     JsonLines,
     Record,
@@ -70,7 +70,7 @@ class TraceRef:
         key: the id that those records share; "" if all records of the file belong to the trace.
         stamp: the time and size of the file.
         problem: a problem with records that may belong to this trace.
-        document: the content, where it is in memory already.
+        document: the content, or the names in a run folder, where they are in memory already.
     """
 
     id: str
@@ -87,6 +87,9 @@ class TraceRef:
     stamp: tuple[int, int] | None = None
     problem: str = ""
     document: Any = None
+
+
+Discovered = TraceRef | Unreadable | Ignored
 
 
 class Names(NamedTuple):
@@ -115,9 +118,7 @@ class VisitedFiles:
         return earlier
 
 
-def discover(
-    sources: Sequence[str | Trace], format: str
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
     """Yield the traces of the sources, in order. Run folders are not opened, files are.
 
     A second trace with an id is :class:`Unreadable`.
@@ -133,8 +134,11 @@ def discover(
             continue
         key = hash(ref.id)
         if key in seen:
-            file = getattr(ref, "file", ref.path)
-            ref = _reject_duplicate(ref, f"{ref.id} [{storable(ref.path) if file else n}]")
+            in_memory = isinstance(ref, TraceRef) and not ref.file
+            again = f"{ref.id} [{n if in_memory else storable(ref.path)}]"
+            reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
+            reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
+            ref = Unreadable(again, ref.path, reason)
         seen.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
@@ -159,9 +163,7 @@ def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | 
         try:
             contents = open_contents(ref.file)
             if isinstance(contents, Document):
-                document = contents.load()
-                listed = isinstance(document, list) and not find_reader(document, format)
-                documents = document[:_PEEK] if listed else [document]
+                documents = _load_documents(contents, format)[0][:_PEEK]
             else:
                 documents = [load() for _, _, load in islice(contents.records(), _PEEK)]
             pairs = [(document, find_reader(document, format)) for document in documents]
@@ -193,7 +195,7 @@ def find_files(
     format: str = "auto",
     visited: VisitedFiles | None = None,
     beside: Path | None = None,
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+) -> Iterator[Discovered]:
     """Yield the run folders and files below one source, sorted. None is opened.
 
     Args:
@@ -234,34 +236,22 @@ def find_files(
             yield from _walk(match, root, format, visited)
 
 
-def _discover(
-    sources: Sequence[str | Trace], format: str
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
     """Yield as :func:`discover`, with ids that may occur twice."""
     for ref in _find_all(sources, format):
         if isinstance(ref, TraceRef) and not ref.is_folder and ref.document is None:
             try:
-                yield from _in_file(ref, open_contents(ref.file), format)
+                yield from _in_file(ref, format)
             except UnreadableTrace as error:
                 yield Unreadable(ref.id, ref.path, str(error))
         else:
             yield ref
 
 
-def _reject_duplicate(ref: TraceRef | Unreadable, trace_id: str) -> Unreadable:
-    """Return a second trace of one id as a problem. An unreadable one keeps its reason."""
-    if isinstance(ref, Unreadable):
-        return replace(ref, id=trace_id)
-    advice = "give each its own, or name one folder above both"
-    return Unreadable(trace_id, ref.path, f"a second trace with the id {ref.id!r}; {advice}")
-
-
 # --- folders and files
 
 
-def _find_all(
-    sources: Sequence[str | Trace], format: str
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
     """Yield the folders and files below all sources, each once, and the traces among the sources.
 
     Paths of copies of URLs are the URLs.
@@ -302,7 +292,10 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     else:
         try:
             names = list_folder(folder)
-        except OSError:  # no folder, or one that may not be listed
+        except PermissionError:
+            yield folder  # it is listed as unreadable
+            return
+        except OSError:
             return
         below = names.folders - names.links
         if parts[0] == "**":
@@ -316,9 +309,7 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
             yield from _expand(folder / name, parts[1:])
 
 
-def _walk(
-    top: Path, root: Path, format: str, visited: VisitedFiles
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator[Discovered]:
     """Yield what lies below ``top`` and was not visited. Ids are paths below ``root``."""
     others: Counter[str] = Counter()
     waiting = [str(top)]
@@ -329,7 +320,8 @@ def _walk(
         try:
             names = list_folder(folder)
         except OSError as error:
-            yield _report_closed(error, root)
+            below = storable(os.path.relpath(folder, root))  # there may be traces in it
+            yield Unreadable(below, folder, f"folder: {error.strerror or error}")
             continue
         for name in sorted(names.folders & names.links):
             yield Ignored(f"{folder}/{name}", _LINKED)
@@ -355,9 +347,7 @@ def _walk(
         yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
 
 
-def _visit(
-    ref: TraceRef | Unreadable, visited: VisitedFiles
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discovered]:
     """Yield a file, or a note if it was visited under another name; nothing under the same name."""
     is_bad_link = isinstance(ref, Unreadable) and os.path.islink(ref.path)  # noqa: PTH114
     earlier = None if is_bad_link else visited.earlier_path(ref.path)
@@ -365,12 +355,6 @@ def _visit(
         yield ref
     elif earlier != ref.path:
         yield Ignored(ref.path, f"the same file as {earlier}")
-
-
-def _report_closed(error: OSError, root: Path) -> Unreadable:
-    """Return a folder that could not be opened: there may be traces in it."""
-    below = storable(os.path.relpath(error.filename, root))
-    return Unreadable(below, str(error.filename), f"folder: {error.strerror or error}")
 
 
 def _file(path: Path, root: Path) -> TraceRef:
@@ -386,7 +370,7 @@ def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None
         names = list_folder(path.parent)
     except OSError:  # a file can be readable in a folder that is not
         return None
-    reader = _folder_reader(str(path.parent), names.files | names.links, format)
+    reader = _folder_reader(str(path.parent), names.files, format)
     return reader and _run(str(path.parent), names, reader, root, path.parent)
 
 
@@ -402,7 +386,7 @@ def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> Tr
     else:
         below = Path(folder).relative_to(root).as_posix()
         below = parts[-1] if below == "." else below
-    ref = TraceRef(storable(below), folder, folder, reader, is_folder=True)
+    ref = TraceRef(storable(below), folder, folder, reader, is_folder=True, document=names)
     return _check_links(ref, [Path(folder, name) for name in sorted(names.links)], inside)
 
 
@@ -439,40 +423,42 @@ def stamp_file(path: str) -> tuple[int, int] | None:
 @lru_cache(maxsize=2)  # the traces of a file are asked for one after another
 def hold_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
-) -> tuple[Rows | JsonLines, bool]:
-    """Return the records of a file in a form that finds each one quickly, and whether they are
-    split already.
-
-    Those of one document are in memory. All others are on disk. Raises UnreadableTrace.
+) -> Rows | JsonLines:
+    """Return the records of a file in a form that finds each one quickly: those of one document in
+    memory, all others on disk. Raises UnreadableTrace.
     """
     contents = open_contents(file)
     if not isinstance(contents, Document):
-        return copy_records(contents), False
-    value = contents.load()
-    listed = isinstance(value, list) and not find_reader(value, format)
-    documents = value if listed else [value]
-    return list_records([item for document in documents for item in split(reader, document)]), True
+        return copy_records(contents)
+    documents, _ = _load_documents(contents, format)
+    return list_records([item for document in documents for item in split(reader, document)])
 
 
-def _in_file(
-    file: TraceRef, contents: Contents, format: str
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
+    """Return the documents in a file, and whether it is a list of documents."""
+    document = contents.load()
+    listed = isinstance(document, list) and not find_reader(document, format)
+    return (document if listed else [document]), listed
+
+
+def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
     """Yield the traces in a file or data set."""
+    contents = open_contents(file.file)
     file = replace(file, stamp=stamp_file(file.file))
     if isinstance(contents, Document):
-        document = contents.load()
-        if not document or not isinstance(document, list) or find_reader(document, format):
-            yield from _in_document(file, document, format)
+        documents, listed = _load_documents(contents, format)
+        if not listed or not documents:
+            yield from _in_document(file, documents and documents[0], format)
             return
-        contents = list_records(document)
+        contents = list_records(documents)
     records = contents.records()
-    reader, seen = _find_grouping(records, format)
-    if reader is not None:
-        del records
+    peek = list(islice(records, _PEEK))
+    if reader := _find_grouping(peek, format):
+        del peek, records
         yield from _in_groups(file, reader, format)
         return
-    rest: Iterable[Record] = chain(seen, records)
-    del seen
+    rest = chain(peek, records)
+    del peek
     n = 0
     for n, offset, load in rest:
         try:
@@ -485,27 +471,22 @@ def _in_file(
         yield Ignored(file.path, "it holds no records")
 
 
-def _find_grouping(records: Iterator[Record], format: str) -> tuple[Any | None, list[Record]]:
-    """Return the reader that groups the records of a file into traces, None if each is by itself,
-    and the records that were looked at. The first record that a reader knows decides.
+def _find_grouping(records: list[Record], format: str) -> Any | None:
+    """Return the format that groups records into traces, or None if each is a trace by itself. The
+    first record that a format knows decides.
     """
-    seen = []
-    for record in islice(records, _PEEK):
-        seen.append(record)
-        try:
-            document = record[2]()
-            reader = find_reader(document, format)
-            if reader is not None:
+    for _, _, load in records:
+        with suppress(UnreadableTrace):
+            document = load()
+            if reader := find_reader(document, format):
                 items = split(reader, document)
-                return (reader if items and group(reader, items[0]) is not None else None), seen
-        except UnreadableTrace:
-            continue
-    return None, seen
+                return reader if items and group(reader, items[0]) is not None else None
+    return None
 
 
 def _in_document(
     file: TraceRef, document: Any, format: str, number: int = 0, offset: int = 0
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+) -> Iterator[Discovered]:
     """Yield the traces in a document: one, several, or those that its records make up."""
     path = f"{file.path}:{number}" if number else file.path
     fallback = f"{file.id}:{number}" if number else file.id
@@ -545,9 +526,7 @@ def _describe(document: Any, format: str) -> str:
     return f"not a trace: {kind(document)}{keys}, {lacks}; see annotate traces --explain"
 
 
-def _in_groups(
-    file: TraceRef, reader: Any, format: str
-) -> Iterator[TraceRef | Unreadable | Ignored]:
+def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
     """Yield the traces that the records of a file make up, in the order in which they begin.
 
     16 bytes a record are kept, however far apart the records of a trace are.
@@ -555,10 +534,10 @@ def _in_groups(
     groups: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
     apart = array("Q")
-    held, is_split = hold_records(file.file, file.stamp, reader, format)
+    held = hold_records(file.file, file.stamp, reader, format)
     for n, offset, load in held.records():
         try:
-            items = [load()] if is_split else split(reader, load())
+            items = split(reader, load())
             keys = dict.fromkeys(group(reader, item) for item in items)  # in their order
         except UnreadableTrace as error:
             broken.append((n, str(error)))

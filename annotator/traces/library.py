@@ -13,7 +13,7 @@ class Library:
     """All traces below some sources; any number of threads may ask for one by its id.
 
     The sources are listed once, only as far as a request needs. Kept are the ids and where each
-    trace is, some 400 bytes each, and the JSON list that was read last.
+    trace is, some 350 bytes each, and the JSON list that was read last.
     """
 
     def __init__(self, sources: Sequence[str], format: str = "auto") -> None:

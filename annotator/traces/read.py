@@ -95,12 +95,14 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
 
 
 def _read_folder(ref: TraceRef) -> Trace:
-    try:
-        names = list_folder(ref.file)
-    except OSError as error:
-        raise UnreadableTrace(f"folder: {error.strerror or error}") from error
-    if not ref.reader.claims(Path(ref.file).name, names.files | names.links):
-        raise UnreadableTrace("folder: there is no run in it any more")
+    names = ref.document
+    if names is None:
+        try:
+            names = list_folder(ref.file)
+        except OSError as error:
+            raise UnreadableTrace(f"folder: {error.strerror or error}") from error
+        if not ref.reader.claims(Path(ref.file).name, names.files):
+            raise UnreadableTrace("folder: there is no run in it any more")
     trace: Trace = ref.reader.read(ref.file, names.files | names.folders, ref.id)
     return trace if trace.path == ref.path else replace(trace, path=ref.path)
 
@@ -118,11 +120,10 @@ def _load(ref: TraceRef, format: str) -> Any:
         else:
             document = contents.at(ref.number, ref.offset)
         return split(ref.reader, document)[ref.item - 1] if ref.item else document
-    held, is_split = hold_records(ref.file, ref.stamp, ref.reader, format)
+    held = hold_records(ref.file, ref.stamp, ref.reader, format)
     records = []
     for n, offset in zip(ref.records[::2], ref.records[1::2], strict=True):
-        record = held.at(n, offset)
-        items = [record] if is_split else split(ref.reader, record)
+        items = split(ref.reader, held.at(n, offset))
         records += [item for item in items if not ref.key or group(ref.reader, item) == ref.key]
     return records
 

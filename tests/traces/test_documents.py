@@ -88,55 +88,6 @@ def test_format_named_by_the_user_is_the_only_one_tried(write, found):
     assert [one.format for one in found(folder, format="generic")] == ["generic", "generic"]
 
 
-# --- shapes of files
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "trace_id"),
-    [
-        pytest.param("talk.json", json.dumps(TALK), "talk.json", id="list-of-messages"),
-        pytest.param("talk.json", json.dumps({"messages": TALK}), "talk.json", id="record"),
-        pytest.param("talk.json", json.dumps([{"messages": TALK}]), "talk.json:1", id="records"),
-        pytest.param("talk.jsonl", lines({"messages": TALK}), "talk.jsonl:1", id="jsonl-records"),
-        pytest.param("talk.jsonl", lines(*TALK), "talk.jsonl", id="jsonl-messages"),
-        pytest.param("talk.ndjson", lines(*TALK), "talk.ndjson", id="ndjson"),
-        pytest.param("talk.jsonl", lines(*TALK).rstrip(), "talk.jsonl", id="no-end-of-last-line"),
-        pytest.param("talk.jsonl", lines(HELLO, "", "  ", BYE), "talk.jsonl", id="empty-lines"),
-        pytest.param("talk.jsonl", lines(*TALK).replace("\n", "\r\n"), "talk.jsonl", id="crlf"),
-        pytest.param("talk.json", "\ufeff" + json.dumps(TALK), "talk.json", id="bom"),
-        pytest.param("talk.jsonl", "\ufeff" + lines(*TALK), "talk.jsonl", id="jsonl-bom"),
-        pytest.param("talk.jsonl", lines(TALK), "talk.jsonl:1", id="jsonl-lists-of-messages"),
-    ],
-)
-def test_shapes(write, trace, name, text, trace_id):
-    one = trace(write("in", **{name: text}))
-    assert texts(one) == [("alice", "hello there"), ("bob", "good bye")]
-    assert [message.n for message in one.messages] == [1, 2]
-    assert (one.id, one.format, one.problems) == (trace_id, "generic", ())
-
-
-def test_line_separators_within_a_json_line_do_not_end_it(write, trace):
-    record = json.dumps(
-        {"messages": [{"role": "a", "content": "x\u2028y\x85z"}]}, ensure_ascii=False
-    )
-    assert trace(write("in", **{"talk.jsonl": record})).messages[0].text == "x\u2028y\x85z"
-
-
-RECORD = {"id": "r", "name": "run 7", "text": "notes on the run", "messages": TALK}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("r.json", json.dumps([RECORD])), ("r.jsonl", lines(RECORD)), ("r.json", json.dumps(RECORD))],
-    ids=["json-list", "jsonl", "json-object"],
-)
-def test_record_that_has_a_name_and_a_text_is_still_a_record(write, trace, name, text):
-    assert texts(trace(write("in", **{name: text}))) == [
-        ("alice", "hello there"),
-        ("bob", "good bye"),
-    ]
-
-
 # --- spellings of a message
 
 
@@ -359,84 +310,13 @@ def test_attributes_that_are_no_object_are_none(write, trace, attributes):
     assert trace(write("in", **{"run.json": record})).attributes == {}
 
 
-def test_ids(write, found, tmp_path):
-    own = {"id": "own", "messages": TALK}
-    write("in/deep", **{"a.json": TALK, "b.json": {"id": "b's own", "messages": TALK}})
-    write("in", **{"c.jsonl": lines(own, {"messages": TALK}), "d.json": [{"messages": TALK}]})
-    write("in", **{"e.jsonl": lines({"id": 7, "messages": TALK}, {"id": "", "messages": TALK})})
-    assert [one.id for one in found(tmp_path / "in")] == [
-        "own",
-        "c.jsonl:2",
-        "d.json:1",
-        "7",
-        "e.jsonl:2",
-        "deep/a.json",
-        "deep/b.json",
-    ]
-
-
 def test_id_of_a_file_given_by_itself(write, trace, monkeypatch):
     monkeypatch.chdir(write("in", **{"a.json": TALK, "b.json": {"id": "own", "messages": TALK}}))
     assert trace("a.json").id == "a.json"
     assert trace("b.json").id == "own"
 
 
-def test_second_trace_with_an_id_is_unreadable_under_another(write, found):
-    record = {"id": "same", "messages": TALK}
-    other = {"id": "same#2", "messages": TALK}
-    folder = write("in", **{"a.jsonl": lines(record, other, record, record)})
-    ones = found(folder)
-    assert [type(one) for one in ones] == [Trace, Trace, Unreadable, Unreadable]
-    assert [one.id for one in ones[:2]] == ["same", "same#2"]
-    assert [one.id for one in ones[2:]] == [f"same [{folder}/a.jsonl:{n}]" for n in (3, 4)]
-    assert "a second trace with the id 'same'" in ones[2].reason
-    assert ones[2].path.endswith("a.jsonl:3")
-
-
 # --- broken files
-
-
-def test_broken_line_spoils_one_record_only(write, found):
-    record = {"messages": TALK}
-    folder = write("in", **{"talk.jsonl": lines(record, record, '{"messages": [', record)})
-    ones = found(folder)
-    assert [type(one) for one in ones] == [Trace, Trace, Unreadable, Trace]
-    assert (ones[2].id, ones[3].id) == ("talk.jsonl:3", "talk.jsonl:4")
-    assert "line 3: not valid JSON" in ones[2].reason
-
-
-def test_broken_message_spoils_the_whole_conversation(write, unreadable):
-    one = unreadable(write("in", **{"talk.jsonl": lines(HELLO, BYE, '{"role": ', BYE)}))
-    assert one.id == "talk.jsonl"
-    assert "not valid JSON" in one.reason
-
-
-@pytest.mark.parametrize("first", [HELLO, {"messages": TALK}], ids=["messages", "records"])
-def test_error_names_the_line_of_the_file_and_no_other(write, found, first):
-    folder = write("in", **{"talk.jsonl": lines(first, first, '{"role" 1}', first)})
-    (reason,) = [one.reason for one in found(folder) if isinstance(one, Unreadable)]
-    assert "line 3" in reason
-    assert "line 1" not in reason
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "reason"),
-    [
-        pytest.param("a.json", b"", "a.json: empty file", id="empty-json"),
-        pytest.param("a.jsonl", b"", "a.jsonl: empty file", id="empty-jsonl"),
-        pytest.param("a.jsonl", b"\n \n", "a.jsonl: empty file", id="blank-jsonl"),
-        pytest.param("a.json", b"\x89PNG\r\n\x1a\n\x00\x00", "binary data", id="binary-json"),
-        pytest.param("a.jsonl", b"\x89PNG \x1a \x00\x00", "binary data", id="binary-jsonl"),
-        pytest.param("a.json", b"[1]\x00", "binary data", id="a-null"),
-        pytest.param("a.json", b"[" * 100_000, "nested too deeply", id="deep-json"),
-        pytest.param("a.jsonl", b"[" * 100_000, "nested too deeply", id="deep-jsonl"),
-        pytest.param("a.json", b'[{"role": "a"', "not valid JSON", id="cut-off"),
-    ],
-)
-def test_broken_file_is_unreadable(write, unreadable, name, data, reason):
-    one = unreadable(write("in", **{name: data}))
-    assert reason in one.reason
-    assert one.id.startswith(name)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
@@ -491,22 +371,6 @@ def test_json_that_is_no_trace_is_ignored(write, ignored, value, reason):
     one = ignored(write("in", **{"a.json": json.dumps(value)}))
     assert reason in one.reason
     assert one.path.endswith("a.json")
-
-
-def test_every_record_that_is_no_trace_is_ignored_by_itself(write, found):
-    folder = write("in", **{"a.json": [{"x": 1}, {"messages": TALK}, [1], "x"]})
-    ones = found(folder)
-    assert [type(one) for one in ones] == [Ignored, Trace, Ignored, Ignored]
-    assert ones[0].path.endswith("a.json:1")
-
-
-def test_files_with_other_endings_are_counted(write, found):
-    others = {"b.txt": "hello", "c.csv": "a,b", "d.json.bak": TALK, "e.TXT": "", "Makefile": ""}
-    one, empty, rest = found(write("in", **{"a.json": TALK, **others}))
-    assert (one.id, empty.path[-5:], empty.reason) == ("a.json", "c.csv", "it holds no records")
-    assert rest.reason == (
-        "2 .txt, 1 Makefile, 1 .bak: not looked into; name a file to have it read"
-    )
 
 
 def test_empty_folder_holds_nothing(write, found):

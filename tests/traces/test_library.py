@@ -18,6 +18,9 @@ def record(n, **more):
     return {"messages": [{"role": "alice", "content": f"hello {n}"}], **more}
 
 
+APART = [record | {"conversation_id": n} for record in TALK for n in ("one", "two")]
+
+
 def lines(*values):
     return "".join(one if isinstance(one, str) else json.dumps(one) + "\n" for one in values)
 
@@ -41,46 +44,6 @@ def same_as_reading(*sources, format="auto"):
         assert list(library.ids()) == ids
     assert [one.id for one in library if not isinstance(one, Ignored)] == ids
     return ids
-
-
-EXPORT = {"messages": TALK, "total_messages": 2}
-BROKEN = {"messages": ["not an object"]}
-FILES = {
-    "a single document": {"a.json": TALK, "b.json": record(1, id="own"), "c.json": EXPORT},
-    "a list": {"a.json": [record(1), record(2, id="own"), {"no": "trace"}, record(4), BROKEN]},
-    "lines": {
-        "a.jsonl": lines(
-            record(1), "\n", record(2, id="own"), "{broken\n", {"no": 1}, record(6), BROKEN
-        )
-    },
-    "line ends": {"a.jsonl": lines(record(1), record(2)).replace("\n", "\r\n")},
-    "a mark and letters of several bytes": {
-        "a.jsonl": "\ufeff" + lines(record("1 é"), record("2 😀")).replace("\\u00e9", "é")
-    },
-    "bytes that are no text": {"a.jsonl": b'{"id": "\xff\xe2\x82"}\n' + lines(record(2)).encode()},
-    "messages on lines": {"a.jsonl": lines(*TALK), "b.ndjson": lines(*TALK)},
-    "ids that stand twice": {
-        "a.jsonl": lines(record(1, id="x"), record(2, id="x"), record(3, id="x")),
-        "b.json": [record(4, id="x"), record(5, id="y")],
-        "y": "not read",
-    },
-    "files that cannot be read": {"a.json": "", "b.jsonl": "", "c.json": "{", "d.jsonl": b"\x00"},
-    "ids of other people": {"a.jsonl": lines(record(1, id="a [b:2]\n\x1b[31m"), record(2, id=""))},
-}
-
-
-@pytest.mark.parametrize("files", FILES.values(), ids=FILES)
-def test_documents(write, files):
-    folder = write("in", **files)
-    assert same_as_reading(folder)
-    own = [folder / name for name in files if "." in name]
-    assert same_as_reading(*own)
-    assert same_as_reading(f"{folder}/*.*")
-
-
-def test_a_file_by_itself_goes_by_its_own_id(write):
-    folder = write("in", **{"a.json": record(1, id="own"), "b.json": record(2)})
-    assert same_as_reading(folder / "a.json", folder / "b.json") == ["own", "b.json"]
 
 
 def test_run_folders(tmp_path):
@@ -167,6 +130,7 @@ def test_run_folder_is_read_as_it_is_now(tmp_path):
         ("a.json", [record(1), record(2)], None),
         ("a.json", record(1, id="own"), record(1, id="another")),
         ("a.json", record(1, id="own"), None),
+        ("a.jsonl", lines(*APART), lines(*APART[::-1])),
     ],
 )
 def test_a_file_that_changed_is_never_taken_for_the_old_one(write, name, before, after):
