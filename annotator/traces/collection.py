@@ -17,10 +17,11 @@ TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
 
 
 class Traces:
-    """Traces of some sources, in their order: iterated any number of times, one in memory at a
-    time. What cannot be read is left out of the iteration and stands in :attr:`problems`.
+    """Traces of some sources, in their order. You can iterate them any number of times. One trace
+    is in memory at a time. Traces that cannot be read are left out; :attr:`problems` lists them.
+
     ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
-    ``shard`` only those of that share are read; ``listing`` is then of all that were found.
+    ``shard`` only its traces are read; ``listing`` counts those of all shards.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class Traces:
         return tuple(source for source in self.sources if isinstance(source, str))
 
     def find(self) -> Iterator[TraceOrProblem]:
-        """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
-        already seen is :class:`Unreadable`.
+        """Yield every trace, unreadable trace and ignored file. A second trace with an id is
+        :class:`Unreadable`.
 
         Raises:
             AnnotatorError: as :func:`annotator.traces.read_traces`.

@@ -1,7 +1,7 @@
-"""A file of any kind as JSON documents: what it holds is told by its content, not by its name.
+"""The JSON documents in a file. The content of a file decides how it is read, not its name.
 
-One document, JSON on lines, a table (CSV, Parquet, Arrow), an Inspect log, a data set of the hub or
-one saved to disk; plain, gzip or zstd; UTF-8 or, with a byte order mark, UTF-16.
+A file is one document, JSON on lines, a table (CSV, Parquet, Arrow), an Inspect log or a data set;
+plain, gzip or zstd; UTF-8 or, with a byte order mark, UTF-16.
 """
 
 import csv
@@ -29,8 +29,8 @@ from annotator.traces.records import parse_inner
 SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
 )
-"""Of the files in a folder that are looked into, in capitals or not, with .gz or .zst or without;
-a file that is named by itself is looked into whatever its name."""
+"""Files of a folder that are opened, in capitals or not, with .gz or .zst or without. A file
+that the user names is opened whatever its name."""
 
 SAVED = frozenset(("dataset_info.json", "state.json"))
 """The files of a folder that `datasets` saved a data set in."""
@@ -42,8 +42,8 @@ _HEAD = 4096
 _ZSTD = 93  # a method of compression in archives
 
 Record = tuple[int, int, Callable[[], Any]]
-"""Its number, from 1; the byte at which it begins, 0 where it is found by its number; what returns
-its document or raises :class:`UnreadableTrace`."""
+"""The number of a record, from 1; the byte at which its line begins, else 0; a function that
+returns its document or raises :class:`UnreadableTrace`."""
 
 
 def is_on_lines(path: str) -> bool:
@@ -130,10 +130,10 @@ Contents = Document | JsonLines | Rows
 
 
 def open_contents(path: str) -> Contents:
-    """Return what a file holds, or a data set.
+    """Return the document or the records of a file or data set.
 
     Raises:
-        UnreadableTrace: it is missing, not regular, not allowed, empty or nothing of these kinds.
+        UnreadableTrace: the file is missing, closed, empty, a pipe, or of no such kind.
     """
     name = Path(path).name
     if path.startswith("hf://"):
@@ -188,8 +188,8 @@ def list_records(values: list[Any]) -> Rows:
 
 
 def copy_records(contents: JsonLines | Rows) -> JsonLines:
-    """Return records as lines that are found by their byte; those of tables and compressed files as
-    a temporary copy, which goes when nothing needs it any more.
+    """Return records as lines that are found by their byte. Records of tables and compressed files
+    are copied to a temporary file.
 
     Raises:
         UnreadableTrace, AnnotatorError: as its records.
@@ -244,7 +244,7 @@ def _open(path: str) -> Iterator[tuple[io.BufferedReader, str | None]]:
 
 
 def _explain(name: str, rows: Iterable[Any]) -> Iterator[Any]:
-    """Yield what there is; what libraries raise in between is UnreadableTrace."""
+    """Yield rows. Errors of the libraries that read them become UnreadableTrace."""
     try:
         yield from rows
     except UnreadableTrace:

@@ -27,7 +27,7 @@ class Library:
     def trace(self, trace_id: str) -> Trace | Unreadable | None:
         """Return the trace with this id as :func:`read_traces` yields it; None if there is none.
 
-        What was listed and is gone or changed since is :class:`Unreadable`.
+        A trace that is gone, or whose file has changed, is :class:`Unreadable`.
 
         Raises:
             AnnotatorError: as :func:`read_traces`.
@@ -52,7 +52,7 @@ class Library:
             n += 1
 
     def __iter__(self) -> Iterator[TraceOrProblem]:
-        """Yield everything as :func:`read_traces` does; nothing of it is kept."""
+        """Yield everything as :func:`read_traces` does, and keep none of it."""
         return read_traces(self._sources, self._format)
 
     def _next(self) -> TraceRef | Unreadable | None:

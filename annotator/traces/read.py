@@ -53,8 +53,8 @@ def read_traces(
         sources: what the user named; at least one.
         format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
             name, or ``module:name``.
-        keep: told the id of each trace, and the path of what is none, and whether it is a trace,
-            before it is read; only those for which it is true are yielded.
+        keep: called before a trace is read, with its id and True, or with the path of a file that
+            is no trace and False. Only where it returns True is the trace or file yielded.
 
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
@@ -158,8 +158,8 @@ def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
 
 
 def exists(source: str) -> None:
-    """Raise :class:`AnnotatorError` if nothing has that name; hub names are not looked up. What is
-    at a URL is fetched, where it has changed.
+    """Raise :class:`AnnotatorError` if nothing has that name. Names of the hub are not looked up.
+    A URL is fetched if its files have changed.
     """
     if not is_hub(source):
         localize(source, again=True)
@@ -167,8 +167,8 @@ def exists(source: str) -> None:
 
 
 def check_source(source: str) -> None:
-    """Raise :class:`AnnotatorError` if what has that name is not there, or can hold no traces that
-    may be read: a pipe, a device, a folder that may not be listed.
+    """Raise :class:`AnnotatorError` if a source does not exist or cannot be read: a pipe, a device,
+    a folder that may not be listed.
     """
     exists(source)
     path = localize(source)
