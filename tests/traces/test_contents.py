@@ -45,25 +45,8 @@ def say(conversation, speaker, text, **more):
     return {"conversation_id": conversation, "role": speaker, "content": text, **more}
 
 
-GLUED = [
-    say("one", "alice", "first of one"),
-    say("two", "bob", "first of two"),
-    say("one", "carol", "second of one"),
-    say("two", "dave", "second of two"),
-]
-
-
 def lines(records):
     return "".join(json.dumps(record) + "\n" for record in records)
-
-
-def test_conversations_of_a_data_set_of_the_hub(write, tmp_path, monkeypatch, found):
-    monkeypatch.chdir(tmp_path)
-    write("team/runs", **{"train.jsonl": lines(GLUED)})
-    assert [(item.id, len(item.messages)) for item in found("hf://team/runs")] == [
-        ("one", 2),
-        ("two", 2),
-    ]
 
 
 def test_memory_does_not_grow_with_records_that_lie_apart(write):

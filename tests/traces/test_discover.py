@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -275,3 +276,94 @@ def test_files(write, files, expected):
 @pytest.mark.parametrize("name", ["notes.txt", "no_suffix", "a.log"])
 def test_a_file_named_by_itself_is_read_whatever_its_name(write, trace, name):
     assert len(trace(write("in", **{name: PRETTY}) / name).messages) == 2
+
+
+# --- sources
+
+
+@pytest.fixture
+def tree(write, tmp_path, monkeypatch):
+    """Files of one name, links of all kinds and a pipe, below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("10", "9", "b"):
+        write(f"in/{name}", **{"t.json": TALK})
+    write("in", **{"z.json": {"id": "own", "messages": TALK}, "a[1].json": [BYE], "a1.json": TALK})
+    write("links", **{"a.json": TALK})
+    write("links/.hidden", **{"t.json": TALK})
+    for name, target in {
+        "again": "../links",
+        "b.json": "a.json",
+        "gone.json": "nothing",
+        "itself.json": "itself.json",
+        "out.json": "../in/z.json",
+    }.items():
+        (tmp_path / "links" / name).symlink_to(target)
+    (tmp_path / "links" / "hard.json").hardlink_to(tmp_path / "links" / "a.json")
+    os.mkfifo(tmp_path / "links" / "pipe.json")
+    (tmp_path / "empty").mkdir()
+
+
+ONE = "a.json: hello / bye"
+LINKED = "(a link to a folder; name it to have it read)"
+FOLDERS = [f"{name}/t.json: hello / bye" for name in ("10", "9", "b")]
+SAME = "(the same file as IN/links/a.json)"
+LINKS = [
+    *(ONE, SAME, "gone.json! gone.json: a link that leads nowhere", SAME),
+    "itself.json! itself.json: a link that leads nowhere",
+    "out.json! out.json: a link that leaves the given folder",
+    "pipe.json! pipe.json: not a regular file",
+]
+SOURCES = {
+    "empty": [],
+    "in": ["a1.json: hello / bye", "a[1].json: bye", "z.json: hello / bye", *FOLDERS],
+    "in/*.json": ["a1.json: hello / bye", "a[1].json: bye", "z.json: hello / bye"],
+    "in/a[1].json": ["a[1].json: bye"],
+    "in/z.json": ["own: hello / bye"],
+    "in/*/t.json": FOLDERS,
+    "in/9/t.json in/10/t.json in/9": [FOLDERS[1], FOLDERS[0]],
+    "in/b in": [
+        "t.json: hello / bye",
+        *("a1.json: hello / bye", "a[1].json: bye", "z.json: hello / bye", *FOLDERS[:2]),
+    ],
+    "links": [LINKED, *LINKS, ".hidden/t.json: hello / bye"],
+    "links/*.json": LINKS,
+    "links/**/*.json": LINKS,
+    "links/*": [ONE, LINKED, *LINKS[1:]],
+    "links/again": [LINKED, *LINKS, ".hidden/t.json: hello / bye"],
+    "links/again/a*.json": [ONE],
+    "links/**/again/a*": [f"again/{ONE}", LINKED],
+}
+
+
+@pytest.mark.parametrize(("sources", "expected"), SOURCES.items(), ids=SOURCES)
+def test_sources(tree, tmp_path, sources, expected):
+    items = [
+        render(item).replace(str(tmp_path), "IN").replace("links/again", "links")
+        for item in read_traces(sources.split())
+    ]
+    assert items == expected
+
+
+HUB = {
+    "records": (RECORDS, "", ["a: hello / bye", "b: bye"]),
+    "records without an id": (
+        [{"messages": TALK}, {"messages": [BYE]}],
+        ":train",
+        ["hf://team/runs:train:1: hello / bye", "hf://team/runs:train:2: bye"],
+    ),
+    "another split": (RECORDS[:1], ":test", ["t: bye"]),
+    "conversations apart": (APART, "", BOTH),
+}
+
+
+@pytest.mark.parametrize(("records", "split", "expected"), HUB.values(), ids=HUB)
+def test_data_sets_of_the_hub(write, tmp_path, monkeypatch, records, split, expected):
+    monkeypatch.chdir(tmp_path)  # a folder of its name stands for the hub's: no network
+    write("team/runs", **{"train.jsonl": lines(*records)})
+    if split == ":test":
+        write("team/runs", **{"test.jsonl": lines({"id": "t", "messages": [BYE]})})
+    sources = [f"hf://team/runs{split}"]
+    items = list(read_traces(sources))
+    assert [render(item) for item in items] == expected
+    library = Library(sources)
+    assert [library.trace(item.id) for item in items[::-1] * 2] == items[::-1] * 2

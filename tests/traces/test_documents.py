@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import tracemalloc
 import weakref
 
@@ -310,49 +309,6 @@ def test_attributes_that_are_no_object_are_none(write, trace, attributes):
     assert trace(write("in", **{"run.json": record})).attributes == {}
 
 
-def test_id_of_a_file_given_by_itself(write, trace, monkeypatch):
-    monkeypatch.chdir(write("in", **{"a.json": TALK, "b.json": {"id": "own", "messages": TALK}}))
-    assert trace("a.json").id == "a.json"
-    assert trace("b.json").id == "own"
-
-
-# --- broken files
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
-def test_pipe_does_not_hang(write, unreadable, name):
-    folder = write("in")
-    os.mkfifo(folder / name)
-    assert unreadable(folder).reason == f"{name}: not a regular file"
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
-def test_link_that_leaves_the_folder_is_not_followed(write, unreadable, name):
-    secret = write("secret", **{name: json.dumps([HELLO])})
-    folder = write("in")
-    (folder / name).symlink_to(secret / name)
-    assert unreadable(folder).reason.endswith("a link that leaves the given folder")
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
-def test_link_to_itself_spoils_one_file_only(write, found, name):
-    folder = write("in", **{"b.json": TALK})
-    (folder / name).symlink_to(name)
-    assert [type(one) for one in found(folder)] == [Unreadable, Trace]
-
-
-def test_link_to_a_folder_is_listed_and_not_followed(write, found):
-    folder = write("in", **{"a.json": TALK})
-    (folder / "again").symlink_to(folder)
-    link, one = sorted(found(folder), key=lambda one: isinstance(one, Trace))
-    assert isinstance(link, Ignored)
-    assert (link.path, link.reason.split(";")[0]) == (f"{folder}/again", "a link to a folder")
-    assert one.id == "a.json"
-
-
-# --- files that are no traces
-
-
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -371,10 +327,6 @@ def test_json_that_is_no_trace_is_ignored(write, ignored, value, reason):
     one = ignored(write("in", **{"a.json": json.dumps(value)}))
     assert reason in one.reason
     assert one.path.endswith("a.json")
-
-
-def test_empty_folder_holds_nothing(write, found):
-    assert found(write("in")) == []
 
 
 # --- sources
@@ -400,44 +352,6 @@ def test_unknown_format(found, tmp_path):
     with pytest.raises(AnnotatorError) as error:
         found(tmp_path, format="xml")
     assert str(error.value) == f"unknown format 'xml': use auto, {', '.join(FORMATS)}"
-
-
-def test_glob(write, found):
-    folder = write("in", **{"b.json": TALK, "a.json": TALK, "c.jsonl": lines(HELLO)})
-    assert [one.id for one in found(folder / "*.json")] == ["a.json", "b.json"]
-
-
-def test_name_with_glob_characters_is_a_name(write, trace):
-    folder = write("in", **{"a[1].json": TALK, "a1.json": [BYE]})
-    assert len(trace(folder / "a[1].json").messages) == 2
-
-
-@pytest.mark.parametrize("glob", [True, False], ids=["glob", "named-one-by-one"])
-def test_files_of_one_name_in_several_folders_are_all_read(write, found, tmp_path, glob):
-    for name in ("a", "b"):
-        write(f"in/{name}", **{"talk.json": TALK})
-    sources = ["in/*/talk.json"] if glob else ["in/a/talk.json", "in/b/talk.json"]
-    ones = found(*(tmp_path / source for source in sources))
-    assert [type(one) for one in ones] == [Trace, Trace]
-    assert ones[0].id != ones[1].id
-
-
-def test_sources_are_read_in_the_order_given(write, found):
-    folder = write("in", **{"a.json": TALK, "b.json": TALK, "c.json": TALK})
-    order = ["c.json", "a.json", "b.json"]
-    ones = found(*(folder / name for name in order))
-    assert [one.id.rpartition("/")[2] for one in ones] == order
-
-
-def test_order_does_not_depend_on_when_files_were_made(write, found):
-    names = ["b/2.json", "a/9.json", "b/10.json", "z.json", "a.json", "a/1.json"]
-    for place, order in (("in", names), ("again", names[::-1])):
-        for name in order:
-            folder, _, file = f"{place}/{name}".rpartition("/")
-            write(folder, **{file: TALK})
-    first, second = ([one.id for one in found(write(place))] for place in ("in", "again"))
-    assert first == second
-    assert first == ["a.json", "z.json", "a/1.json", "a/9.json", "b/10.json", "b/2.json"]
 
 
 def test_count_is_that_of_the_traces_where_every_file_or_line_is_one(write, found):
@@ -493,27 +407,6 @@ def hub(write, tmp_path, monkeypatch):
     return lambda *records, name="train.jsonl": write("team/runs", **{name: lines(*records)})
 
 
-def test_hub_records(hub, found):
-    hub({"id": "first", "messages": TALK}, {"id": "second", "messages": [HELLO]})
-    ones = found("hf://team/runs")
-    assert [(type(one), one.id) for one in ones] == [(Trace, "first"), (Trace, "second")]
-    assert texts(ones[0]) == [("alice", "hello there"), ("bob", "good bye")]
-
-
-def test_hub_records_without_an_id_are_numbered(hub, found):
-    hub({"messages": TALK}, {"messages": [HELLO]})
-    assert [one.id for one in found("hf://team/runs:train")] == [
-        "hf://team/runs:train:1",
-        "hf://team/runs:train:2",
-    ]
-
-
-def test_hub_split(hub, found):
-    hub({"id": "in train", "messages": TALK})
-    hub({"id": "in test", "messages": TALK}, name="test.jsonl")
-    assert [one.id for one in found("hf://team/runs:test")] == ["in test"]
-
-
 def test_hub_times_are_kept(hub, found):
     """The ``datasets`` package turns ISO times into datetime objects."""
     hub({"id": "r", "messages": [HELLO | {"timestamp": "2025-03-01T12:00:00Z"}]})
@@ -541,25 +434,6 @@ def test_hub_that_cannot_be_loaded(hub, found, name):
 def test_the_first_field_that_holds_a_text_is_the_text(write, trace, message, text):
     folder = write("in", **{"a.json": [{"from": "alice"} | message, {"from": "bob", "text": "x"}]})
     assert trace(folder).messages[0].text == text
-
-
-# --- links and globs
-
-
-def test_no_glob_follows_a_link_or_reads_a_file_twice(write, found):
-    folder = write("in/sub", **{"a.json": TALK}).parent
-    (folder / "sub" / "up").symlink_to(folder)
-    (folder / "sub" / "again").symlink_to(folder)
-    (folder / "sub" / "b.json").hardlink_to(folder / "sub" / "a.json")
-    (folder / "sub" / "c.json").symlink_to("a.json")
-    for pattern in ("**", "**/*.json", "*/*", "**/**", "sub/*", "s*/a.json", "**/up/**/a.json"):
-        places = found(folder / pattern)
-        traces = [place for place in places if isinstance(place, Trace)]
-        assert len(traces) == 1, pattern
-        assert all(isinstance(place, Trace | Ignored) for place in places)
-    reasons = {place.reason for place in found(folder) if isinstance(place, Ignored)}
-    same = f"the same file as {folder}/sub/a.json"
-    assert reasons == {same, "a link to a folder; name it to have it read"}
 
 
 def test_an_outcome_on_a_message_is_not_lost_without_a_word(tmp_path):

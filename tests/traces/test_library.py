@@ -61,6 +61,10 @@ def test_run_folders(tmp_path):
     assert same_as_reading(tmp_path / "logs", tmp_path / "logs" / "night") == ids
     assert same_as_reading(bad / "agent1.patch") == same_as_reading(bad)
     assert same_as_reading(tmp_path / "logs" / "*", format="cooperbench") == ids
+    files = tmp_path / "logs" / "**" / "agent1.patch"  # a file of a run stands for the run
+    assert same_as_reading(files) == ids
+    problems = [item.reason for item in read_traces([str(files)]) if isinstance(item, Unreadable)]
+    assert "result.json: a link that leaves the given folder" in problems
     assert same_as_reading(tmp_path / "logs", format="generic") != ids
 
 
@@ -74,13 +78,6 @@ def test_a_second_folder_with_the_same_ids(tmp_path):
 def test_examples():
     assert len(same_as_reading(EXAMPLES)) > 10
     assert len(same_as_reading(ROOT / "examples" / "solo_and_coop.jsonl")) == 32
-
-
-def test_data_set_of_the_hub(monkeypatch, write):
-    # As `datasets` does, a folder org/name below the current one stands for the hub's.
-    write("org/name", **{"train.jsonl": lines(*(record(n, id=f"r{n}") for n in range(5)))})
-    monkeypatch.chdir(write("."))
-    assert same_as_reading("hf://org/name") == [f"r{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("folder", ["cooperbench/logs", "agentrx/traces"])
