@@ -170,7 +170,7 @@ def _are_lines(first: str, second: str, named: bool) -> bool:
     if not second:
         return named
     # A line that cannot be read, before one that can; or a document with its only item on line two.
-    begun = first.rstrip().endswith(("[", "{", ",", ":"))
+    begun = first.rstrip().endswith(("[", ",", ":"))
     return _is_json(first) or (_is_json(second, containers=True) and not begun)
 
 

@@ -510,12 +510,17 @@ def _in_document(
         return
     if not items:
         yield Ignored(path, f"{reader.name}: it holds no trace")
-    ref = replace(file, path=path, reader=reader, number=number, offset=offset)
     for n, (trace_id, item) in enumerate(zip(ids, items, strict=True), 1):
-        if whole:
-            yield replace(ref, id=trace_id or fallback, document=item)
-        else:
-            yield replace(ref, id=f"{file.id}:{trace_id or n}", item=n, document=item)
+        yield replace(
+            file,
+            id=trace_id or fallback if whole else f"{file.id}:{trace_id or n}",
+            path=path,
+            reader=reader,
+            number=number,
+            offset=offset,
+            item=0 if whole else n,
+            document=item,
+        )
 
 
 def _describe(document: Any, format: str) -> str:
