@@ -402,10 +402,10 @@ async def _distribute(
         try:
             slots = min(engine.slots, plan.concurrency) if built.session else engine.slots
             of = begin_shards(folder, slots, resume=resume)
-            jobs = list_jobs(plan, built.source, manifest, folder.absolute(), of)
+            jobs = list_jobs(plan, built.source, manifest, folder, of)
             if callbacks.start:
                 callbacks.start(Run(manifest, folder))
-            await run_shards(engine, judge_shard, jobs, _follow(jobs, callbacks))
+            await run_shards(engine, judge_shard, jobs, _follow(folder, of, callbacks))
         finally:
             await asyncio.to_thread(engine.close)
         run = merge_shards(folder)
@@ -423,9 +423,10 @@ async def _distribute(
     return run
 
 
-def _follow(jobs: Sequence[ShardJob], callbacks: _Callbacks) -> Callable[[], None]:
+def _follow(folder: Path, shards: int, callbacks: _Callbacks) -> Callable[[], None]:
     """Return a function that reports the progress of all shards."""
-    logs = ShardLogs(shard_folder(job.folder, job.shard) for job in jobs)
+    numbers = range(1, shards + 1)
+    logs = ShardLogs(shard_folder(folder, Shard(number, shards)) for number in numbers)
     failure = ""
 
     def look() -> None:
@@ -448,16 +449,7 @@ def judge_shard(job: ShardJob) -> tuple[str, str]:
         The class and the message of the error that stopped the shard; "" and "" if none did.
     """
     try:
-        annotate(
-            job.traces,
-            job.rubrics,
-            job.judge,
-            out=job.folder,
-            resume=True,
-            shard=job.shard,
-            on_progress=watch_driver(job),
-            **job.options,
-        )
+        annotate(**job.arguments, on_progress=watch_driver(job.sign))
     except AnnotatorError as error:
         return type(error).__name__, one_line(str(error), 2000)
     return "", ""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +14,7 @@ from annotator.annotations import Annotation, Usage
 from annotator.errors import AnnotatorError, BudgetReached
 from annotator.files import explain_errors
 from annotator.judges.build import ModelSettings
-from annotator.rubrics import Rubric
-from annotator.runs.engines import Engine, Outstanding
+from annotator.runs.engines import Engine
 from annotator.runs.execute import Plan
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run
@@ -30,55 +29,15 @@ _ATTEMPTS = 3  # of a shard whose worker died
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """One shard for a worker: its traces, rubrics and judge, and further arguments of annotate.
+    """One shard for a worker.
 
-    ``sign`` is a file that the driver touches as long as it lives.
+    Args:
+        arguments: of :func:`annotator.annotate`.
+        sign: a file that the driver touches as long as it lives.
     """
 
-    traces: Traces
-    rubrics: tuple[Rubric, ...]
-    judge: Any
-    folder: Path
-    shard: Shard
+    arguments: Mapping[str, Any]
     sign: Path
-    options: Mapping[str, Any]
-
-
-def watch_driver(job: ShardJob) -> Callable[[object], None]:
-    """Return a callback that raises :class:`AnnotatorError` when the driver has stopped.
-
-    Raises:
-        AnnotatorError: this machine does not see the run directory.
-    """
-    if not job.sign.exists():
-        raise AnnotatorError(
-            f"{job.folder} is not on the machine of a worker: the workers of an engine need the"
-            " run directory in common, as a shared folder of the same path"
-        )
-    touched, since = 0, 0.0
-
-    def check(recorded: object) -> None:
-        nonlocal touched, since
-        before, touched = touched, job.sign.stat().st_mtime_ns
-        if touched != before:
-            since = time.monotonic()
-        elif time.monotonic() - since > _SILENCE:
-            raise AnnotatorError("the driver of this shard has stopped")
-
-    return check
-
-
-def _divide(judge: Any, shards: int) -> Any:
-    """Return the judge of one of several shards, with its part of the rates and the money."""
-    if not isinstance(judge, ModelSettings):
-        return judge
-    limits = {
-        name: limit / shards
-        for name in ("rpm", "tpm", "max_cost")
-        if (limit := getattr(judge, name)) is not None
-    }
-    prices = tuple(file.absolute() for file in judge.prices)  # a worker has another folder
-    return replace(judge, prices=prices, **limits)
 
 
 def list_jobs(
@@ -88,22 +47,51 @@ def list_jobs(
 
     ``judge`` is the source of the plan's judge, for a worker to build it again.
     """
-    sign = folder / "shards" / "driver"
-    with explain_errors(sign):
-        sign.touch()
-    traces = Traces(manifest.sources, plan.traces.format, redacted=plan.traces.redacted)
-    options = {
+    if isinstance(judge, ModelSettings):
+        limits = {name: getattr(judge, name) for name in ("rpm", "tpm", "max_cost")}
+        parts = {name: limit / shards for name, limit in limits.items() if limit is not None}
+        judge = replace(judge, prices=tuple(map(Path.absolute, judge.prices)), **parts)
+    arguments = {
+        "traces": Traces(manifest.sources, plan.traces.format, redacted=plan.traces.redacted),
+        "rubric": plan.rubrics,
+        "judge": judge,
+        "out": folder.absolute(),
+        "resume": True,
         "only": plan.only,
         "concurrency": max(1, plan.concurrency // shards),
         "rejected": plan.standards.rejected,
         "least_read": plan.standards.least_read,
         "command": manifest.command,
     }
-    judge = _divide(judge, shards)
-    return [
-        ShardJob(traces, plan.rubrics, judge, folder, Shard(number, shards), sign, options)
-        for number in range(1, shards + 1)
-    ]
+    sign = folder.absolute() / "shards" / "driver"
+    with explain_errors(sign):
+        sign.touch()
+    numbers = range(1, shards + 1)
+    return [ShardJob(arguments | {"shard": Shard(number, shards)}, sign) for number in numbers]
+
+
+def watch_driver(sign: Path) -> Callable[[object], None]:
+    """Return a callback that raises :class:`AnnotatorError` when the driver has stopped.
+
+    Raises:
+        AnnotatorError: this machine does not see the run directory.
+    """
+    if not sign.exists():
+        raise AnnotatorError(
+            f"{sign} is not on the machine of a worker: the workers of an engine need the run"
+            " directory in common, as a shared folder of the same path"
+        )
+    touched, since = 0, 0.0
+
+    def check(recorded: object) -> None:
+        nonlocal touched, since
+        before, touched = touched, sign.stat().st_mtime_ns
+        if touched != before:
+            since = time.monotonic()
+        elif time.monotonic() - since > _SILENCE:
+            raise AnnotatorError("the driver of this shard has stopped")
+
+    return check
 
 
 class ShardLogs:
@@ -145,7 +133,7 @@ class ShardLogs:
 async def run_shards(
     engine: Engine,
     function: Callable[[ShardJob], tuple[str, str]],
-    jobs: Iterable[ShardJob],
+    jobs: Sequence[ShardJob],
     look: Callable[[], None],
 ) -> None:
     """Have an engine run all shards, and wait for them; call ``look`` again and again meanwhile.
@@ -155,13 +143,11 @@ async def run_shards(
     Raises:
         AnnotatorError: a shard stopped, or its worker died three times. All others have ended.
     """
-    jobs = tuple(jobs)
-    running = [(job, _submit(engine, function, job), 1) for job in jobs]
+    running = [(job, engine.submit(function, job), 1) for job in jobs]
     stopped: list[AnnotatorError] = []
     while running:
         await asyncio.sleep(_LOOK)
-        for job in jobs:
-            job.sign.touch()
+        jobs[0].sign.touch()
         look()
         for started in [each for each in running if each[1].done()]:
             running.remove(started)
@@ -170,13 +156,13 @@ async def run_shards(
                 kind, problem = outstanding.result()
             except Exception as error:  # of the engine: the worker is gone
                 if attempt < _ATTEMPTS:
-                    running.append((job, _submit(engine, function, job), attempt + 1))
+                    running.append((job, engine.submit(function, job), attempt + 1))
                     continue
                 reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
                 kind, problem = "", f"its worker died {_ATTEMPTS} times: {reason}"
             if problem:
                 error_class = getattr(errors, kind, AnnotatorError)
-                stopped.append(error_class(f"shard {job.shard}: {problem}"))
+                stopped.append(error_class(f"shard {job.arguments['shard']}: {problem}"))
     look()
     if stopped:  # more money does not help where something else is wrong, too
         raise min(stopped, key=lambda error: isinstance(error, BudgetReached))
@@ -194,13 +180,3 @@ def describe_merged(run: Run) -> Iterator[str]:
         yield f"  {one_line(example, 400)}"
     if len(manifest.problems) > 5:
         yield f"  and more kinds: see problems in {run}/run.json, or annotate traces"
-
-
-def _submit(
-    engine: Engine, function: Callable[[ShardJob], tuple[str, str]], job: ShardJob
-) -> Outstanding:
-    try:
-        return engine.submit(function, job)
-    except Exception as error:  # its scheduler is gone, for example
-        reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
-        raise AnnotatorError(f"the engine takes no shard any more: {reason}") from error
