@@ -200,7 +200,7 @@ async def aannotate(
         engine: starts the shards of the run: ``processes``, ``dask``, ``ray`` or a plug-in. The
             shards are merged into ``out``. None: this process judges, or ``workers`` processes.
         workers: how many processes the engine starts.
-        address: of a cluster that is there already.
+        address: of a running cluster.
         pilot: judge only so many traces, drawn at random; without it, ``resume`` goes on with the
             others.
         command: what the manifest says that the run was started by.

@@ -100,14 +100,15 @@ _FAILURES = 10  # listed for each rubric
     "--workers",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="Judge in N processes of this machine, or that the engine starts.  [default: 1]",
+    help="Judge in N shards at once, in processes of this machine or of the engine, and merge them."
+    "  [default: 1]",
 )
 @click.option(
     "--engine",
     type=PluginChoice("engines", api.ENGINES),
-    help="What judges: processes of this machine, or a cluster.",
+    help="Where the shards run: processes of this machine, or a cluster.",
 )
-@click.option("--address", metavar="ADDRESS", help="Of a cluster that is there already.")
+@click.option("--address", metavar="ADDRESS", help="Of a running cluster.")
 @click.option(
     "--dry-run",
     is_flag=True,

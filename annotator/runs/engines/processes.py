@@ -71,7 +71,9 @@ def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
 
     with suppress(KeyboardInterrupt):
         Thread(target=watch, daemon=True).start()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a job in the background ignores it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         end.send(function(job))
 
