@@ -234,7 +234,7 @@ def command(
     except Interrupted as error:
         if not error.run:
             raise
-        kept = error.run.manifest.totals["annotations"]
+        kept = sum(1 for _ in error.run.annotations())
         text = f"{kept} annotations are kept; go on with: {_again(folder)}"
         raise Interrupted(text) from None
     if run.manifest.status == "waiting" and built.outbox:

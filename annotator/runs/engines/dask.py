@@ -27,7 +27,7 @@ class Dask:
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 dashboard_address=None,
-                silence_logs=logging.ERROR,
+                silence_logs=logging.CRITICAL,
             )
         self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
         if self._cluster:
