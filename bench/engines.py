@@ -102,7 +102,8 @@ def _descendants(pid: int, *words: str) -> list[int]:
         parent = waiting.pop()
         try:
             line = Path(f"/proc/{parent}/cmdline").read_text()
-            waiting += map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+            for threads in Path(f"/proc/{parent}/task").glob("*/children"):
+                waiting += map(int, threads.read_text().split())
         except OSError:
             continue
         found += [parent] if any(word in line for word in words) else []
