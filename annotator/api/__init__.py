@@ -31,10 +31,10 @@ from annotator.api.reporting import (
 )
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Forecast, Only
+from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
 from annotator.runs.pilot import project_usage
 from annotator.runs.run import Run, is_run, open_run, open_runs
-from annotator.runs.tasks import judge_lines
 
 __all__ = [
     "ENGINES",

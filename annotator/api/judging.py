@@ -19,9 +19,16 @@ from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model
 from annotator.locks import ScratchFolder
 from annotator.remote import refuse_url
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.distribute import Distribution
-from annotator.runs.engines import Engine, open_engine
-from annotator.runs.execute import Forecast, Only, Plan, Seen, carry_out, need_no_loop
+from annotator.runs.distribute import (
+    ShardJob,
+    ShardLogs,
+    describe_merged,
+    list_jobs,
+    run_shards,
+    watch_driver,
+)
+from annotator.runs.engines import open_engine
+from annotator.runs.execute import Forecast, Only, Plan, carry_out, need_no_loop
 from annotator.runs.execute import forecast as forecast_plan
 from annotator.runs.failures import explain_failure
 from annotator.runs.manifest import (
@@ -30,12 +37,12 @@ from annotator.runs.manifest import (
     Manifest,
     Standards,
     new_manifest,
-    read_manifest,
 )
 from annotator.runs.pilot import draw_pilot
 from annotator.runs.run import Run, open_run
-from annotator.runs.shards import merge_shards, shard_folder
+from annotator.runs.shards import begin_shards, is_in_shards, merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
+from annotator.text import one_line
 from annotator.traces import Shard, Traces, TraceSource, load_traces
 from annotator.traces.redaction import redaction_sha256
 
@@ -190,10 +197,10 @@ async def aannotate(
         least_read: a trace of which a smaller share was read is undecided.
         shard: judge only this share of the traces, in a directory of its own below ``out``; see
             :func:`merge`.
-        engine: what judges: ``processes``, ``dask``, ``ray`` or a plug-in; None: this process, or
-            with ``workers`` so many.
+        engine: starts the shards of the run: ``processes``, ``dask``, ``ray`` or a plug-in. The
+            shards are merged into ``out``. None: this process judges, or ``workers`` processes.
         workers: how many processes the engine starts.
-        address: of a cluster that is there already.
+        address: of a running cluster.
         pilot: judge only so many traces, drawn at random; without it, ``resume`` goes on with the
             others.
         command: what the manifest says that the run was started by.
@@ -218,14 +225,18 @@ async def aannotate(
         resume = resume and (folder / "run.json").exists()  # one script begins and goes on
         loaded = traces if isinstance(traces, Traces) else load_traces(traces, format=format)
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted)
+    engine = engine or ("processes" if (workers or 1) > 1 else None)
+    if folder and resume and not (shard or engine) and is_in_shards(folder):
+        raise SettingsError(f"{folder} holds shards: go on with --workers, --engine or --shard")
     if pilot is not None and pilot < 1:
         raise SettingsError(f"pilot: expected a number from 1, found {pilot}")
-    if pilot and (shard or limit or engine or (workers or 1) > 1):
+    if pilot and (shard or limit or engine):
         raise SettingsError(
             "--pilot cannot be combined with --limit, --shard, --engine or --workers"
         )
     standards = Standards(rejected, least_read)
-    options = (format, limit, only, concurrency, folder if resume else None)
+    resumed = folder if resume and not engine else None  # each shard resumes by itself
+    options = (format, limit, only, concurrency, resumed)
     plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
     of = 0
     if pilot:
@@ -245,15 +256,15 @@ async def aannotate(
         pilot={"traces": min(pilot, of), "of": of} if pilot else None,
         redaction=redaction_sha256() if plan.traces.redacted else None,
     )
-    engine = engine or ("processes" if (workers or 1) > 1 else None)
-    if engine:
-        if not folder or shard:
-            raise SettingsError("an engine needs out, where parts of the run meet, and no shard")
-    elif address:
-        raise SettingsError("--address is that of a cluster: name its --engine")
-    where = (engine, workers, address) if engine else None
-    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore, where)
+    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
     kept = [] if _kept is None else _kept
+    if engine:
+        if not folder or shard or limit:
+            raise SettingsError("an engine needs out, where its shards meet, no shard and no limit")
+        where = (engine, workers, address)
+        return await _distribute(plan, built, manifest, folder, resume, callbacks, where, kept)
+    if address:
+        raise SettingsError("--address is that of a cluster: name its --engine")
     if folder:
         return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
     with ScratchFolder() as name:
@@ -289,12 +300,11 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Callbacks:
-    """Who is told what, and the engine that does the work."""
+    """Who is told what."""
 
     start: Callable[[Run], None] | None
     progress: Callable[[Recorded], None] | None
     notice: Callable[[str], None]
-    engine: tuple[str, int | None, str | None] | None = None
 
 
 def _ignore(text: str) -> None:
@@ -322,7 +332,7 @@ def _make_plan(
         traces = load_traces(traces, format=format)
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
-        built.judge.recall(read_manifest(resumed).learned)
+        built.judge.recall(open_run(resumed).manifest.learned)
     judging = (built.judge, limit, only, concurrency, standards)
     return Plan(traces, rubrics, *judging), built
 
@@ -357,17 +367,8 @@ async def _execute(
         if callbacks.start:
             callbacks.start(end(folder))
 
-    engine: Engine | None = None
-
-    async def work() -> Seen:
-        nonlocal engine
-        assert callbacks.engine  # noqa: S101 - only then is it called
-        engine = await asyncio.to_thread(open_engine, *callbacks.engine)
-        return await Distribution(plan, directory, built, engine, report).work()
-
-    elsewhere = work if callbacks.engine else None
     try:
-        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin, elsewhere)
+        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin)
         run = end(folder)
         kept.append(run)
     except BaseException as error:
@@ -376,12 +377,82 @@ async def _execute(
             if isinstance(error, AnnotatorError):
                 error.run = kept[0]
         raise
-    finally:
-        if engine:
-            await asyncio.to_thread(engine.close)
     for line in seen.describe(run.folder):
         callbacks.notice(line)
     return run
+
+
+async def _distribute(
+    plan: Plan,
+    built: BuiltJudge,
+    manifest: Manifest,
+    folder: Path,
+    resume: bool,
+    callbacks: _Callbacks,
+    where: tuple[str, int | None, str | None],
+    kept: list[Run],
+) -> Run:
+    """Have an engine run the shards of a plan, and return the merged run; see :func:`_execute`."""
+    if built.session and built.session.in_batches:
+        raise SettingsError("--engine and --workers ask at once: leave --batch and its files out")
+    if len(manifest.sources) < len(plan.traces.sources):
+        raise SettingsError("the workers of an engine read the traces: name files or folders")
+    try:
+        engine = await asyncio.to_thread(open_engine, *where)
+        try:
+            slots = min(engine.slots, plan.concurrency) if built.session else engine.slots
+            of = begin_shards(folder, slots, resume=resume)
+            jobs = list_jobs(plan, built.source, manifest, folder, of)
+            if callbacks.start:
+                callbacks.start(Run(manifest, folder))
+            await run_shards(engine, judge_shard, jobs, _follow(folder, of, callbacks))
+        finally:
+            await asyncio.to_thread(engine.close)
+        run = merge_shards(folder)
+        kept.append(run)
+    except BaseException as error:
+        with suppress(AnnotatorError):
+            kept.append(open_run(folder))
+            if isinstance(error, AnnotatorError):
+                error.run = kept[0]
+        raise
+    built.judge.recall(run.manifest.learned)
+    built.end(callbacks.notice)
+    for line in describe_merged(run):
+        callbacks.notice(line)
+    return run
+
+
+def _follow(folder: Path, shards: int, callbacks: _Callbacks) -> Callable[[], None]:
+    """Return a function that reports the progress of all shards."""
+    numbers = range(1, shards + 1)
+    logs = ShardLogs(shard_folder(folder, Shard(number, shards)) for number in numbers)
+    failure = ""
+
+    def look() -> None:
+        nonlocal failure
+        new = logs.look()
+        for annotation in new:
+            if annotation.status == "failed" and not failure:
+                failure = f"{annotation.trace_id}: {explain_failure(annotation)}"
+        if new and callbacks.progress:
+            counts = logs.counts
+            callbacks.progress(Recorded(counts.total(), counts, logs.usage, failure))
+
+    return look
+
+
+def judge_shard(job: ShardJob) -> tuple[str, str]:
+    """Judge a shard, or go on with it, in a worker of an engine.
+
+    Returns:
+        The class and the message of the error that stopped the shard; "" and "" if none did.
+    """
+    try:
+        annotate(**job.arguments, on_progress=watch_driver(job.sign))
+    except AnnotatorError as error:
+        return type(error).__name__, one_line(str(error), 2000)
+    return "", ""
 
 
 def _hold(folder: Path) -> Run:

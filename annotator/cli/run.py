@@ -100,14 +100,15 @@ _FAILURES = 10  # listed for each rubric
     "--workers",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="Judge in N processes of this machine, or that the engine starts.  [default: 1]",
+    help="Judge in N shards at once, in processes of this machine or of the engine, and merge them."
+    "  [default: 1]",
 )
 @click.option(
     "--engine",
     type=PluginChoice("engines", api.ENGINES),
-    help="What judges: processes of this machine, or a cluster.",
+    help="Where the shards run: processes of this machine, or a cluster.",
 )
-@click.option("--address", metavar="ADDRESS", help="Of a cluster that is there already.")
+@click.option("--address", metavar="ADDRESS", help="Of a running cluster.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -233,7 +234,7 @@ def command(
     except Interrupted as error:
         if not error.run:
             raise
-        kept = error.run.manifest.totals["annotations"]
+        kept = sum(1 for _ in error.run.annotations())
         text = f"{kept} annotations are kept; go on with: {_again(folder)}"
         raise Interrupted(text) from None
     if run.manifest.status == "waiting" and built.outbox:

@@ -185,8 +185,6 @@ class BuiltJudge:
             cache = AnswerCache(run.folder / ANSWERS, run.id, behind=default_file())
         else:
             cache = AnswerCache(default_file(), run.id)
-        for file in run.folder.glob(f"parts/*/{ANSWERS}"):  # of tasks that a killed process had
-            cache.absorb(file)
         if cache.problem:
             self._told = cache.problem
             notice(f"{cache.problem}; going on without it")
@@ -231,13 +229,6 @@ class BuiltJudge:
         if intake.problem:  # only now: what was answered is kept
             raise AnnotatorError(intake.problem)
         outbox.errors = intake.errors
-
-    def keep_answers(self, folder: Path) -> None:
-        """Keep what another process was answered, in a folder of its own."""
-        if self.session and self.session.cache:
-            from annotator.judges.llm.cache import ANSWERS
-
-            self.session.cache.absorb(folder / ANSWERS)
 
     def count_unrecorded(self, run: RunSoFar) -> Usage:
         """Return what answers in batches cost of whose traces there is no annotation yet."""

@@ -1,7 +1,7 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
@@ -15,8 +15,7 @@ from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
-from annotator.runs.parts import sweep_parts
-from annotator.runs.store import RunDirectory
+from annotator.runs.store import RunDirectory, describe_usage
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
 from annotator.traces.read import ProblemKinds
@@ -274,10 +273,8 @@ async def carry_out(
     recorded: Callable[[Annotation], None],
     notice: Callable[[str], None],
     begin: Callable[[], None],
-    elsewhere: Callable[[], Awaitable[Seen]] | None = None,
 ) -> Seen:
-    """Execute ``plan`` (or let it be done ``elsewhere``) and close the run; whatever happens, its
-    manifest says how it ended.
+    """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
 
     ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
     that the work begins. Raises as
@@ -288,12 +285,8 @@ async def carry_out(
     try:
         begin()
         built.begin(run, notice)
-        if elsewhere:
-            seen = await elsewhere()
-        else:
-            seen = await execute_in_batches(plan, run, recorded, built)
+        seen = await execute_in_batches(plan, run, recorded, built)
         run.sync()  # before it is said to be finished
-        sweep_parts(run.folder)
         if built.outbox:
             built.outbox.keep()
         ended = {
@@ -316,7 +309,7 @@ async def carry_out(
                 run.unrecorded = built.count_unrecorded(run)
             finally:
                 built.end(notice)
-            if used := run.describe_usage():
+            if used := describe_usage(run.usage):
                 notice(used)
         finally:  # whatever a notice runs into
             run.close(keep=keep, ended=now(), **ended)

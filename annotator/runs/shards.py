@@ -42,6 +42,32 @@ def shard_folder(folder: Path, shard: Shard) -> Path:
     return folder / _SHARDS / str(shard)
 
 
+def begin_shards(folder: Path, shards: int, *, resume: bool) -> int:
+    """Make the folder of the shards, and return how many there are: a resumed run keeps its number.
+
+    A merged run is taken apart again, so that its shards go on and are merged anew.
+
+    Raises:
+        AnnotatorError: the folder holds a run, and it is not resumed; or a run without shards.
+    """
+    numbers = {of for _, of in _list_folders(folder)}
+    merged = read_manifest(folder) if (folder / "run.json").exists() else None
+    if (numbers or merged) and not resume:
+        raise AnnotatorError(
+            f"{folder} holds a run; add --resume to go on with it, or name another folder with"
+            " --out"
+        )
+    if merged and not (merged.shards and len(numbers) == 1):
+        raise AnnotatorError(
+            f"{folder} holds a run without shards; go on without --workers and --engine"
+        )
+    with explain_errors(folder):
+        if merged:
+            (folder / "run.json").unlink()
+        (folder / _SHARDS).mkdir(parents=True, exist_ok=True)
+    return max(numbers, default=shards)
+
+
 def is_in_shards(folder: Path) -> bool:
     """Whether a folder holds shards that are not merged."""
     return not (folder / "run.json").exists() and (folder / _SHARDS).is_dir()

@@ -16,8 +16,7 @@ from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
-from annotator.runs.parts import PART, list_parts, read_part
-from annotator.runs.run import Run
+from annotator.runs.run import Run, open_run
 from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
@@ -113,9 +112,7 @@ class RunDirectory:
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
             _cut_torn(log)
-            overhead = _collect_parts(folder, log)
             run = cls(folder, merged, log)
-            run._before += overhead
             _set_failures_aside(folder, log)
             if os.path.lexists(folder / _ASIDE):
                 failed = set()
@@ -151,19 +148,6 @@ class RunDirectory:
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
         return self._judged + self._before + self._overhead + self.unrecorded
-
-    def describe_usage(self) -> str:
-        """Return what the run used, in one line, or "" if it called no model."""
-        usage = self.usage
-        if not usage.calls and not usage.cache_hits:
-            return ""
-        least = "at least " if usage.unreported_calls else ""
-        cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
-        return (
-            f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits};"
-            f" tokens in {usage.input_tokens} (cached {usage.cached_tokens}), out"
-            f" {usage.output_tokens} (reasoning {usage.reasoning_tokens}); cost {cost}"
-        )
 
     @property
     def spent_dollars(self) -> float:
@@ -279,6 +263,19 @@ class RunDirectory:
             aside.unlink()
 
 
+def describe_usage(usage: Usage) -> str:
+    """Return the usage of a run in one line, or "" if it called no model."""
+    if not usage.calls and not usage.cache_hits:
+        return ""
+    least = "at least " if usage.unreported_calls else ""
+    cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
+    return (
+        f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits};"
+        f" tokens in {usage.input_tokens} (cached {usage.cached_tokens}), out"
+        f" {usage.output_tokens} (reasoning {usage.reasoning_tokens}); cost {cost}"
+    )
+
+
 def read_done(folder: Path) -> Callable[[str, str], bool]:
     """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
 
@@ -289,7 +286,7 @@ def read_done(folder: Path) -> Callable[[str, str], bool]:
     """
     done = {
         _key(annotation.trace_id, annotation.rubric)
-        for annotation in read_annotations(folder)
+        for annotation in open_run(folder).annotations()
         if annotation.status != "failed"
     }
     return lambda trace_id, rubric: _key(trace_id, rubric) in done
@@ -382,25 +379,6 @@ def _cut_torn(log: LineLog) -> None:
             " another folder with --out"
         )
     log.cut_torn()
-
-
-def _collect_parts(folder: Path, log: LineLog) -> Usage:
-    """Put the parts into the log that a killed process has left; return their overhead."""
-    overhead = Usage()
-    done: set[bytes] | None = None
-    for place in list_parts(folder):
-        if done is None:
-            written = read_annotations(log.file)
-            done = {_key(annotation.trace_id, annotation.rubric) for annotation in written}
-        part = read_part(place)
-        overhead += part.overhead
-        for annotation in part.annotations:
-            if (key := _key(annotation.trace_id, annotation.rubric)) not in done:
-                done.add(key)
-                log.append(annotation.to_json().encode() + b"\n")
-        log.sync()
-        (place / PART).unlink()  # the answers beside it are taken in when the judge begins
-    return overhead
 
 
 def _set_failures_aside(folder: Path, log: LineLog) -> None:

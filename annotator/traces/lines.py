@@ -7,7 +7,7 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.text import one_line
-from annotator.traces.model import Message, Outcome, Step, Steps, Trace
+from annotator.traces.model import Message, Outcome, Step, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,18 @@ class _TraceLine:
     attributes: Mapping[str, Any]
     problems: tuple[str, ...]
     tasks: Mapping[str, str] | str
-    steps: Mapping[str, tuple[Step, ...]] | str | None = None
+    steps: Mapping[str, tuple[Step, ...]] | str
 
 
-def dump_trace(trace: Trace, *, steps: bool = True) -> str:
-    """Return a trace as a line of JSON without its end; :func:`load_trace` returns it as it was.
-
-    ``steps``: with the agents' own trajectories, which are large; without them they cannot be read
-    there. Why tasks or steps cannot be read is kept in their place.
-    """
+def dump_trace(trace: Trace) -> str:
+    """Return a trace as a line of JSON without a line break, for :func:`load_trace`."""
     line = {
         **{name: getattr(trace, name) for name in ("id", "format", "path", "messages", "outcome")},
         "patches": dict(trace.patches),
         "attributes": dict(trace.attributes),
         "problems": trace.problems,
         "tasks": _read(trace, "tasks"),
-        **({"steps": _read(trace, "steps")} if steps else {}),
+        "steps": _read(trace, "steps"),
     }
     # ASCII, so that half a character in a text comes back as it is.
     return json.dumps(line, default=_fields)
@@ -60,18 +56,6 @@ def load_trace(line: str) -> Trace:
         raise UnreadableTrace(f"not a trace of ours: {where}: {problem['msg']}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableTrace(f"not a line of JSON: {one_line(str(error), 200)}") from error
-    tasks, steps = content.tasks, content.steps
-
-    def read_tasks() -> Mapping[str, str]:
-        if isinstance(tasks, str):
-            raise UnreadableTrace(tasks)
-        return tasks
-
-    def read_steps() -> Steps:
-        if steps is None or isinstance(steps, str):
-            raise UnreadableTrace(steps or "the steps were not sent along")
-        return steps
-
     return Trace(
         content.id,
         content.format,
@@ -81,16 +65,23 @@ def load_trace(line: str) -> Trace:
         content.outcome,
         content.attributes,
         content.problems,
-        read_steps,
-        read_tasks,
+        lambda: _parts(content.steps),
+        lambda: _parts(content.tasks),
     )
 
 
 def _read(trace: Trace, name: str) -> Any:
+    """Return the steps or tasks, or the reason why they cannot be read."""
     try:
         return dict(getattr(trace, name))
     except UnreadableTrace as error:
         return str(error)
+
+
+def _parts(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        raise UnreadableTrace(value)
+    return value
 
 
 def _fields(value: Any) -> Any:

@@ -201,27 +201,6 @@ def test_traces_that_failed_before_do_not_stop_a_resumed_run(
     assert "23 traces could not be judged (refusal 23)" in done.err
 
 
-def test_when_one_task_of_an_engine_stops_the_others_end_and_every_call_counts(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
-    """Of two tasks of 50 the first is good and slow, and of the second everything is refused."""
-    runs(100)
-    with OpenAIServer() as server:
-        good = replace(RIGHT, wait=0.1)
-        server.responder = lambda one: good if place_of(one, 100) < 50 else Reply(refusal=word(one))
-        args = (*ARGS, *llm(server, *set_model(mode="tools")), *ODD[1], "--out", "out")
-        assert (annotate_cli(*args).code, status(tmp_path / "out")) == (1, "stopped")
-        found, calls = statuses(tmp_path / "out"), len(server.seen)
-        assert (found["labelled"], sum(found.values())) == (50, calls)
-        assert 20 <= found["failed"] < 50
-        totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
-        assert totals["calls"] == calls
-        server.responder = lambda _: RIGHT
-        assert annotate_cli(*args, "--resume").code == 0
-        assert len(server.seen) == calls + 50
-    assert statuses(tmp_path / "out") == {"labelled": 100}
-
-
 def test_a_judge_of_ones_own_that_always_fails_stops_too(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:

@@ -46,11 +46,6 @@ class Pace:
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def go_on_from(self, earlier: "Pace") -> None:
-        """Let what was used under an earlier pace count for the rates."""
-        self._calls.free_at = earlier._calls.free_at
-        self._tokens.free_at = earlier._tokens.free_at
-
     @property
     def state(self) -> str:
         """What there is to say on the progress line: that the server wants fewer calls."""

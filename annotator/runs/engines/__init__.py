@@ -1,58 +1,60 @@
-"""Where tasks are done: processes of this machine, or a cluster that is there already.
+"""Engines start the shards of a run: processes of this machine, or a cluster.
 
 Adding an engine is one module here and one line below, or one entry point outside.
 """
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from annotator.errors import AnnotatorError, SettingsError
 from annotator.plugins import is_plugin, load_plugin
 from annotator.text import one_line
 
 ENGINES = ("processes", "dask", "ray")
-T = TypeVar("T")
 
 
 class Outstanding(Protocol):
-    """What will be the result of a task; that of :mod:`concurrent.futures` is one."""
+    """A shard that was started; a future of :mod:`concurrent.futures` is one."""
 
     def done(self) -> bool:
-        """Whether it is there, or never will be."""
+        """Whether the shard has ended."""
 
     def result(self) -> Any:
-        """Return it, or raise what the task ran into."""
+        """Return the function's result, or raise its error."""
 
 
 class Engine(Protocol):
-    """Does tasks, each whole in one process. What a killed process was doing is done again, by
-    another one, as often as the engine thinks fit; then its result raises.
+    """Calls a function elsewhere, once for each shard.
+
+    If a worker dies, the engine may call the function again; else ``result`` raises an error.
     """
 
     @property
     def slots(self) -> int:
-        """How many tasks it does at a time, now."""
+        """How many shards the engine works on at a time."""
 
-    def submit(self, function: Callable[[Any], Any], task: Any) -> Outstanding:
-        """Begin a task: both are pickled."""
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Outstanding:
+        """Start a shard: the engine pickles the function and the job."""
 
     def close(self) -> None:
-        """Give up what is not done, and let go of the engine."""
+        """Stop the shards that have not ended, and release the engine."""
 
 
 def open_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
-    """Return an engine: one of :data:`ENGINES`, or a plug-in, which is called with both.
+    """Return an engine: one of :data:`ENGINES` or a plug-in, called with workers and address.
 
-    ``workers``: how many processes it starts; ``address``: of a cluster that is there.
+    Args:
+        name: the engine.
+        workers: how many processes it starts.
+        address: of a cluster that is running.
 
     Raises:
-        SettingsError: there is no such engine, or settings that do not go together.
-        AnnotatorError: it is not installed, or cannot be reached.
+        SettingsError: no such engine, or settings that do not go together.
+        AnnotatorError: the engine is not installed, or cannot be reached.
     """
     if name in ENGINES:
-        module: Any = import_module(f"annotator.runs.engines.{name}")
-        make = module.make
+        make = import_module(f"annotator.runs.engines.{name}").make
     elif is_plugin("engines", name):
         make = load_plugin("engines", name).value
     else:
@@ -62,7 +64,7 @@ def open_engine(name: str, workers: int | None = None, address: str | None = Non
     except (AnnotatorError, KeyboardInterrupt):
         raise
     except Exception as error:  # of a library that is not ours
-        what = f"{type(error).__name__}: {one_line(str(error), 300)}"
+        reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
         place = f" at {address}" if address else ""
-        raise AnnotatorError(f"the engine {name}{place} cannot be used: {what}") from error
+        raise AnnotatorError(f"the engine {name}{place} cannot be used: {reason}") from error
     return engine

@@ -1,4 +1,4 @@
-"""Dask: a scheduler that is there, or one with workers on this machine."""
+"""Dask: a running scheduler, or one with workers on this machine."""
 
 import logging
 import os
@@ -14,9 +14,7 @@ _PATIENCE = 10  # seconds for a scheduler to answer
 
 
 class Dask:
-    """A client of a scheduler. What it has given back is released at once: while it is held, Dask
-    would do it again when its worker dies.
-    """
+    """A client of a scheduler."""
 
     def __init__(self, workers: int | None, address: str | None) -> None:
         try:
@@ -25,16 +23,15 @@ class Dask:
             raise AnnotatorError(f"--engine dask needs Dask: {say_how('dask')}") from error
         self._cluster: Any = None
         if address is None:
-            # A thread each: judging is one event loop.
             self._cluster = distributed.LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 dashboard_address=None,
-                silence_logs=logging.ERROR,
+                silence_logs=logging.CRITICAL,
             )
         self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
         if self._cluster:
-            self._client.run(_leave_interrupts)
+            self._client.run(_ignore_interrupts)
 
     @property
     def slots(self) -> int:
@@ -42,9 +39,9 @@ class Dask:
         threads: dict[str, int] = self._client.nthreads()
         return max(1, sum(threads.values()))
 
-    def submit(self, function: Callable[[Any], Any], task: Any) -> Any:
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
         """See :class:`annotator.runs.engines.Engine`."""
-        return self._client.submit(function, task, pure=False)
+        return self._client.submit(function, job, pure=False)
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
@@ -53,7 +50,7 @@ class Dask:
             self._cluster.close(timeout=_PATIENCE)
 
 
-def _leave_interrupts() -> None:
+def _ignore_interrupts() -> None:
     """Leave Ctrl-C to the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

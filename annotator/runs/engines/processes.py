@@ -1,74 +1,85 @@
-"""Processes of this machine."""
+"""Processes of this machine, one for each shard."""
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any
 
 from annotator.errors import SettingsError
 
+_PATIENCE = 10  # seconds for a process to save its run after Ctrl-C
+
+
+class _Process:
+    """A process and the pipe for its result."""
+
+    def __init__(self, process: BaseProcess, results: Connection) -> None:
+        self.process = process
+        self._results = results
+
+    def done(self) -> bool:
+        return not self.process.is_alive()
+
+    def result(self) -> Any:
+        return self._results.recv()  # EOFError: the process was killed
+
 
 class Processes:
-    """A pool that is made anew when one of its processes was killed, which ends all of them.
-
-    They end when the other end of a pipe is closed: by this process, or with it. (An event would
-    wait for every process that ever waited for it, killed ones too.)
-    """
+    """Starts a process for each shard."""
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
-        self._context = get_context("spawn")  # threads and clients do not survive a fork
-        self._theirs, self._ours = self._context.Pipe(duplex=False)
-        self._pool = self._make()
+        self._started: list[_Process] = []
 
-    def submit(self, function: Callable[[Any], Any], task: Any) -> Future[Any]:
+    def submit(self, function: Callable[[Any], Any], job: Any) -> _Process:
         """See :class:`annotator.runs.engines.Engine`."""
-        with _deaf():
-            try:
-                return self._pool.submit(function, task)
-            except BrokenProcessPool:
-                self._pool.shutdown(wait=False)
-                self._pool = self._make()
-                return self._pool.submit(function, task)
+        context = get_context("spawn")  # threads and clients do not survive a fork
+        results, end = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(function, job, end))
+        # The process inherits the mask: it hears Ctrl-C when it is ready to save its run.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        end.close()
+        self._started.append(_Process(process, results))
+        return self._started[-1]
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
-        self._ours.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        running = [each.process for each in self._started if not each.done()]
+        for process in running:
+            os.kill(process.pid or 0, signal.SIGINT)
+        for process in running:
+            process.join(_PATIENCE)
+            process.kill()
 
-    def _make(self) -> ProcessPoolExecutor:
-        with _deaf():
-            return ProcessPoolExecutor(self.slots, self._context, _begin, (self._theirs,))
 
+def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
+    """Call the function; stop as after Ctrl-C when the parent is gone."""
+    parent = parent_process()
 
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Start processes that leave Ctrl-C, and the end of the terminal, to this one."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def watch() -> None:
+        wait([parent.sentinel] if parent else [])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with suppress(KeyboardInterrupt):
+        Thread(target=watch, daemon=True).start()
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a job in the background ignores it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        end.send(function(job))
 
 
 def make(workers: int | None, address: str | None) -> Processes:
-    """Return a pool of ``workers`` processes, as many as there are cores if that is None."""
+    """Return an engine of ``workers`` processes; None: one for each core."""
     if address:
         raise SettingsError("--address is that of a cluster: name one by --engine dask or ray")
     return Processes(workers or os.cpu_count() or 1)
-
-
-def _begin(theirs: Connection) -> None:
-    """End at once when the parent wants it or is gone."""
-
-    def watch() -> None:
-        wait([theirs])
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Ray: a cluster that is there, or one of this machine."""
+"""Ray: a running cluster, or one of this machine."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -8,32 +8,32 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.extras import say_how
 
-_AGAIN = 3  # times that a task is done again whose worker died
+_RETRIES = 3  # how often Ray starts a shard again whose worker died
 
 
 class Ray:
-    """A driver of a cluster; a task takes one of its CPUs."""
+    """A driver of a cluster; a shard takes one of its CPUs."""
 
     def __init__(self, workers: int | None, address: str | None) -> None:
         try:
             self._ray: Any = import_module("ray")
         except ImportError as error:
             raise AnnotatorError(f"--engine ray needs Ray: {say_how('ray')}") from error
-        given: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
+        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
         if not address:
-            given |= {"address": "local", "include_dashboard": False}
-        self._ray.init(**given, log_to_driver=False, logging_level="error")
+            options |= {"address": "local", "include_dashboard": False}
+        self._ray.init(**options, log_to_driver=False, logging_level="error")
 
     @property
     def slots(self) -> int:
         """See :class:`annotator.runs.engines.Engine`."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def submit(self, function: Callable[[Any], Any], task: Any) -> Future[Any]:
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Future[Any]:
         """See :class:`annotator.runs.engines.Engine`."""
-        remote = self._ray.remote(num_cpus=1, max_retries=_AGAIN)(function)
-        pending: Future[Any] = remote.remote(task).future()
-        return pending
+        remote = self._ray.remote(num_cpus=1, max_retries=_RETRIES)(function)
+        future: Future[Any] = remote.remote(job).future()
+        return future
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
