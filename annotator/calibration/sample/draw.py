@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from annotator.calibration.design import (
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.model import read_calibrations
+from annotator.calibration.sample.design import (
     EVERYTHING,
     UNDECIDED,
     Candidate,
     Design,
-    DrawnStratum,
+    SampledStratum,
     Strata,
     allocate,
-    count_strata,
     design_file,
     draw,
     draw_doubles,
@@ -23,9 +24,7 @@ from annotator.calibration.design import (
     top_up,
     write_design,
 )
-from annotator.calibration.frame import read_frame
-from annotator.calibration.model import read_calibrations
-from annotator.calibration.sheets import (
+from annotator.calibration.sample.sheets import (
     Population,
     Split,
     find_judged,
@@ -139,7 +138,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
             what, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
         )
     population = _population(source, what, split)
-    if before and len(population.candidates) != before.frame:
+    if before and len(population.candidates) != before.size:
         population = _population(source, replace(what, undecided=False), split)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
@@ -156,20 +155,15 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     design = replace(design, sources=where, format=format)
     sheet = make_rows(chosen, twice, design, split)
     beside = design_file(out)
-    new = write_design(beside, design)  # first: a sheet without its design is worth nothing
-    try:
-        write_sheet(out, sheet)
-    except BaseException:  # Ctrl-C too
-        if new and not out.exists():  # stopped after the sheet took its place, it needs the design
-            beside.unlink(missing_ok=True)
-        raise
+    write_design(beside, design)  # first: a sheet without its design is worth nothing
+    write_sheet(out, sheet)
     recorded = not isinstance(source, Run) or record_design(source, design)
     tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
     return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out, recorded)
 
 
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
-    sizes = count_strata(population.candidates)
+    sizes = Counter(trace.stratum for trace in population.candidates)
     number = allocate(sizes, what.n, what.floor_of(what.n, sizes))
     chosen = draw(population.candidates, number, what.seed)
     design = Design(
@@ -180,7 +174,7 @@ def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Desig
         salt=split.salt,
         dev_share=split.dev_share,
         seed=what.seed,
-        strata={name: DrawnStratum(size, number[name]) for name, size in sorted(sizes.items())},
+        strata={name: SampledStratum(size, number[name]) for name, size in sorted(sizes.items())},
         traces={trace.trace_id: trace.stratum for trace in chosen},
     )
     return design, chosen
@@ -201,7 +195,7 @@ def plan_sheet(
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
     population = _population(source, what, what.split)
-    sizes = count_strata(population.candidates)
+    sizes = Counter(trace.stratum for trace in population.candidates)
     total = sum(sizes.values())
     effects = _measure_effects(source, what, population)
     tasks = len({trace.task for trace in population.candidates})
@@ -253,10 +247,10 @@ def _plan_code(
 def _measure_effects(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
     """Return the judge's share of each code over tasks, nothing where no trace tells its own."""
     rubric = what.rubric or next(iter(source.schemes))
-    frame = read_frame(source, rubric, cluster=what.cluster)
-    if not frame.clusters.named:
+    sample = read_judged_sample(source, rubric, cluster=what.cluster)
+    if not sample.clusters.named:
         return {}
-    return {code: share_of_totals(*frame.clusters.totals(code)) for code in population.with_code}
+    return {code: share_of_totals(*sample.clusters.totals(code)) for code in population.with_code}
 
 
 def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
