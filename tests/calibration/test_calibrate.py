@@ -298,11 +298,6 @@ def test_a_corpus_is_not_known_from_one_split(annotate_cli, tmp_path, rubric):
     said_in_words(done)
     assert "annotate sample --split all" in done.err
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()
-    # Nor is a calibration that says so read.
-    annotate_cli("calibrate", run, "--labels", file, "--final")
-    written = run / "calibration.json"
-    written.write_text(written.read_text().replace('"process"', '"corpus"'))
-    said_in_words(annotate_cli("report", run, "--calibration", written))
 
 
 def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, rubric):

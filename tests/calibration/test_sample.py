@@ -9,8 +9,6 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
 from annotator.annotations import Vote
@@ -141,36 +139,6 @@ def test_without_tasks_every_trace_is_its_own(annotate_cli, tmp_path, rubric):
 )
 def test_allocation_by_hand(sizes, n, floor, expected):
     assert allocate(sizes, n, floor) == expected
-
-
-@given(
-    st.dictionaries(st.text(max_size=3), st.integers(1, 500), min_size=1, max_size=12),
-    st.integers(1, 800),
-    st.integers(0, 12),
-)
-def test_laws_of_allocation(sizes, n, floor):
-    base = sum(min(floor, size) for size in sizes.values())
-    if base > min(n, sum(sizes.values())):
-        with pytest.raises(AnnotatorError):
-            allocate(sizes, n, floor)
-        return
-    drawn = allocate(sizes, n, floor)
-    total = sum(sizes.values())
-    assert drawn.keys() == sizes.keys()
-    assert sum(drawn.values()) == min(n, total)
-    for name, size in sizes.items():
-        assert min(floor, size) <= drawn[name] <= size
-    # Proportional to what is left beyond the floors, to less than one trace.
-    left, rest = total - base, min(n, total) - base
-    for name, size in sizes.items():
-        own = size - min(floor, size)
-        exact = Fraction(rest * own, left) if left else 0
-        assert abs(drawn[name] - min(floor, size) - exact) < 1
-    # A larger stratum never gets fewer.
-    for one in sizes:
-        for other in sizes:
-            if sizes[one] > sizes[other]:
-                assert drawn[one] >= drawn[other]
 
 
 @pytest.mark.parametrize(("size", "drawn"), [(10, 3), (7, 5), (13, 1), (5, 5)])
@@ -695,22 +663,6 @@ def test_undecided_traces_are_a_stratum_of_their_own(annotate_cli, tmp_path, pan
     assert f"20 traces from {sum(sizes.values())} " in done.out
     left_out = 41 - sum(sizes.values())
     assert f"{left_out} traces without a judgement" in done.err
-
-
-def test_more_of_the_divided(annotate_cli, tmp_path, panel):
-    base = ("sample", panel, "--split", "all", "--double", 0)
-    annotate_cli(*base, "--strata", "votes", "-n", 9, "--out", "s.jsonl")
-    more = ("--from", "s.jsonl.design.json", "--top-up", "votes:divided=2", "--out", "more.jsonl")
-    done = annotate_cli(*base, *more, "--top-up", "status:undecided=1")
-    assert done.code == 0, done.err
-    design = design_of(tmp_path / "more.jsonl")
-    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
-        "votes:unanimous": (30, 3),
-        "votes:divided": (6, 5),
-        "status:undecided": (4, 4),
-    }
-    kinds = [row["trace_id"].rstrip("0123456789") for row in sheet_of(tmp_path / "more.jsonl")]
-    assert (len(kinds), set(kinds) <= {"ad", "nd", "t"}) == (3, True)
 
 
 def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, tmp_path, rubric, run):

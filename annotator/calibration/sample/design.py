@@ -128,15 +128,15 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     rooms = {name: size - base[name] for name, size in sizes.items()}
     total = sum(rooms.values())
     exact = {name: rest * room / total if total else 0.0 for name, room in rooms.items()}
-    drawn = {name: base[name] + math.floor(exact[name]) for name in sizes}
-    short = n - sum(drawn.values())
+    sampled = {name: base[name] + math.floor(exact[name]) for name in sizes}
+    short = n - sum(sampled.values())
     by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))
-    for name in [name for name in by_remainder if drawn[name] < sizes[name]][:short]:
-        drawn[name] += 1
-    return drawn
+    for name in [name for name in by_remainder if sampled[name] < sizes[name]][:short]:
+        sampled[name] += 1
+    return sampled
 
 
-def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -> list[Candidate]:
+def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int) -> list[Candidate]:
     """Return the drawn traces in random order.
 
     Inside a stratum the draw is systematic over the list sorted by task, from a random start:
@@ -145,17 +145,17 @@ def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -
     """
     generator = random.Random(seed)  # noqa: S311
     strata = _by_stratum(candidates)
-    chosen: list[Candidate] = []
+    selected: list[Candidate] = []
     for name in sorted(strata):
         members = sorted(strata[name], key=attrgetter("trace_id"))
         generator.shuffle(members)
         members.sort(key=attrgetter("task"))
-        step, start = len(members) / max(drawn[name], 1), generator.random()
-        chosen += [
-            members[min(int((n + start) * step), len(members) - 1)] for n in range(drawn[name])
+        step, start = len(members) / max(sampled[name], 1), generator.random()
+        selected += [
+            members[min(int((n + start) * step), len(members) - 1)] for n in range(sampled[name])
         ]
-    generator.shuffle(chosen)
-    return chosen
+    generator.shuffle(selected)
+    return selected
 
 
 def top_up(
@@ -177,7 +177,7 @@ def top_up(
         raise AnnotatorError(
             "--from: the traces and the judge's codes are not those the design was drawn from"
         )
-    chosen: list[Candidate] = []
+    selected: list[Candidate] = []
     changed = dict(design.strata)
     for name, number in more.items():
         if name not in strata:
@@ -188,11 +188,11 @@ def top_up(
         undrawn = [trace for trace in strata[name] if trace.trace_id not in design.traces]
         if number > len(undrawn):
             raise AnnotatorError(f"--top-up {name}={number}: only {len(undrawn)} traces are left")
-        chosen += generator.sample(sorted(undrawn, key=attrgetter("trace_id")), number)
+        selected += generator.sample(sorted(undrawn, key=attrgetter("trace_id")), number)
         changed[name] = SampledStratum(changed[name].size, changed[name].drawn + number)
-    generator.shuffle(chosen)
-    traces = design.traces | {trace.trace_id: trace.stratum for trace in chosen}
-    return replace(design, strata=changed, traces=traces, seed=seed), chosen
+    generator.shuffle(selected)
+    traces = design.traces | {trace.trace_id: trace.stratum for trace in selected}
+    return replace(design, strata=changed, traces=traces, seed=seed), selected
 
 
 def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
@@ -325,7 +325,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     return (tuple(sources), format) if sources and format else None
 
 
-def draw_doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
+def draw_doubles(selected: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
     """Return the traces that a second person labels too: a random part of the drawn ones."""
     generator = random.Random(f"doubles {seed}")  # noqa: S311
-    return generator.sample(list(chosen), min(number, len(chosen)))
+    return generator.sample(list(selected), min(number, len(selected)))

@@ -169,14 +169,14 @@ def find_traces(
 
 
 def make_rows(
-    chosen: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
+    selected: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
     second = {trace.trace_id for trace in twice}
     design_id, probabilities = design.id, design.probabilities  # neither is kept: each reads all
     raters = [
-        *((1, trace) for trace in chosen),
-        *((2, trace) for trace in chosen if trace.trace_id in second),
+        *((1, trace) for trace in selected),
+        *((2, trace) for trace in selected if trace.trace_id in second),
     ]
     return [
         {
