@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import read_annotations
-from annotator.calibration.design import read_design
 from annotator.calibration.model import read_calibrations
+from annotator.calibration.sample.design import read_design
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.cache import contents
 from annotator.judges.llm.results import read_results

@@ -1,4 +1,4 @@
-"""Holding judges and people against people's labels."""
+"""Comparing judges and people with people's labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,10 @@ from annotator.runs.run import Run
 from annotator.text import list_names
 
 if TYPE_CHECKING:
+    from annotator.calibration.calibrate import Annotators
     from annotator.calibration.model import Calibration
-    from annotator.calibration.session import Annotators, Calibrated, Request
+    from annotator.calibration.request import Calibrated, Request
+    from annotator.rubrics import Scheme
 
 
 def calibrate(
@@ -19,24 +21,22 @@ def calibrate(
     rubric: str | None = None,
     **options: Any,
 ) -> "Calibration":
-    """Hold the judge of a run against people's labels for one rubric, as ``annotate calibrate``
+    """Compare the judge of a run with people's labels for one rubric, as ``annotate calibrate``
     does; the look is noted beside the labels.
 
     ``rubric`` may be left out where the labels are for one rubric of the run. ``options``: fields
-    of :class:`annotator.calibration.session.Request`, such as ``annotators`` or ``confidence``.
+    of :class:`annotator.calibration.request.Request`, such as ``annotators`` or ``confidence``.
 
     Raises:
         AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
             (which rubric, which annotator, which split).
     """
-    from annotator.calibration.session import calibrate_run, choose_rubrics
-
     request = make_request(labels, rubrics=(rubric,) if rubric else (), **options)
-    rubrics = choose_rubrics(run, request)
-    if len(rubrics) > 1:  # before any look is noted
-        raise AnnotatorError(f"the labels are for {', '.join(rubrics)}: say which with rubric=")
-    [calibrated] = calibrate_run(run, request)
-    return calibrated.calibration
+    schemes = request.schemes(run)
+    if len(schemes) > 1:
+        names = ", ".join(scheme.id for scheme in schemes)
+        raise AnnotatorError(f"the labels are for {names}: say which with rubric=")
+    return _calibrate(run, request, schemes)[0].calibration
 
 
 def calibrate_rubrics(
@@ -46,11 +46,19 @@ def calibrate_rubrics(
     **options: Any,
 ) -> "list[Calibrated]":
     """Calibrate a run for each of its rubrics that has labels, or for those named; with each
-    calibration the labels and annotations that it holds side by side. As :func:`calibrate`.
+    calibration the labels and annotations that it compares. As :func:`calibrate`.
     """
-    from annotator.calibration.session import calibrate_run
+    request = make_request(labels, rubrics=list_names(rubrics), **options)
+    return _calibrate(run, request, request.schemes(run))
 
-    return calibrate_run(run, make_request(labels, rubrics=list_names(rubrics), **options))
+
+def _calibrate(run: Run, request: "Request", schemes: "list[Scheme]") -> "list[Calibrated]":
+    from annotator.calibration.calibrate import run_calibration
+    from annotator.calibration.ledger import record_look
+
+    calibrated = [run_calibration(run, scheme.id, request) for scheme in schemes]
+    # No look is noted before the labels of all rubrics are known to fit.
+    return [record_look(run, each, request) for each in calibrated]
 
 
 def compare_annotators(
@@ -61,22 +69,25 @@ def compare_annotators(
     run: Run | None = None,
     **options: Any,
 ) -> "list[Annotators]":
-    """Hold one annotator against another, for each rubric that has labels, or for those named; no
+    """Compare one annotator with another, for each rubric that has labels, or for those named; no
     look is noted. ``options`` as in :func:`calibrate`; ``run`` tells the tasks of the traces.
 
     Raises:
         AnnotatorError: the labels are not readable, an annotator has none, they have no trace in
             common, or a rubric is not known.
     """
-    from annotator.calibration import session
+    from annotator.calibration import calibrate
 
     request = make_request(labels, rubrics=list_names(rubrics), **options)
-    return session.compare_annotators(request, first, second, run)
+    return [
+        calibrate.compare_annotators(scheme, request, first, second, run)
+        for scheme in request.schemes(run)
+    ]
 
 
 def make_request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
     """Return a request for these labels; ``options`` are its other fields."""
-    from annotator.calibration.session import Request
+    from annotator.calibration.request import Request
     from annotator.labels import LabelFiles
 
     for option in ("annotators", "cluster"):

@@ -1,9 +1,20 @@
-"""Calibrating a judge: its annotations held against people's labels."""
+"""Calibrating a judge: from a run and people's labels to a calibration."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from annotator.calibration.agreement import (
+    Basis,
+    compare_attribution,
+    compare_groups,
+    compare_people,
+    compare_reference,
+    compare_reruns,
+    judge_answers,
+    suspect_fit,
+)
 from annotator.calibration.estimates import (
     correct_share,
     count_judged,
@@ -15,197 +26,299 @@ from annotator.calibration.estimates import (
     list_cautions,
     withhold_share,
 )
-from annotator.calibration.frame import Frame
-from annotator.calibration.join import Joined, join_labels
+from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
+from annotator.calibration.ledger import labels_sha256
+from annotator.calibration.matching import (
+    GOLD,
+    MatchedLabels,
+    describe_unlabelled,
+    join_labels,
+    match_labels,
+    select_labels,
+    select_split,
+)
 from annotator.calibration.model import (
+    CORPUS_OF_SPLIT,
     CORPUS_ONLY,
     Calibration,
     CodeRow,
     Comparison,
-    Counted,
     LabelledTrace,
     LabelsUsed,
-    Look,
+    count_labels,
 )
-from annotator.calibration.raters import compare_groups
-from annotator.rubrics import NONE
-from validation import (
-    Estimate,
-    Interval,
-    RaterAgreement,
-    Retest,
-    agreement_of,
-    code_report,
-    set_agreement,
-    wilson,
-)
+from annotator.calibration.request import Calibrated, Request
+from annotator.calibration.sample.design import Design, find_design, read_design
+from annotator.clusters import cluster_of
+from annotator.errors import AnnotatorError
+from annotator.labels import Label, Labels
+from annotator.rubrics import NONE, Scheme
+from annotator.runs.run import Run
+from annotator.text import count
+from validation import Estimate, RaterAgreement, code_report, set_agreement, wilson
 
 
-def calibrate(
-    frame: Frame,
-    joined: Joined,
-    *,
-    labels: LabelsUsed,
-    cluster_by: Sequence[str] = (),
-    look: Look | None = None,
-    between: Sequence[Comparison] = (),
-    people_alpha: Estimate | None = None,
-    references: Sequence[Comparison] = (),
-    others: Sequence[Mapping[str, Counted]] = (),
-    judges: Sequence[Comparison] = (),
-    reruns: Retest | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-    population: Literal["process", "corpus"] = "process",
-    attribution: Mapping[str, Interval] | None = None,
-    notes: Sequence[str] = (),
-) -> Calibration:
-    """Return what the labels say about the judge of a run.
+def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
+    """Return what people's labels say about the judge of a run, for one rubric. No look is noted.
 
-    ``labels`` describes them, for the record. ``others``: the labels that are counted of each trace
-    by each of several people; the other arguments stand in the result as they are.
+    Raises:
+        AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
+            (which annotator, which split).
     """
-    traces, everything = joined.traces, joined.all
-    human = [trace.counted.human for trace in traces]
-    judge = [trace.counted.judge for trace in traces]
-    answers = sorted({trace.counted.judge[0] for trace in joined.not_decided})
-    many = frame.rubric.choice == "many"
+    # The labels are read, and put beside the annotations of the same traces.
+    scheme = run.schemes[rubric]
+    labels = request.labels.read(scheme)
+    of_annotators, annotators = select_labels(labels, request.annotators)
+    labelled = {label.trace_id for label in labels.labels}
+    sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
+    selected, split = select_split(of_annotators, final=request.final)
+    if request.population == "corpus" and split != "all":
+        raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
+    design, notes = find_design(run, selected, rubric, request.design, request.labels.paths)
+    matched = match_labels(sample, selected, request.cluster, design)
+
+    # People are compared with each other, the judge with people and with other runs.
+    clusters = {
+        trace_id: cluster_of(annotation.attributes, request.cluster)
+        for trace_id, annotation in sample.selected.items()
+    }
+    weights = _find_weights(labels, design)
+    of_people = Basis(scheme, clusters, weights, request.confidence, request.seed)
+    sampled = matched.traces if matched.design != "unknown" else ()
+    of_reference = replace(of_people, weights=_find_weights(labels, design, sampled))
+    # The labels in use do not count for traces that others alone labelled, on which judges are
+    # compared, too.
+    in_split = [label for label in labels.labels if label.split in (None, split)]
+    same = all(label.trace_id in selected for label in in_split)
+    of_judges = of_reference if same else of_people
+    between, alpha = compare_people(labels, of_people)
+    others = _read_others(sample, labelled, request)
+    judges = [
+        _compare_run(sample, other, (run, other_run), of_judges)
+        for other_run, other in zip(request.against, others, strict=True)
+    ]
+    same_judge = [other for other in others if other.judge_sha256 == sample.judge_sha256]
+    attribution = compare_attribution(sample, matched, selected, request.confidence)
+
+    # The judge is measured, and the shares are corrected.
+    human = [trace.counted.human for trace in matched.traces]
+    judge = [trace.counted.judge for trace in matched.traces]
     report = code_report(
-        list(frame.rubric.labels),
+        list(scheme.labels),
         human,
         judge,
-        weights=joined.weights,
-        clusters=joined.clusters,
-        confidence=confidence,
-        seed=seed,
+        weights=matched.weights,
+        clusters=matched.clusters,
+        confidence=request.confidence,
+        seed=request.seed,
     )
     rows = tuple(
-        _row(code, frame, everything, report.per_code[code].f1, confidence, seed, population)
-        for code in frame.rubric.labels
+        _measure_code(code, sample, matched.all, report.per_code[code].f1, request)
+        for code in scheme.labels
     )
-    rows = _range_over(rows, frame, everything, others)
-    return Calibration(
-        run=frame.run,
-        judge=frame.judge,
-        judge_sha256=frame.judge_sha256,
-        rubric=frame.rubric.id,
-        rubric_version=frame.rubric.version,
-        rubric_sha256=frame.rubric.sha256,
-        choice=frame.rubric.choice,
-        codes=frame.rubric.ids,
-        judged_codes=tuple(code for code in frame.rubric.ids if code in frame.rubric.judged),
-        judged=frame.total,
-        clusters=len(frame.clusters) if frame.clusters.named else None,
-        cluster_by=tuple(cluster_by) if frame.clusters.named else (),
-        ids_sha256=frame.ids_sha256,
-        labels=labels,
-        look=look,
-        agreement=_agree(joined, None if many else frame.rubric.labels, confidence),
-        agreement_of_all=_agree(
-            replace(joined, traces=everything),
-            None if many else (*frame.rubric.labels, *answers),
-            confidence,
+    open_answers = sorted({trace.counted.judge[0] for trace in matched.not_decided})
+    sets = None
+    if scheme.choice != "one":
+        sets = set_agreement(
+            [frozenset(trace.human.codes) for trace in matched.traces],
+            [frozenset(trace.judge.codes) for trace in matched.traces],
+            weights=matched.weights,
+            clusters=matched.clusters,
+            confidence=request.confidence,
+            seed=request.seed,
         )
-        if answers
+    suspicion = suspect_fit(labels, selected, sample, of_judges)
+    calibration = Calibration(
+        run=sample.run,
+        judge=sample.judge,
+        judge_sha256=sample.judge_sha256,
+        rubric=scheme.id,
+        rubric_version=scheme.version,
+        rubric_sha256=scheme.sha256,
+        choice=scheme.choice,
+        codes=scheme.ids,
+        judged_codes=tuple(code for code in scheme.ids if code in scheme.judged),
+        judged=sample.total,
+        clusters=len(sample.clusters) if sample.clusters.named else None,
+        cluster_by=request.cluster if sample.clusters.named else (),
+        ids_sha256=sample.ids_sha256,
+        labels=_summarize_labels(request, annotators, split, matched),
+        look=None,
+        agreement=_agree(matched, scheme, (), request.confidence),
+        agreement_of_all=_agree(
+            replace(matched, traces=matched.all), scheme, open_answers, request.confidence
+        )
+        if open_answers
         else None,
-        sets=None
-        if frame.rubric.choice == "one"
-        else set_agreement(
-            [frozenset(trace.human.codes) for trace in traces],
-            [frozenset(trace.judge.codes) for trace in traces],
-            weights=joined.weights,
-            clusters=joined.clusters,
-            confidence=confidence,
-            seed=seed,
-        ),
-        rows=rows,
+        sets=sets,
+        rows=_range_over_people(rows, sample, matched.all, labels),
         averages={"micro": report.micro, "macro": report.macro},
-        between=tuple(between),
-        people_alpha=people_alpha,
-        references=tuple(references),
-        groups=compare_groups(frame.rubric, joined, confidence),
-        attribution=attribution or {},
-        judges=tuple(judges),
-        reruns=reruns,
-        joined=traces,
-        not_decided=joined.not_decided,
-        confidence=confidence,
-        seed=seed,
-        population=population,
+        between=between,
+        people_alpha=alpha,
+        references=compare_reference(labels, selected, sample, of_reference),
+        groups=compare_groups(scheme, matched, request.confidence),
+        attribution=attribution,
+        judges=tuple(filter(None, judges)),
+        reruns=compare_reruns([sample, *same_judge], of_people),
+        joined=matched.traces,
+        not_decided=matched.not_decided,
+        confidence=request.confidence,
+        seed=request.seed,
+        population=request.population,
         cautions=(
-            *describe_open(frame.statuses, frame.total, count_open(frame.statuses, everything)),
-            *list_cautions(everything, {row.code: row.corrected for row in rows}),
+            *describe_open(sample.statuses, sample.total, count_open(sample.statuses, matched.all)),
+            *list_cautions(matched.all, {row.code: row.corrected for row in rows}),
         ),
         warnings=(
             *notes,
-            *_list_warnings(frame, joined, cluster_by),
-            *([CORPUS_ONLY] if population == "corpus" else []),
+            *_describe_labels(sample, matched, labels, selected, design, split),
+            *(
+                f"No labelled trace was judged both here and in {other_run}: not compared."
+                for other_run, comparison in zip(request.against, judges, strict=True)
+                if comparison is None
+            ),
+            *_list_warnings(sample, matched, request, selected if not attribution else {}),
+            *([suspicion] if suspicion else []),
         ),
     )
+    return Calibrated(calibration, selected, sample.selected)
 
 
-def _agree(joined: Joined, categories: Sequence[str] | None, confidence: float) -> RaterAgreement:
-    return agreement_of(
-        [join_labels(trace.counted.human) for trace in joined.traces],
-        [join_labels(trace.counted.judge) for trace in joined.traces],
-        weights=joined.weights,
-        clusters=joined.clusters,
-        confidence=confidence,
-        categories=categories,
+def _find_weights(
+    labels: Labels, design: Design | None, sampled: Iterable[LabelledTrace] = ()
+) -> dict[str, float] | None:
+    """Return the inverse inclusion probability of every labelled trace, None if any lacks one; of
+    those that are ``sampled``, how many traces they count for.
+    """
+    drawn = design.probabilities if design else {}
+    chances = {
+        label.trace_id: drawn.get(label.trace_id, label.inclusion_probability)
+        for label in labels.labels
+    }
+    weights = {trace_id: 1 / chance for trace_id, chance in chances.items() if chance}
+    weights |= {trace.trace_id: trace.weight for trace in sampled}
+    return weights if len(weights) == len(chances) and len(set(weights.values())) > 1 else None
+
+
+def _read_others(sample: JudgedSample, labelled: set[str], request: Request) -> list[JudgedSample]:
+    """Return the other runs of the same rubric, each once."""
+    others: list[JudgedSample] = []
+    for run in request.against:
+        other = read_judged_sample(run, sample.rubric.id, select=labelled, cluster=request.cluster)
+        if other.rubric.sha256 != sample.rubric.sha256:
+            raise AnnotatorError(
+                f"--against {run}: judged by another version of {sample.rubric.id}"
+                f" ({other.rubric.sha256[:12]}, not {sample.rubric.sha256[:12]})"
+            )
+        if other.run == sample.run:
+            raise AnnotatorError(f"--against {run}: this is the run itself")
+        if other.run in {before.run for before in others}:
+            raise AnnotatorError(f"--against {run}: this run was given twice")
+        others.append(other)
+    return others
+
+
+def _compare_run(
+    sample: JudgedSample, other: JudgedSample, runs: tuple[Run, Run], basis: Basis
+) -> Comparison | None:
+    again = other.judge_sha256 == sample.judge_sha256
+    note = None
+    if again and any(run.manifest.totals.get("cache_hits") for run in runs):
+        note = "answers out of the cache: it agrees with itself by construction"
+    elif again and sample.judge == "rules":
+        note = "the rules judge always says the same"
+    what = f"{sample.judge} again" if again else f"{sample.judge} and {other.judge}"
+    return basis.compare(what, judge_answers(sample), judge_answers(other), note)
+
+
+def _summarize_labels(
+    request: Request, annotators: tuple[str, ...], split: str, matched: MatchedLabels
+) -> LabelsUsed:
+    files = request.labels
+    sampled, labelled = matched.sampled or (None, None)
+    return LabelsUsed(
+        files=tuple(map(str, files.paths)),
+        sha256=labels_sha256(files.paths, files.digests),
+        annotators=annotators,
+        n=len(matched.traces),
+        split=split,
+        design=matched.design,
+        clusters=len(set(matched.clusters)) if matched.clusters else None,
+        not_in_run=matched.not_in_run,
+        skipped=matched.skipped,
+        failed=matched.failed,
+        undecided=matched.undecided,
+        drawn=sampled,
+        labelled=labelled,
     )
 
 
-def _range_over(
+def _agree(
+    matched: MatchedLabels, scheme: Scheme, answers: Sequence[str], confidence: float
+) -> RaterAgreement:
+    return matched.agree(
+        [join_labels(trace.counted.human) for trace in matched.traces],
+        [join_labels(trace.counted.judge) for trace in matched.traces],
+        None if scheme.choice == "many" else (*scheme.labels, *answers),
+        confidence,
+    )
+
+
+def _range_over_people(
     rows: tuple[CodeRow, ...],
-    frame: Frame,
+    sample: JudgedSample,
     traces: Sequence[LabelledTrace],
-    others: Sequence[Mapping[str, Counted]],
+    labels: Labels,
 ) -> tuple[CodeRow, ...]:
     """Return the rows with the range of their corrected shares over the people who labelled all of
     the traces.
     """
-    complete = [
-        [
-            replace(trace, counted=replace(trace.counted, human=labels[trace.trace_id]))
-            for trace in traces
-        ]
-        for labels in others
-        if all(trace.trace_id in labels for trace in traces)
-    ]
+    complete = []
+    for name in labels.annotators:
+        by_id = labels.of(name)
+        if name == GOLD or not all(trace.trace_id in by_id for trace in traces):
+            continue
+        counted = [count_labels(by_id[trace.trace_id], sample.rubric) for trace in traces]
+        complete.append(
+            [
+                replace(trace, counted=replace(trace.counted, human=human))
+                for trace, human in zip(traces, counted, strict=True)
+            ]
+        )
     if len(complete) < 2:
         return rows
     ranged = []
     for row in rows:
-        judged = replace(count_judged(row.code, frame, traces), clusters=None)
+        judged = replace(count_judged(row.code, sample, traces), clusters=None)
         shares = [correct_share(row.code, judged, labelled) for labelled in complete]
         values = [share.value for share in shares if share.value is not None]
-        whole = len(values) == len(complete) and row.corrected.value is not None
-        ranged.append(replace(row, over_annotators=(min(values), max(values)) if whole else None))
+        every = len(values) == len(complete) and row.corrected.value is not None
+        ranged.append(replace(row, over_annotators=(min(values), max(values)) if every else None))
     return tuple(ranged)
 
 
-def _row(
+def _measure_code(
     code: str,
-    frame: Frame,
+    sample: JudgedSample,
     traces: Sequence[LabelledTrace],
     f1: Estimate,
-    confidence: float,
-    seed: int,
-    population: Literal["process", "corpus"],
+    request: Request,
 ) -> CodeRow:
-    judged = count_judged(code, frame, traces)
-    estimates = estimate_code(code, judged, traces, confidence, seed, population)
-    can_find = code == NONE or code in frame.rubric.judged
-    screen = code in frame.rubric.screens or (code == NONE and frame.rubric.only_screens)
-    unsure = code in frame.rubric.screened and frame.statuses["undecided"] > 0
-    if is_withheld(code, frame, judged.open):
+    rubric, judged = sample.rubric, count_judged(code, sample, traces)
+    estimates = estimate_code(
+        code, judged, traces, request.confidence, request.seed, request.population
+    )
+    can_find = code == NONE or code in rubric.judged
+    screen = code in rubric.screens or (code == NONE and rubric.only_screens)
+    unsure = code in rubric.screened and sample.statuses["undecided"] > 0
+    if is_withheld(code, sample, judged.open):
         estimates = withhold_share(estimates)
     elif not can_find:
         reason = "the judge has no rule for this code"
         estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
     return CodeRow(
         code=code,
-        judged=wilson(judged.flagged, judged.total, confidence)
+        judged=wilson(judged.flagged, judged.total, request.confidence)
         if can_find and not (screen or unsure)
         else None,
         corrected=estimates.corrected,
@@ -218,17 +331,130 @@ def _row(
     )
 
 
-def _list_warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
+def _describe_labels(
+    sample: JudgedSample,
+    matched: MatchedLabels,
+    labels: Labels,
+    selected: Mapping[str, Label],
+    design: Design | None,
+    split: str,
+) -> list[str]:
+    """Return which labels are not compared, and what they count for."""
+    notes = []
+    if design and design.judge_sha256 not in (None, sample.judge_sha256):
+        notes.append(
+            "The sample was stratified by another judge's codes; its weights hold all the same."
+        )
+    if matched.not_in_run:
+        notes.append(f"{len(matched.not_in_run)} labelled traces are not in the run.")
+    if skipped := len(matched.skipped):
+        notes.append(f"Left out: {count(skipped, 'labelled trace')} that the run skipped.")
+    notes += describe_unlabelled(matched, labels)
+    if matched.undecided:
+        codes = Counter(
+            code
+            for trace_id in matched.undecided
+            for code in sample.rubric.labels_of(selected[trace_id])
+        )
+        counts = ", ".join(f"{code} {codes[code]}" for code in sample.rubric.labels if codes[code])
+        notes.append(
+            f"The judge left {count(len(matched.undecided), 'labelled trace')} undecided, where"
+            f" people say {counts}."
+        )
+    weight, size = sum(trace.weight for trace in matched.traces), sample.total
+    whole = matched.design != "unknown" and not design and split == "all"
+    if whole and abs(weight - size) > 0.02 * size:
+        notes.append(
+            f"The weights of the {len(matched.traces)} labels add up to {weight:.0f} traces, the"
+            f" sample was drawn from {size}: some are not labelled, or the probabilities are"
+            " another sample's."
+        )
+    return notes
+
+
+def _list_warnings(
+    sample: JudgedSample,
+    matched: MatchedLabels,
+    request: Request,
+    without_attribution: Mapping[str, Label],
+) -> list[str]:
     warnings = []
-    if joined.design == "unknown":
+    if any(label.agent or label.step for label in without_attribution.values()):
+        warnings.append(
+            "The labels name agents or steps, the judge's findings none (the rubric has no"
+            " attribution, or the run is older than it): not compared."
+        )
+    if matched.design == "unknown":
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."
         )
-    if not frame.clusters.named:
-        reason = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
+    if not sample.clusters.named:
+        by = "+".join(request.cluster)
+        reason = f"No trace tells its {by}" if by else "--cluster none"
         warnings.append(f"{reason}: traces are treated as independent.")
-    if frame.rubric.choice == "primary":
+    if sample.rubric.choice == "primary":
         warnings.append("Agreement and shares are of the primary code; none is a code.")
-    if frame.rubric.choice == "many":
+    if sample.rubric.choice == "many":
         warnings.append("Agreement is of whole sets of codes; shares do not add up to 100 %.")
+    if request.population == "corpus":
+        warnings.append(CORPUS_ONLY)
     return warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Annotators:
+    """Two people on the traces that both labelled, with the labels in which they differ."""
+
+    rubric: Scheme
+    comparison: Comparison
+    differing: tuple[tuple[Label, Label], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "rubric": self.rubric.id,
+            "rubric_sha256": self.rubric.sha256,
+            "between": self.comparison.what,
+            "n": self.comparison.n,
+            "agreement": self.comparison.agreement.as_dict(),
+            "differing": [label.trace_id for label, _ in self.differing],
+        }
+
+
+def compare_annotators(
+    scheme: Scheme, request: Request, first: str, second: str, run: Run | None = None
+) -> Annotators:
+    """Compare one annotator with another, for one rubric.
+
+    Clusters come from ``run`` if it is given, else from the labels' tasks.
+
+    Raises:
+        AnnotatorError: an annotator has no labels, or they have no trace in common.
+    """
+    if first == second:
+        raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
+    labels = request.labels.read(scheme)
+    for name in (first, second):
+        if name not in labels.annotators:
+            raise AnnotatorError(
+                f"--between: no labels of {name!r} for {scheme.id}, only of"
+                f" {', '.join(labels.annotators)}"
+            )
+    sides = labels.of(first), labels.of(second)
+    clusters = {label.trace_id: label.task for label in labels.labels}
+    if run:
+        sample = read_judged_sample(run, scheme.id, select=clusters, cluster=request.cluster)
+        for trace_id, annotation in sample.selected.items():
+            clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
+    design = read_design(request.design) if request.design else None
+    basis = Basis(scheme, clusters, _find_weights(labels, design), request.confidence)
+    answers = [basis.answers_of(side) for side in sides]
+    comparison = basis.compare(f"{first} and {second}", answers[0], answers[1])
+    if comparison is None:
+        raise AnnotatorError(f"{first} and {second} labelled no trace in common ({scheme.id})")
+    differing = tuple(
+        (sides[0][unit], sides[1][unit])
+        for unit, answer in answers[0].items()
+        if answers[1].get(unit, answer) != answer
+    )
+    return Annotators(scheme, comparison, differing)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
-from annotator.calibration.choose import explain_misfit
 from annotator.calibration.estimates import (
     CodeEstimates,
     correct_by_error_rates,
@@ -19,7 +18,8 @@ from annotator.calibration.estimates import (
     withhold_guess,
     withhold_share,
 )
-from annotator.calibration.frame import Frame
+from annotator.calibration.fit import explain_misfit
+from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
@@ -49,112 +49,105 @@ class Correction:
 
 def correction_of(
     calibration: Calibration,
-    frame: Frame,
-    whole: Frame,
+    sample: JudgedSample,
+    judged: JudgedSample,
     run: Run,
     *,
     transfer: bool,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> Correction:
-    """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
+    """Return the corrected shares of a sample: all that a run ``judged``, or a group of it.
 
-    ``cluster``: by what the frame was counted, if not as the calibration. ``joint``: as
-    :func:`correct`.
+    ``cluster``: the attributes that the sample was counted by, if not as the calibration.
+    ``joint``: as :func:`correct`.
 
     Raises:
         AnnotatorError: the calibration is of another version of the rubric; or of another judge or
             of other traces, and ``transfer`` does not allow for that.
     """
-    reason = explain_misfit(calibration, whole, run)
+    reason = explain_misfit(calibration, judged, run)
     if not reason:
-        return correct(calibration, frame, cluster, joint=joint)
+        return correct(calibration, sample, cluster, joint=joint)
     if not transfer:
         raise AnnotatorError(
-            f"the calibration for {whole.rubric.id} does not fit: {reason}. Calibrate this run, or"
+            f"the calibration for {judged.rubric.id} does not fit: {reason}. Calibrate this run, or"
             " carry the error rates over with --transfer"
         )
     if joint:
         raise AnnotatorError(f"--joint needs labels of these traces: {reason}")
-    return carry_over(calibration, frame, reason, clustered=cluster is None or bool(cluster))
+    return carry_over(calibration, sample, reason, clustered=cluster is None or bool(cluster))
 
 
 def correct(
     calibration: Calibration,
-    frame: Frame,
+    sample: JudgedSample,
     cluster: Sequence[str] | None = None,
     *,
     joint: bool = False,
 ) -> Correction:
-    """Return the corrected shares of the frame, by the labels of its own traces.
+    """Return the corrected shares of the sample, by the labels of its own traces.
 
-    The judge's label of each labelled trace is the one in the frame; labels of traces that are not
-    kept in it (another group) are left out. ``joint``: all codes are corrected at once, so that
+    The judge's label of each labelled trace is the one in the sample; labels of traces that are not
+    selected in it (another group) are left out. ``joint``: all codes are corrected at once, so that
     their shares add up, and with limits that hold together; a note names the codes left out.
 
     Raises:
         AnnotatorError: ``joint``, and a trace can have several codes that count, or the calibration
             is of a corpus.
     """
-    traces = match_traces(calibration, frame, cluster)
-    codes = {
-        code: estimate_code(
-            code,
-            count_judged(code, frame, traces),
+    traces = match_traces(calibration, sample, cluster)
+
+    def estimate(label: str, traces: Sequence[LabelledTrace]) -> CodeEstimates:
+        return estimate_code(
+            label,
+            count_judged(label, sample, traces),
             traces,
             calibration.confidence,
             calibration.seed,
             calibration.population,
         )
-        for code in frame.rubric.labels
-    }
+
+    codes = {code: estimate(code, traces) for code in sample.rubric.labels}
     if joint and calibration.population == "corpus":
         raise AnnotatorError(
             "--joint is of what makes such traces, not of a corpus: calibrate again"
         )
     how = "post-stratified by the judge's answer, code by code: they need not add up to 100 %"
-    opened = count_open(frame.statuses, traces)
+    opened = count_open(sample.statuses, traces)
     unsure: list[str] = []
     if joint:
-        codes = _correct_jointly(codes, traces, frame, opened, calibration.confidence)
-        unsure = _list_unsure(codes, frame)
+        codes = _correct_jointly(codes, traces, sample, opened, calibration.confidence)
+        unsure = _list_unsure(codes, sample)
         how = (
             "post-stratified by the judge's answer, all codes at once (Dirichlet): they add up"
             f" to 100 %, and the intervals hold all together (Bonferroni over {len(codes)}): a code"
             " whose interval lies above all others is the commonest"
         )
-    _withhold_open(codes, frame, opened)
-    over = "" if calibration.population == "corpus" else _describe_tasks(codes, frame, traces)
+    _withhold_open(codes, sample, opened)
+    over = "" if calibration.population == "corpus" else _describe_tasks(codes, sample, traces)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
         f" {100 * calibration.confidence:g} %, {how}{over}.",
         *unsure,
-        *describe_open(frame.statuses, frame.total, opened),
+        *describe_open(sample.statuses, sample.total, opened),
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
-    grouped = _with_groups(traces, frame.rubric)
+    grouped = _with_groups(traces, sample.rubric)
     groups = {
-        name: estimate_code(
-            group_label(name),
-            count_judged(group_label(name), frame, grouped),
-            grouped,
-            calibration.confidence,
-            calibration.seed,
-            calibration.population,
-        )
-        for name in _countable_groups(frame, opened)
+        name: estimate(group_label(name), grouped) for name in _countable_groups(sample, opened)
     }
-    size = frame.total + sum(opened.values())
+    size = sample.total + sum(opened.values())
     return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
 
 
 def _describe_tasks(
-    codes: Mapping[str, CodeEstimates], frame: Frame, traces: Sequence[LabelledTrace]
+    codes: Mapping[str, CodeEstimates], sample: JudgedSample, traces: Sequence[LabelledTrace]
 ) -> str:
     """Return how many tasks have labels, and how much more shares vary than of independent ones."""
-    if not frame.clusters.named:
+    if not sample.clusters.named:
         return "; traces are treated as independent"
     inputs = [each.corrected.inputs for each in codes.values()]
     effects = [given["design_effect"] for given in inputs if given.get("design_effect")]
@@ -165,20 +158,20 @@ def _describe_tasks(
 def _correct_jointly(
     codes: Mapping[str, CodeEstimates],
     traces: Sequence[LabelledTrace],
-    frame: Frame,
+    sample: JudgedSample,
     opened: Mapping[str, int],
     confidence: float,
 ) -> dict[str, CodeEstimates]:
     """Return the estimates with shares that were corrected together."""
-    if frame.rubric.choice == "many":
+    if sample.rubric.choice == "many":
         raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
     clusters: list[int] | None = None
-    judged = {code: [frame.with_code[code]] for code in codes}
+    judged = {code: [sample.with_code[code]] for code in codes}
     judged |= {answer: [size] for answer, size in opened.items()}
-    if frame.clusters.named:
+    if sample.clusters.named:
         numbers = {answer: number for number, answer in enumerate(judged)}
         placed = ((trace.cluster, numbers[trace.counted.judge[0]]) for trace in traces)
-        _, rows, clusters = frame.clusters.answer_totals([*map(itemgetter, judged)], placed)
+        _, rows, clusters = sample.clusters.answer_totals([*map(itemgetter, judged)], placed)
         judged = {answer: [row[number] for row in rows] for answer, number in numbers.items()}
     shares = joint_shares(
         judged,
@@ -194,12 +187,12 @@ def _correct_jointly(
     }
 
 
-def _list_unsure(codes: Mapping[str, CodeEstimates], frame: Frame) -> list[str]:
+def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> list[str]:
     """Return a note that names the codes whose joint intervals are not promised, if there are."""
     names = [code for code, each in codes.items() if not each.corrected.inputs["promised"]]
     if not names:
         return []
-    units = "tasks" if frame.clusters.named else "traces"
+    units = "tasks" if sample.clusters.named else "traces"
     return [
         f"People found these codes in fewer than {FOUND_IN} {units}, so their intervals are not"
         f" among those that hold all together: {', '.join(names)}."
@@ -207,19 +200,19 @@ def _list_unsure(codes: Mapping[str, CodeEstimates], frame: Frame) -> list[str]:
 
 
 def match_traces(
-    calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
+    calibration: Calibration, sample: JudgedSample, cluster: Sequence[str] | None = None
 ) -> list[LabelledTrace]:
-    """Return the labelled traces that a frame keeps, with its judge's answer and with their
-    cluster, by other attributes if there are.
+    """Return the labelled traces that are selected in a sample, with its judge's answer and with
+    their cluster, by ``cluster`` if given.
     """
     traces, by = [], calibration.cluster_by if cluster is None else cluster
     for trace in calibration.labelled:
-        annotation = frame.wanted.get(trace.trace_id)
+        annotation = sample.selected.get(trace.trace_id)
         if annotation and annotation.status != "skipped":
             judge = Codes(annotation.primary, annotation.secondary)
-            counted = replace(trace.counted, judge=count_answer(annotation, frame.rubric))
+            counted = replace(trace.counted, judge=count_answer(annotation, sample.rubric))
             name = cluster_of(annotation.attributes, by)
-            name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
+            name = name or (lone_cluster(trace.trace_id) if sample.clusters.named else None)
             traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
     return traces
 
@@ -236,9 +229,9 @@ def describe_labels(calibration: Calibration) -> str:
 
 
 def carry_over(
-    calibration: Calibration, frame: Frame, why: str, *, clustered: bool = True
+    calibration: Calibration, sample: JudgedSample, why: str, *, clustered: bool = True
 ) -> Correction:
-    """Return the shares of the frame corrected by the error rates that the judge showed elsewhere.
+    """Return the shares of the sample corrected by the error rates that the judge showed elsewhere.
 
     Rogan and Gladen's estimate with the interval of Lang and Reiczigel: it assumes that the judge
     errs here as often as it did there. ``clustered``: labels of one task are not independent.
@@ -246,40 +239,38 @@ def carry_over(
     traces = list(calibration.joined)
     if not clustered:
         traces = [replace(trace, cluster=None) for trace in traces]
+
+    def estimate(label: str, traces: Sequence[LabelledTrace]) -> CodeEstimates:
+        judged = count_judged(label, sample, traces)
+        return correct_by_error_rates(label, judged, traces, calibration.confidence)
+
     codes = {}
-    for code in frame.rubric.labels:
-        estimates = correct_by_error_rates(
-            code, count_judged(code, frame, traces), traces, calibration.confidence
-        )
-        if reason := _not_carried(code, calibration, frame):
+    for code in sample.rubric.labels:
+        estimates = estimate(code, traces)
+        if reason := _not_carried(code, calibration, sample):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
         codes[code] = estimates
-    _withhold_open(codes, frame, ())
+    _withhold_open(codes, sample, ())
     n = len(calibration.joined)
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {n} labels made elsewhere"
         f" ({describe_labels(calibration)}; Rogan-Gladen, Lang-Reiczigel,"
         f" {100 * calibration.confidence:g} %): right only if the judge errs here as it did there.",
-        *_describe_left_out(frame),
+        *_describe_left_out(sample),
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
-    grouped = _with_groups(traces, frame.rubric)
+    grouped = _with_groups(traces, sample.rubric)
     groups = {
-        name: correct_by_error_rates(
-            group_label(name),
-            count_judged(group_label(name), frame, grouped),
-            grouped,
-            calibration.confidence,
-        )
-        for name in _countable_groups(frame, ())
-        if not any(_not_carried(code, calibration, frame) for code in frame.rubric.groups[name])
+        name: estimate(group_label(name), grouped)
+        for name in _countable_groups(sample, ())
+        if not any(_not_carried(code, calibration, sample) for code in sample.rubric.groups[name])
     }
-    return Correction(codes, n, frame.total, True, calibration.confidence, notes, groups)
+    return Correction(codes, n, sample.total, True, calibration.confidence, notes, groups)
 
 
-def _describe_left_out(frame: Frame) -> list[str]:
-    left = " and ".join(f"{frame.statuses[s]} {s}" for s in OPEN if frame.statuses[s])
+def _describe_left_out(sample: JudgedSample) -> list[str]:
+    left = " and ".join(f"{sample.statuses[s]} {s}" for s in OPEN if sample.statuses[s])
     return [f"Corrected shares leave out the {left} traces."] if left else []
 
 
@@ -298,34 +289,38 @@ def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[Labell
     ]
 
 
-def _countable_groups(frame: Frame, open: Collection[str]) -> list[str]:
+def _countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
     """Return the groups that have a corrected share: those whose codes the judge can all find, and
     all groups where labels tell what stands in the traces that it left undecided.
     """
     if OPEN["undecided"] in open:
-        return list(frame.rubric.groups)
-    if frame.statuses["undecided"] and frame.rubric.screened:
+        return list(sample.rubric.groups)
+    if sample.statuses["undecided"] and sample.rubric.screened:
         return []
     return [
         name
-        for name, codes in frame.rubric.groups.items()
-        if frame.rubric.judged.issuperset(codes) and frame.rubric.screens.isdisjoint(codes)
+        for name, codes in sample.rubric.groups.items()
+        if sample.rubric.judged.issuperset(codes) and sample.rubric.screens.isdisjoint(codes)
     ]
 
 
-def _withhold_open(codes: dict[str, CodeEstimates], frame: Frame, open: Collection[str]) -> None:
+def _withhold_open(
+    codes: dict[str, CodeEstimates], sample: JudgedSample, open: Collection[str]
+) -> None:
     """Take the shares of what a judge screens for where no undecided trace has a label."""
-    codes |= {code: withhold_share(codes[code]) for code in codes if is_withheld(code, frame, open)}
+    codes |= {
+        code: withhold_share(codes[code]) for code in codes if is_withheld(code, sample, open)
+    }
 
 
-def _not_carried(code: str, calibration: Calibration, frame: Frame) -> str | None:
+def _not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:
     """Return why a code's error rates say nothing of this judge, None if they may."""
     if code != NONE:
-        if code not in frame.rubric.judged:
+        if code not in sample.rubric.judged:
             return "the judge has no rule for this code"
         if code not in calibration.judged_codes:
             return "the calibrated judge had no rule for this code"
         return None
-    if set(calibration.judged_codes) != frame.rubric.judged:
+    if set(calibration.judged_codes) != sample.rubric.judged:
         return "none is what is left of other codes than the calibrated judge can find"
     return None

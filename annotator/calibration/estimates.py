@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
-from annotator.calibration.frame import Frame
+from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.clusters import ClusterCounts
 from annotator.text import count
@@ -28,6 +28,8 @@ from validation import (
 )
 from validation.agreement import LEAST_POSITIVES
 from validation.intervals import quantile
+
+TaskInfluences = tuple[Sequence[str], Influences]
 
 FEW_LABELS = 100
 FEW_CLUSTERS = 20  # below which every interval is optimistic
@@ -58,22 +60,22 @@ def count_open(statuses: Mapping[str, int], traces: Sequence[LabelledTrace]) -> 
     return {answer: statuses[status] for status, answer in OPEN.items() if answer in labelled}
 
 
-def count_judged(code: str, frame: Frame, traces: Sequence[LabelledTrace]) -> Judged:
-    """Return what a frame counted of a code.
+def count_judged(code: str, sample: JudgedSample, traces: Sequence[LabelledTrace]) -> Judged:
+    """Return what a sample counted of a code.
 
     Undecided and failed traces are in it if some of the labelled ``traces`` are such.
     """
-    clusters = frame.clusters if frame.clusters.named else None
-    opened = count_open(frame.statuses, traces)
-    return Judged(frame.total, frame.with_code[code], clusters, opened)
+    clusters = sample.clusters if sample.clusters.named else None
+    opened = count_open(sample.statuses, traces)
+    return Judged(sample.total, sample.with_code[code], clusters, opened)
 
 
-def is_withheld(code: str, frame: Frame, open: Collection[str]) -> bool:
+def is_withheld(code: str, sample: JudgedSample, open: Collection[str]) -> bool:
     """Whether a code has no share: the judge cannot rule it out, left traces undecided, and none of
     these has a label.
     """
-    undecided = frame.statuses["undecided"] and OPEN["undecided"] not in open
-    return bool(undecided) and code in frame.rubric.screened
+    undecided = sample.statuses["undecided"] and OPEN["undecided"] not in open
+    return bool(undecided) and code in sample.rubric.screened
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +88,6 @@ class CodeEstimates:
     flagged: int
     missed: int
     mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfluences:
-    """What each task adds to a corrected share: the tasks with a name, in the order of the
-    influences, after which those of traces without a task follow.
-    """
-
-    names: Sequence[str]
-    influences: Influences
 
 
 def correct_share(
@@ -124,26 +116,40 @@ def _correct(
 ) -> Estimate:
     if population == "corpus":
         judged, over_tasks = replace(judged, clusters=None), None
+    flagged, unflagged, others = _count_cells(code, judged, traces)
     share = poststratify(
         judged.total,
         judged.flagged,
-        *(count_cell(code, flagged, traces) for flagged in (True, False)),
-        others=_count_others(code, judged, traces),
+        flagged,
+        unflagged,
+        others=others,
         confidence=confidence,
-        cluster_variance=over_tasks.influences.variance if over_tasks else 0.0,
+        cluster_variance=over_tasks[1].variance if over_tasks else 0.0,
         df=_degrees_of_freedom(judged, traces),
         population=population,
     )
     return withhold_guess(share)
 
 
-def _count_others(
+def _count_cells(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
-) -> list[tuple[int, Cell]]:
-    return [
-        (size, _count_labels(code, [t for t in traces if answer in t.counted.judge], traces))
+) -> tuple[Cell, Cell, list[tuple[int, Cell]]]:
+    """Return what the labels say of the traces that the judge gave a code, of the others that it
+    decided, and of those with each answer in ``judged.open``, with the size of these.
+    """
+    weighted = _have_weights(traces)
+
+    def count_labels(side: Sequence[LabelledTrace]) -> Cell:
+        weights = [trace.weight for trace in side] if weighted else None
+        return cell([code in trace.counted.human for trace in side], weights)
+
+    flagged = [t for t in traces if t.decided and code in t.counted.judge]
+    others = [t for t in traces if t.decided and code not in t.counted.judge]
+    opened = [
+        (size, count_labels([t for t in traces if answer in t.counted.judge]))
         for answer, size in judged.open.items()
     ]
+    return count_labels(flagged), count_labels(others), opened
 
 
 def _degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
@@ -171,13 +177,15 @@ def estimate_code(
     over_tasks = find_influences(code, judged, traces)
     corrected = _correct(code, judged, traces, over_tasks, confidence, population)
     right = [code in trace.counted.human for trace in flagged]
+    of_flagged, of_others, opened = _count_cells(code, judged, traces)
     recall = recall_estimate(
         judged.total,
         judged.flagged,
-        *(count_cell(code, side, traces) for side in (True, False)),
-        others=_count_others(code, judged, traces),
+        of_flagged,
+        of_others,
+        others=opened,
         confidence=confidence,
-        design_effect=over_tasks.influences.recall_design_effect if over_tasks else 1.0,
+        design_effect=over_tasks[1].recall_design_effect if over_tasks else 1.0,
         df=_degrees_of_freedom(judged, traces),
         seed=seed,
     )
@@ -195,7 +203,9 @@ def estimate_code(
 def find_influences(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> TaskInfluences | None:
-    """Return what each task adds to the corrected share of a code, None without tasks."""
+    """Return what each task adds to the corrected share of a code, None without tasks: the tasks
+    with a name, in the order of the influences, after which those of traces without a task follow.
+    """
     if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
     names, counts, rows, answers = place_answers(code, judged, traces)
@@ -206,7 +216,7 @@ def find_influences(
         [code in trace.counted.human for trace in traces],
         [trace.weight for trace in traces],
     )
-    return TaskInfluences(names, influences)
+    return names, influences
 
 
 def place_answers(
@@ -457,21 +467,6 @@ def correct_by_predictions(
 def mark_code(flagged: int, missed: int) -> str:
     """Return how far the labels bear on a code; see CodeRow."""
     return "ok" if flagged >= THIN else "thin" if flagged or missed else "blind"
-
-
-def count_cell(code: str, flagged: bool, traces: Sequence[LabelledTrace]) -> Cell:
-    """Return what the labels say of the traces that the judge gave a code, or of the others."""
-    side = [t for t in traces if t.decided and (code in t.counted.judge) is flagged]
-    return _count_labels(code, side, traces)
-
-
-def _count_labels(
-    code: str, cell_of: Sequence[LabelledTrace], traces: Sequence[LabelledTrace]
-) -> Cell:
-    return cell(
-        [code in trace.counted.human for trace in cell_of],
-        [trace.weight for trace in cell_of] if _have_weights(traces) else None,
-    )
 
 
 def _have_weights(traces: Sequence[LabelledTrace]) -> bool:

@@ -1,8 +1,8 @@
-"""The ledger of looks: every time a judge was held against a set of labels.
+"""The ledger of looks: every time a judge was compared with a set of labels.
 
 A test set that is looked at until a judge does well on it measures nothing any more. The ledger
-stands beside the labels, so that it goes where they go, or where the user says. What is counted
-are looks at the labels themselves, at any of them: not at a file of the same name that held others.
+is beside the labels, so that it goes where they go, or where the user says. It counts looks at any
+of the labels themselves: not at a file of the same name that held others.
 """
 
 import hashlib
@@ -10,15 +10,58 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from annotator.calibration.model import Look
+from annotator.calibration.request import Calibrated, Request
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog
 from annotator.labels import Label
 from annotator.regular import read_regular
+from annotator.runs.manifest import now
+from annotator.runs.run import Run
 
 LEDGER = ".looks.jsonl"
+
+
+def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrated:
+    """Note the look at the labels of a calibration; return the calibration with it.
+
+    Raises:
+        AnnotatorError: the ledger that the request names cannot be read or written.
+    """
+    calibration, labels = calibrated.calibration, calibrated.calibration.labels
+    entry = {
+        "time": now(),
+        "run": calibration.run,
+        "folder": str(run),
+        "judge": calibration.judge,
+        "judge_sha256": calibration.judge_sha256,
+        "rubric": calibration.rubric,
+        "rubric_sha256": calibration.rubric_sha256,
+        "split": labels.split,
+        "n": labels.n,
+        "labels_sha256": labels.sha256,
+        "labels": hash_labels(calibrated.labels.values()),
+    }
+    ledgers = [request.ledger] if request.ledger else ledgers_of(request.labels.paths)
+    look, notes = None, list[str]()
+    try:
+        noted = note_look(ledgers, entry, notes.append)
+        look = Look(**{name: value for name, value in noted.items() if name != "labels"})
+    except AnnotatorError as error:
+        if request.ledger:
+            raise
+        notes.append(f"This look was not noted: {error}")
+    if request.final and look and look.judges > 1:
+        notes.append(
+            f"{look.judges} judges were held against these test labels: was one of them chosen for"
+            " doing well here?"
+        )
+    warnings = (*calibration.warnings, *notes)
+    return replace(calibrated, calibration=replace(calibration, look=look, warnings=warnings))
 
 
 def ledgers_of(labels: Sequence[Path]) -> list[Path]:
@@ -45,7 +88,7 @@ def _is_hashed(path: Path) -> bool:
 
 
 def hash_labels(labels: Iterable[Label]) -> list[str]:
-    """Return a short hash of each label: of its trace and of what was said, not of who said it."""
+    """Return a short hash of each label: of its trace and its codes, not of its annotator."""
     return sorted(
         hashlib.sha256(json.dumps([label.trace_id, *label.codes]).encode()).hexdigest()[:12]
         for label in labels
@@ -59,14 +102,18 @@ def note_look(
 ) -> dict[str, Any]:
     """Write a look into every ledger and return it with its number.
 
-    ``entry`` has at least ``rubric``, ``split`` and ``judge_sha256``, and ``labels`` as
-    :func:`hash_labels`. ``look`` counts the looks of this rubric and split in any of the ledgers at
-    any of these labels, this one included; those of older ledgers, which do not say at which, are
-    counted. ``judges``: the different judges in them. ``notice`` is told of one whose last line
-    was torn; that look was never shown to anybody.
+    Args:
+        ledgers: the files, which need not be there yet.
+        entry: at least ``rubric``, ``split``, ``judge_sha256``, and ``labels`` as
+            :func:`hash_labels`.
+        notice: is called with a message about a torn last line; nobody ever saw that look.
+
+    Returns:
+        The entry with ``look``, which counts the looks of this rubric and split in any of the
+        ledgers at any of these labels, this one included, and ``judges``, the different judges.
 
     Raises:
-        AnnotatorError: a ledger cannot be read or written, or holds a line that is no look.
+        AnnotatorError: a ledger cannot be read or written, or has a line that is no look.
     """
     with ExitStack() as opened:
         before: dict[str, dict[str, Any]] = {}
@@ -75,10 +122,17 @@ def note_look(
             # Looks at the same moment wait for each other, and have their own numbers.
             logs.append(log := opened.enter_context(LineLog(ledger)))
             _mend_end(log, notice)
-            for look in _parse_looks(log.read(), ledger):
-                if _is_at(look, entry):
-                    before[str(look.get("id") or look)] = look
-        judges = {str(look.get("judge_sha256")) for look in (*before.values(), entry)}
+            for n, line in enumerate(log.read().splitlines(), 1):
+                look = _parse_look(line)
+                if look is None:
+                    raise AnnotatorError(
+                        f"{ledger}, line {n}: no look of the ledger; mend the line, or move the"
+                        " file away"
+                    )
+                same = all(look[name] == entry[name] for name in ("rubric", "split"))
+                if same and not {*entry["labels"]}.isdisjoint(look["labels"]):
+                    before[look["id"]] = look
+        judges = {str(look["judge_sha256"]) for look in (*before.values(), entry)}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
         for log in logs:
             log.append(json.dumps(noted).encode() + b"\n")
@@ -87,38 +141,16 @@ def note_look(
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
     """End the last line of a ledger, or take it out where it was torn."""
-    if not (last := log.torn):
+    if not (end := log.torn):
         return
-    if _parse_look(last) is None:
+    if _parse_look(end):  # an editor may have taken its end off
+        log.append(b"\n")
+    else:
         log.cut_torn()
         notice(
-            f"{log.file}: its last line was cut off while it was written, {len(last)} bytes;"
+            f"{log.file}: its last line was cut off while it was written, {len(end)} bytes;"
             " taken out"
         )
-    else:  # an editor may have taken its end off
-        log.append(b"\n")
-
-
-def _is_at(look: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether an earlier look is one at any of the labels of an entry."""
-    if look.get("rubric") != entry["rubric"] or look.get("split") != entry["split"]:
-        return False
-    then, labels = look.get("labels"), entry.get("labels")
-    if not isinstance(then, list) or not labels:
-        return True
-    return not {str(label) for label in then}.isdisjoint(labels)
-
-
-def _parse_looks(data: bytes, ledger: Path) -> list[dict[str, Any]]:
-    looks = []
-    for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
-        look = _parse_look(line)
-        if look is None:
-            raise AnnotatorError(
-                f"{ledger}, line {n}: no look of the ledger; mend the line, or move the file away"
-            )
-        looks.append(look)
-    return looks
 
 
 def _parse_look(line: bytes) -> dict[str, Any] | None:
@@ -126,4 +158,5 @@ def _parse_look(line: bytes) -> dict[str, Any] | None:
         look = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return look if isinstance(look, dict) else None
+    fields = {"id", "rubric", "split", "judge_sha256", "labels"}
+    return look if isinstance(look, dict) and fields <= look.keys() else None

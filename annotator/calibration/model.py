@@ -1,7 +1,7 @@
 """What a calibration says: numbers with their inputs, as they are printed, written and read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.regular import explain_unreadable, read_regular
 from annotator.remote import localize
-from annotator.rubrics import NONE, HasCodes, Scheme
+from annotator.rubrics import HasCodes, Scheme
 from annotator.runs.manifest import now
 from annotator.text import dump_json
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
@@ -151,7 +151,7 @@ class LabelsUsed:
     not_in_run: tuple[str, ...]
     skipped: tuple[str, ...]
     failed: tuple[str, ...]
-    undecided: tuple[str, ...] = ()  # older calibrations have none
+    undecided: tuple[str, ...] = ()
     drawn: int | None = None
     labelled: int | None = None
 
@@ -162,7 +162,7 @@ class Look:
     by one of so many different ``judges``.
     """
 
-    id: str = ""  # the first ledgers had none
+    id: str
     time: str
     run: str
     folder: str
@@ -193,11 +193,6 @@ class Calibration:
     judge with other runs, its own or another judge's; ``reruns``: all runs of this judge.
     ``judged_codes``: those that the judge can find at all. ``look`` is None if it could not be
     noted.
-
-    Raises:
-        ValueError: a trace is joined twice, or has a code that the rubric has not, or more codes
-            than are counted of one; some traces have a cluster and others have none; the labels
-            are of one split, and the calibration of the whole corpus.
     """
 
     run: str
@@ -221,45 +216,19 @@ class Calibration:
     averages: Mapping[str, Averages]
     between: tuple[Comparison, ...]
     people_alpha: Estimate | None
-    references: tuple[Comparison, ...] = ()  # not in the first calibrations
-    groups: tuple[Comparison, ...] = ()  # nor these
-    attribution: Mapping[str, Interval] = field(default_factory=dict)
+    references: tuple[Comparison, ...]
+    groups: tuple[Comparison, ...]
+    attribution: Mapping[str, Interval]
     judges: tuple[Comparison, ...]
-    reruns: Retest | None = None  # as cautions: not in the first calibrations
+    reruns: Retest | None
     joined: tuple[LabelledTrace, ...]
-    not_decided: tuple[LabelledTrace, ...] = ()
-    agreement_of_all: RaterAgreement | None = None
+    not_decided: tuple[LabelledTrace, ...]
+    agreement_of_all: RaterAgreement | None
     confidence: Level
     seed: Seed
     population: Literal["process", "corpus"]
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[str, ...]
     warnings: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        labels = {*self.codes, NONE}
-        ids: set[str] = set()
-        for trace in self.labelled:
-            if trace.trace_id in ids:
-                raise ValueError(f"{trace.trace_id!r} stands twice in joined")
-            ids.add(trace.trace_id)
-            answers = (trace.counted.human, *([trace.counted.judge] if trace.decided else []))
-            for counted in answers:
-                if unknown := {*counted} - labels:
-                    raise ValueError(
-                        f"{trace.trace_id!r}: {min(unknown)!r} is no code of the rubric"
-                    )
-                if len(set(counted)) < len(counted) or (
-                    len(counted) != 1 and self.choice != "many"
-                ):
-                    raise ValueError(f"{trace.trace_id!r}: {', '.join(counted)} are counted of it")
-        if any(trace.decided for trace in self.not_decided) or not all(
-            trace.decided for trace in self.joined
-        ):
-            raise ValueError("a trace in joined was not decided, or one in not_decided was")
-        if len({trace.cluster is None for trace in self.labelled}) > 1:
-            raise ValueError("some of the labelled traces have a cluster, and others have none")
-        if self.population == "corpus" and self.labels.split != "all":
-            raise ValueError(CORPUS_OF_SPLIT)
 
     @property
     def labelled(self) -> tuple[LabelledTrace, ...]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import click
 
 from annotator import api
-from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
+from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
 from annotator.cli.output import Number, attributes, say, say_notice, say_partial
 from annotator.remote import name_place
 from annotator.reports.calibration import (
@@ -81,8 +81,8 @@ MISSED, UNDECIDED = 1, 4
     help="Where looks are noted.  [default: beside each label file, FILE.looks.jsonl]",
 )
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
-@click.option("--min-agreement", type=Number(0, 1), metavar="SHARE", help="A bar.")
-@click.option("--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="A bar.")
+@click.option("--min-agreement", type=Number(0, 1), metavar="SHARE", help="A threshold.")
+@click.option("--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="A threshold.")
 @click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
 @click.option(
     "--full",
@@ -134,8 +134,8 @@ def command(
     code; writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
     table. Every look at any of these labels is counted, and noted beside them (FILE.looks.jsonl).
 
-    Exit codes: 0 done, and every bar met; 1 a bar missed; 2 wrong usage or unreadable input;
-    4 the labels do not decide whether a bar is met.
+    Exit codes: 0 done, and every threshold met; 1 one missed; 2 wrong usage or unreadable input;
+    4 the labels do not decide whether one is met.
     """
     options: dict[str, Any] = {
         "rubrics": rubric_names,
@@ -201,33 +201,31 @@ def _end(
     min_agreement: float | None,
     min_kappa: float | None,
 ) -> None:
-    """Say how the bars went, and leave with the exit code for the worst."""
-    bars: list[tuple[str, Bar]] = []
+    """Print the outcome of each threshold, and leave with the exit code for the worst."""
+    checks: list[tuple[str, ThresholdCheck]] = []
     for rubric, agreement in agreements:
         if min_agreement is not None:
-            bars.append((rubric, hold_agreement(agreement, min_agreement)))
+            checks.append((rubric, check_agreement(agreement, min_agreement)))
         if min_kappa is not None:
-            bars.append((rubric, hold_kappa(agreement, min_kappa)))
-    for rubric, bar in bars:
-        click.echo(f"{rubric}: {_describe_bar(bar)}", err=True)
-    outcomes = {bar.outcome for _, bar in bars}
+            checks.append((rubric, check_kappa(agreement, min_kappa)))
+    for rubric, check in checks:
+        click.echo(f"{rubric}: {_describe_check(check)}", err=True)
+    outcomes = {check.outcome for _, check in checks}
     if outcomes - {"met"}:
         raise SystemExit(MISSED if "missed" in outcomes else UNDECIDED)
 
 
-def _describe_bar(bar: Bar) -> str:
-    estimate = bar.estimate
+def _describe_check(check: ThresholdCheck) -> str:
+    estimate, name = check.estimate, f"{check.name} of at least {check.minimum:g}"
     if estimate.value is None:
-        return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({estimate.reason})"
+        return f"{name}: undecided, it is undefined ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
-        value = f"{to_digits(estimate.value, 3)} ({estimate.reason})"
-        return f"{bar.name} of at least {bar.bar:g}: undecided, {value}"
+        return f"{name}: undecided, {to_digits(estimate.value, 3)} ({estimate.reason})"
     value, low, high = (to_digits(x, 3) for x in (estimate.value, estimate.low, estimate.high))
-    where = f"{value} [{low}, {high}]"
-    text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
-    if bar.outcome != "undecided":
+    text = f"{name}: {check.outcome}, {value} [{low}, {high}]"
+    if check.outcome != "undecided":
         return text
-    more = f"about {bar.more} more labels" if bar.more else "no number of such labels"
-    if bar.one_task:
+    if check.one_task:
         return f"{text}; all labels are of one task, others are needed"
+    more = f"about {check.more} more labels" if check.more else "no number of such labels"
     return f"{text}; {more} would decide it if it stays as it is"

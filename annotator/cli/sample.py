@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from annotator import api
-from annotator.calibration.design import Strata
-from annotator.calibration.draw import (
+from annotator.calibration.sample.design import Strata
+from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
     Assumed,
     Draw,
@@ -14,7 +14,7 @@ from annotator.calibration.draw import (
     plan_sheet,
     read_assumed,
 )
-from annotator.calibration.sheets import Split
+from annotator.calibration.sample.sheets import Split
 from annotator.cli.asked import run_or_traces
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
@@ -176,7 +176,7 @@ def command(
     sheet = draw_sheet(source, what, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
-        f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
+        f"{sheet.traces} traces{tasks} from {sheet.design.size} of the {sheet.design.split} split;"
         f" {sheet.rows} rows in {printable(name_place(sheet.file))}"
         f" ({sheet.rows - sheet.traces} for a second person)"
     )

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from annotator.annotations import Annotation
+from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
-from annotator.calibration.session import Annotators, Calibrated
+from annotator.calibration.request import Calibrated
 from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render

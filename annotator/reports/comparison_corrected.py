@@ -199,8 +199,8 @@ def _find_covariance(code: str, sides: tuple[_Side, _Side]) -> float | None:
         over_tasks = find_influences(code, side.judged(code), side.people)
         if over_tasks is None:
             return None
-        added = over_tasks.influences.on_share.tolist()
-        by_name.append(dict(zip(over_tasks.names, added, strict=True)))
+        names, influences = over_tasks
+        by_name.append(dict(zip(names, influences.on_share.tolist(), strict=True)))
     shared = by_name[0].keys() & by_name[1].keys()
     if not shared:
         return None

@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Literal
 
 from annotator.annotations import Annotation, value_of
-from annotator.calibration.choose import fit_calibration
 from annotator.calibration.correct import match_traces
 from annotator.calibration.estimates import count_open
+from annotator.calibration.fit import fit_calibration
 from annotator.calibration.model import (
     OPEN_ANSWERS,
     Calibration,

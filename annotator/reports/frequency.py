@@ -18,7 +18,7 @@ from validation import Interval
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
     from annotator.calibration.correct import Correction
     from annotator.calibration.estimates import CodeEstimates
-    from annotator.calibration.frame import Frame
+    from annotator.calibration.judged_sample import JudgedSample
     from annotator.calibration.model import Calibration, Calibrations, LabelsUsed
 
 NO_RULE = "the judge has no rule for this code"
@@ -159,7 +159,7 @@ def frequency_tables(
     }
     if joint and not calibrations:
         raise AnnotatorError("a joint correction needs a calibration")
-    frames = _Frames(run, calibrations or {}, cluster, joint=joint)
+    samples = _Samples(run, calibrations or {}, cluster, joint=joint)
     attributes: set[str] = set()
     for annotation in run.annotations():
         group = None
@@ -171,14 +171,14 @@ def frequency_tables(
         if key not in counts:
             counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
         counts[key].add(annotation)
-        frames.add(annotation, group)
+        samples.add(annotation, group)
     check_attributes(attributes, by, cluster, f"no trace of {run}")
     return [
         _table(
             run,
             counts[name, group],
             (by, group) if by and group is not None else None,
-            frames.correction(name, group, transfer=transfer),
+            samples.correction(name, group, transfer=transfer),
         )
         for name in run.schemes
         for group in _groups(counts, name, by)
@@ -221,8 +221,8 @@ def _groups(
     return sorted(groups, key=lambda group: (-counts[rubric, group].status.total(), group))
 
 
-class _Frames:
-    """The frames that a correction needs, filled while annotations pass by."""
+class _Samples:
+    """The judged samples that a correction needs, filled while annotations pass by."""
 
     def __init__(
         self,
@@ -239,41 +239,41 @@ class _Frames:
             )
         self._run, self._cluster, self._joint = run, cluster, joint
         self._calibrations: dict[str, Calibration] = {}
-        self._wanted: dict[str, set[str]] = {}
-        self._frames: dict[tuple[str, str | None], Frame] = {}
+        self._labelled: dict[str, set[str]] = {}
+        self._samples: dict[tuple[str, str | None], JudgedSample] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.choose import choose_calibration
+            from annotator.calibration.fit import select_calibration
 
-            frame = self._frames[name, None] = self._empty(name)
-            calibration = self._calibrations[name] = choose_calibration(calibrations[name], frame)
-            self._wanted[name] = {trace.trace_id for trace in calibration.labelled}
+            sample = self._samples[name, None] = self._empty(name)
+            calibration = self._calibrations[name] = select_calibration(calibrations[name], sample)
+            self._labelled[name] = {trace.trace_id for trace in calibration.labelled}
 
     def add(self, annotation: Annotation, group: str | None) -> None:
         """Count an annotation in its group, None for all together."""
         name = annotation.rubric
         if name not in self._calibrations:
             return
-        if (name, group) not in self._frames:
-            self._frames[name, group] = self._empty(name)
-        frame = self._frames[name, group]
+        if (name, group) not in self._samples:
+            self._samples[name, group] = self._empty(name)
+        sample = self._samples[name, group]
         by = self._calibrations[name].cluster_by if self._cluster is None else self._cluster
-        frame.add(annotation, cluster_of(annotation.attributes, by))
-        if annotation.trace_id in self._wanted[name]:
-            frame.wanted[annotation.trace_id] = annotation
+        sample.add(annotation, cluster_of(annotation.attributes, by))
+        if annotation.trace_id in self._labelled[name]:
+            sample.selected[annotation.trace_id] = annotation
 
-    def _empty(self, name: str) -> "Frame":
-        from annotator.calibration.frame import empty_frame
+    def _empty(self, name: str) -> "JudgedSample":
+        from annotator.calibration.judged_sample import empty_judged_sample
 
-        return empty_frame(self._run, name)
+        return empty_judged_sample(self._run, name)
 
-    def _whole(self, name: str) -> "Frame":
-        """Return the frame of all that the run judged."""
-        whole = self._frames[name, None]
-        if not whole.total:
-            for (rubric, group), frame in self._frames.items():
+    def _judged(self, name: str) -> "JudgedSample":
+        """Return the sample of all that the run judged."""
+        judged = self._samples[name, None]
+        if not judged.total:
+            for (rubric, group), sample in self._samples.items():
                 if rubric == name and group is not None:
-                    whole.include(frame)
-        return whole
+                    judged.include(sample)
+        return judged
 
     def correction(self, name: str, group: str | None, *, transfer: bool) -> "Correction | None":
         """Return the corrected shares of a group; None without a calibration of the rubric."""
@@ -281,13 +281,13 @@ class _Frames:
             return None
         from annotator.calibration.correct import correction_of
 
-        frame = self._frames.get((name, group)) or self._empty(name)
-        whole = self._whole(name)
+        sample = self._samples.get((name, group)) or self._empty(name)
+        judged = self._judged(name)
         calibration = self._calibrations[name]
         return correction_of(
             calibration,
-            frame,
-            whole,
+            sample,
+            judged,
             self._run,
             transfer=transfer,
             cluster=self._cluster,

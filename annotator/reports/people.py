@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from annotator.annotations import Annotation, value_of
-from annotator.calibration.frame import Frame
-from annotator.calibration.join import choose_labels, join, select_split
+from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.ledger import labels_sha256
-from annotator.calibration.model import LabelsUsed
-from annotator.calibration.session import (
-    Request,
-    choose_rubrics,
-    choose_schemes,
-    find_design,
-    note_unlabelled,
+from annotator.calibration.matching import (
+    describe_unlabelled,
+    match_labels,
+    select_labels,
+    select_split,
 )
+from annotator.calibration.model import LabelsUsed
+from annotator.calibration.request import Request
+from annotator.calibration.sample.design import find_design
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
@@ -123,14 +123,9 @@ def people_tables(
         AnnotatorError: the labels cannot be read or are of other traces, a choice has to be made
             (which rubric, which annotator), or no trace has the attribute.
     """
-    schemes = (
-        choose_schemes(request, None)
-        if run is None
-        else [run.schemes[name] for name in choose_rubrics(run, request)]
-    )
     return [
         table
-        for scheme in schemes
+        for scheme in request.schemes(run)
         for table in _Counted(
             scheme.for_people(), request, run, traces, of_labelled, cluster
         ).tables(by)
@@ -152,8 +147,8 @@ class _Counted:
         self._scheme, self._request, self._run = scheme, request, run
         self._of_labelled, self._cluster = of_labelled, cluster
         read = request.labels.read(scheme)
-        chosen, self._annotators = choose_labels(read, request.annotators)
-        labels, self._split = select_split(chosen, final=request.final)
+        selected, self._annotators = select_labels(read, request.annotators)
+        labels, self._split = select_split(selected, final=request.final)
         if run:
             traces = {
                 annotation.trace_id: annotation.attributes
@@ -167,9 +162,9 @@ class _Counted:
             for trace_id, label in labels.items()
         }
         # The weights are those of all labels: what is not in the run is no lost label.
-        frame = Frame("", "", "", scheme, wanted=annotations)
-        design, notes = find_design(run, request, labels, scheme.id)
-        self._joined = join(frame, labels, request.cluster, design)
+        sample = JudgedSample("", "", "", scheme, selected=annotations)
+        design, notes = find_design(run, labels, scheme.id, request.design, request.labels.paths)
+        self._matched = match_labels(sample, labels, request.cluster, design)
         self._annotations = [
             annotations[id_] for id_ in sorted(annotations) if traces is None or id_ in traces
         ]
@@ -179,11 +174,11 @@ class _Counted:
                 f"none of the {len(labels)} labelled traces is in {run or 'TRACES'}; the first is"
                 f" {first.trace_id!r} ({first.where})"
             )
-        self._notes = list(self._describe_left_out(len(chosen), len(labels)))
-        self._notes += notes + note_unlabelled(self._joined, read)
+        self._notes = list(self._describe_left_out(len(selected), len(labels)))
+        self._notes += notes + describe_unlabelled(self._matched, read)
 
-    def _describe_left_out(self, chosen: int, used: int) -> Iterator[str]:
-        if held_out := chosen - used:
+    def _describe_left_out(self, selected: int, used: int) -> Iterator[str]:
+        if held_out := selected - used:
             other = "dev" if self._request.final else "test"
             yield f"Not counted: {count(held_out, 'label')} of the {other} split (--final)."
         if elsewhere := used - len(self._annotations):
@@ -203,8 +198,8 @@ class _Counted:
 
     def _empty(self) -> LabelCounts:
         weights = None
-        if self._joined.design == "stratified":
-            weights = {trace.trace_id: trace.weight for trace in self._joined.traces}
+        if self._matched.design == "stratified":
+            weights = {trace.trace_id: trace.weight for trace in self._matched.traces}
         return LabelCounts(self._scheme, self._of_labelled, self._request.cluster, weights=weights)
 
     def _table(self, counts: LabelCounts, group: tuple[str, str] | None) -> FrequencyTable:
@@ -215,7 +210,7 @@ class _Counted:
             annotators=self._annotators,
             n=counts.judged,
             split=self._split,
-            design=self._joined.design,
+            design=self._matched.design,
             clusters=len(counts.clusters) if counts.clusters.named else None,
             not_in_run=(),
             skipped=(),
@@ -236,7 +231,7 @@ class _Counted:
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
         """Yield what a reader of the table must know, a sentence each."""
-        yield _DRAWN[self._joined.design]
+        yield _DRAWN[self._matched.design]
         if counts.items:
             yield (
                 f"The {count(len(counts.items), 'label')} tell as much as {counts.effective:.1f}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from annotator.calibration.join import choose_labels, select_split
+from annotator.calibration.matching import select_labels, select_split
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
@@ -16,8 +16,8 @@ def read_person_labels(
     """Return people's labels for the rubrics of some runs, by rubric and trace.
 
     Whose label decides is what ``annotate calibrate`` takes it to be
-    (:func:`annotator.calibration.join.choose_labels`), and as there, labels of the test split are
-    not looked at.
+    (:func:`annotator.calibration.matching.select_labels`), and as there, labels of the test
+    split are not looked at.
 
     Raises:
         AnnotatorError: the labels cannot be read, are for none of the rubrics or for another
@@ -43,10 +43,10 @@ def read_person_labels(
 
 
 def _choose(files: LabelFiles, rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
-    chosen, _ = choose_labels(files.read(rubric), annotators)
-    if {label.split for label in chosen.values()} == {"test"}:
+    selected, _ = select_labels(files.read(rubric), annotators)
+    if {label.split for label in selected.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are all of the test split: they are for the final look of"
             " annotate calibrate --final, and never shown beside the judge's"
         )
-    return select_split(chosen, final=False)[0]
+    return select_split(selected, final=False)[0]

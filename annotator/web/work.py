@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from annotator.calibration.design import sheet_sources
+from annotator.calibration.sample.design import sheet_sources
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (

@@ -1,21 +1,15 @@
 """`annotate calibrate`: every number against one computed by hand, or again from `joined`."""
 
 import json
-import os
 import random
 import re
 from dataclasses import replace
 
 import pytest
-from scipy.stats import beta as beta_distribution
 
 from annotator import api
-from annotator.calibration.design import Design, DrawnStratum, write_design
-from annotator.calibration.estimates import Judged, estimate_code
-from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
-from annotator.clusters import ClusterCounts
+from annotator.calibration.sample.design import Design, SampledStratum, write_design
 from annotator.errors import AnnotatorError
-from annotator.reports.calibration import render_calibration
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
@@ -27,24 +21,9 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from tests.conftest import count_opens
 from validation import (
-    agreement_of,
-    cell,
-    clustered_share,
-    code_report,
-    poststratified_influences,
-    poststratify,
-    recall_estimate,
-    set_agreement,
-    wilson,
     wilson_effective,
 )
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 def simple(tmp_path, rubric, pairs, **attributes):
@@ -69,34 +48,23 @@ def golden(tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [
         label(
-            f"a{n}",
+            f"{kind}{n}",
             rubric,
-            *(["alpha"] if n < 40 else []),
-            inclusion_probability=50 / 200,
+            *(["alpha"] if n < positive else []),
+            inclusion_probability=50 / size,
             design="d",
         )
-        for n in range(50)
-    ]
-    rows += [
-        label(
-            f"n{n}",
-            rubric,
-            *(["alpha"] if n < 3 else []),
-            inclusion_probability=50 / 800,
-            design="d",
-        )
+        for kind, size, positive in (("a", 200, 40), ("n", 800, 3))
         for n in range(50)
     ]
     random.Random(1).shuffle(rows)
     return run, write_labels(tmp_path / "labels.jsonl", rows)
 
 
-def test_a_stratified_sample_gives_the_weighted_share(annotate_cli, golden):
+def test_a_stratified_sample_gives_the_weighted_share(calibrate, golden):
     """By hand: .2 * 40/50 + .8 * 3/50 = .208. Unweighted: 43 of 100. The judge says .200."""
     run, file = golden
-    done = annotate_cli("calibrate", run, "--labels", file)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file)
     alpha = row_of(made, "alpha")
     assert made["labels"]["design"] == "stratified"
     assert alpha["corrected"]["value"] == pytest.approx(0.208)
@@ -107,30 +75,18 @@ def test_a_stratified_sample_gives_the_weighted_share(annotate_cli, golden):
     # Agreement: (160 + 752) / 1000 traces; kappa of the golden case.
     assert made["agreement"]["observed"]["value"] == pytest.approx(0.912)
     assert made["agreement"]["kappa"]["value"] == pytest.approx(0.7290640394088671)
+    # F1 of precision .8 and recall 160/208; of one label a trace, micro F1 is the agreement.
+    assert alpha["f1"]["value"] == pytest.approx(2 * 160 / (200 + 208))
+    assert made["averages"]["micro"]["f1"]["value"] == pytest.approx(0.912)
     assert (alpha["flagged"], alpha["missed"], alpha["mark"]) == (50, 3, "ok")
-    line = next(line for line in done.out.splitlines() if line.startswith("alpha"))
+    line = next(line for line in out.splitlines() if line.startswith("alpha"))
     assert line.split()[:4] == ["alpha", "200/1000", "20.0", "20.8"]
     assert row_of(made, "none")["corrected"]["value"] == pytest.approx(1 - 0.208)
 
 
-def test_the_interval_is_the_one_of_the_formula(annotate_cli, golden):
-    """statistics.md, section 3, with the numbers put in by hand; all weights in a cell are equal,
-    so that Kish's n is 50 in both.
-    """
-    run, file = golden
-    annotate_cli("calibrate", run, "--labels", file)
-    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
-    q1, q0, w = 40.5 / 51, 3.5 / 51, 0.2
-    m = w * q1 + (1 - w) * q0
-    v = w**2 * q1 * (1 - q1) / 52 + (1 - w) ** 2 * q0 * (1 - q0) / 52
-    v += w * (1 - w) * (q1 - q0) ** 2 / 1000
-    size = m * (1 - m) / v - 1
-    low, high = beta_distribution.ppf([0.025, 0.975], m * size, (1 - m) * size)
-    assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
-    assert low < 0.208 < high
-
-
-def test_the_design_file_stands_in_for_the_probabilities(annotate_cli, tmp_path, rubric, golden):
+def test_the_design_file_stands_in_for_the_probabilities(
+    annotate_cli, calibrate, tmp_path, rubric, golden
+):
     """Two rounds: the second drew 30 more flagged traces, so that each now stands for 200/80."""
     run, file = golden
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -147,38 +103,17 @@ def test_the_design_file_stands_in_for_the_probabilities(annotate_cli, tmp_path,
     write_labels(file, rows + more)
     assert annotate_cli("calibrate", run, "--labels", file).code == 2
     traces = {row["trace_id"]: row["trace_id"][0] for row in rows + more}
-    strata = {"a": DrawnStratum(200, 80), "n": DrawnStratum(800, 50)}
+    strata = {"a": SampledStratum(200, 80), "n": SampledStratum(800, 50)}
     design = Design("faults", rubric.sha256, None, "all", "s", 0.3, 0, strata, traces)
     write_design(tmp_path / "design.json", design)
-    done = annotate_cli("calibrate", run, "--labels", file, "--design", "design.json")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file, "--design", "design.json")
     # .2 * 64/80 + .8 * 3/50
     assert row_of(made, "alpha")["corrected"]["value"] == pytest.approx(0.208)
     assert {one["weight"] for one in made["joined"]} == {2.5, 16.0}
-    assert "add up" not in done.out
+    assert "add up" not in out
 
 
-def test_labels_missing_from_a_known_design_are_said(annotate_cli, tmp_path, rubric):
-    """100 traces of the test split drawn with 1/2 each, and 30 of the 50 drawn are labelled: each
-    stands for 100 / 30.
-    """
-    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(200)])
-    strata, traces = {"": DrawnStratum(100, 50)}, {f"t{n}": "" for n in range(50)}
-    design = Design("faults", rubric.sha256, None, "test", "s", 0.3, 0, strata, traces)
-    write_design(tmp_path / "design.json", design)
-    rows = [label(f"t{n}", rubric, "alpha", split="test") for n in range(30)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file, "--final", "--design", "design.json")
-    assert done.code == 0, done.err
-    assert "20 drawn traces without a label" in done.out
-    assert "count for them too (all 20/50)" in done.out
-    assert "30 of 50 drawn traces are labelled" in done.out
-    made = calibration(run / "calibration.json")
-    assert {trace["weight"] for trace in made["joined"]} == {100 / 30}
-
-
-def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
+def test_missing_labels_of_one_stratum(annotate_cli, calibrate, tmp_path, rubric):
     """Two strata of 50, 10 drawn of each; beta has 5 labels, on 1 the judge failed, 1 it left
     undecided: each of the five stands for 10. Found beside the labels, and with nothing of a
     stratum left refused.
@@ -188,7 +123,7 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
         for n in range(50)
     ]
     run = make_run(tmp_path / "run", rubric, traces)
-    strata = {"alpha": DrawnStratum(50, 10), "beta": DrawnStratum(50, 10)}
+    strata = {"alpha": SampledStratum(50, 10), "beta": SampledStratum(50, 10)}
     drawn = {f"{name[0]}{n}": name for name in strata for n in range(10)}
     design = Design("faults", rubric.sha256, None, "all", "s", 0.3, 0, strata, drawn)
     named = {"design": design.id, "inclusion_probability": 0.2}
@@ -196,17 +131,15 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     rows += [label(f"b{n}", rubric, "beta", **named) for n in range(5)]
     file = write_labels(tmp_path / "labels.jsonl", rows)
     write_design(tmp_path / "labels.jsonl.design.json", design)
-    done = annotate_cli("calibrate", run, "--labels", file)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file)
     weights = {trace["trace_id"]: trace["weight"] for trace in made["joined"]}
     assert weights == {f"a{n}": 5.0 for n in range(10)} | {f"b{n}": 10 for n in (2, 3, 4)}
     assert {trace["trace_id"]: trace["weight"] for trace in made["not_decided"]} == {
         "b0": 10,
         "b1": 10,
     }
-    assert "count for them too (beta 5/10)." in done.out
-    assert "15 of 20 drawn traces are labelled" in done.out
+    assert "count for them too (beta 5/10)." in out
+    assert "15 of 20 drawn traces are labelled" in out
     # The same traces stand for as many beside another run, which agrees on the 10 of alpha alone.
     other = make_run(tmp_path / "other", rubric, [said(name, "alpha") for name in drawn])
     done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
@@ -243,7 +176,7 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     assert judges["agreement"]["observed"]["value"] == pytest.approx(10 / 13)
 
 
-def test_the_order_of_the_labels_changes_no_resampled_limit(annotate_cli, tmp_path, rubric):
+def test_the_order_of_the_labels_changes_no_resampled_limit(calibrate, tmp_path, rubric):
     codes = [("alpha",), ("beta", "alpha"), ("gamma",), ()]
     traces = [said(f"t{n}", *codes[n % 4], project="p", task=str(n % 9)) for n in range(48)]
     run = make_run(tmp_path / "run", rubric, traces)
@@ -251,7 +184,7 @@ def test_the_order_of_the_labels_changes_no_resampled_limit(annotate_cli, tmp_pa
     limits = []
     for lines in (rows, rows[::-1], rows[20:] + rows[:20]):
         file = write_labels(tmp_path / "labels.jsonl", lines)
-        assert annotate_cli("calibrate", run, "--labels", file).code == 0
+        calibrate(run, file)
         made = calibration(run / "calibration.json")
         alpha, f1 = made["sets"]["alpha_masi"], made["rows"][0]["f1"]
         limits.append((alpha["low"], alpha["high"], f1["low"], f1["high"]))
@@ -294,28 +227,30 @@ def people_of(rubric, numbers):
         ),
     ],
 )
-def test_undecided_traces_are_an_answer(annotate_cli, tmp_path, rubric, numbers, shares, words):
+def test_undecided_traces_are_an_answer(
+    annotate_cli, calibrate, tmp_path, rubric, numbers, shares, words
+):
     """Ten points of all 96 traces are .267 of the 36 undecided: at .5 Wilson's half width of 10
     labels is 1.96 sqrt(2.5 + .96) / 13.84 = .263, of 9 labels .274.
     """
     run = half_decided(tmp_path / "run", rubric)
     file = write_labels(tmp_path / "l.jsonl", people_of(rubric, numbers))
-    done = annotate_cli("calibrate", run, "--labels", file)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file)
     found = {code: row_of(made, code)["corrected"]["value"] for code in shares}
     assert found == pytest.approx(shares)
-    assert words in done.out
+    assert words in out
     shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
     assert words in shown.out
 
 
 @pytest.mark.parametrize("options", [(), ("--joint",)])
-def test_labels_give_a_screen_shares_of_all_codes(annotate_cli, tmp_path, rubric, options):
+def test_labels_give_a_screen_shares_of_all_codes(
+    annotate_cli, calibrate, tmp_path, rubric, options
+):
     """A judge that only finds some alpha, with no rule for gamma: 0.3, 0.1, 0.12, together 1."""
     run = half_decided(tmp_path / "run", rubric, known=["alpha", "beta"], screens=["alpha"])
     file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, file)
     report = ("report", run, "--calibration", run / "calibration.json", *options)
     done = annotate_cli(*report, "--format", "json")
     assert done.code == 0, done.err
@@ -326,21 +261,20 @@ def test_labels_give_a_screen_shares_of_all_codes(annotate_cli, tmp_path, rubric
         assert row["corrected"]["low"] < row["corrected"]["value"] < row["corrected"]["high"]
     # Without labels of the undecided traces nothing is known.
     file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 60, 2)))
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, file)
     rows = json.loads(annotate_cli(*report, "--format", "json").out)[0]["rows"]
     assert [row["corrected"]["value"] for row in rows] == [None] * 4
     assert "none of them has a label" in rows[0]["corrected"]["reason"]
 
 
-def test_agreement_says_what_was_compared(annotate_cli, tmp_path, rubric):
+def test_agreement_says_what_was_compared(annotate_cli, calibrate, tmp_path, rubric):
     """Judge and people agree on all 30 that it decided, and of 50 on 30."""
     run = half_decided(tmp_path / "run", rubric)
     file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
-    done = annotate_cli("calibrate", run, "--labels", file)
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file)
     assert made["agreement"]["observed"]["value"] == 1
     assert made["agreement_of_all"]["observed"]["value"] == 0.6
-    lines = done.out.splitlines()
+    lines = out.splitlines()
     assert lines[2] == (
         "judge and people are compared on 30 of 50 labelled traces; the judge left 18 undecided"
         " and 2 failed"
@@ -364,52 +298,42 @@ def test_a_corpus_is_not_known_from_one_split(annotate_cli, tmp_path, rubric):
     said_in_words(done)
     assert "annotate sample --split all" in done.err
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()
-    # Nor is a calibration that says so read.
-    annotate_cli("calibrate", run, "--labels", file, "--final")
-    written = run / "calibration.json"
-    written.write_text(written.read_text().replace('"process"', '"corpus"'))
-    said_in_words(annotate_cli("report", run, "--calibration", written))
 
 
-def test_a_code_given_to_few_unlabelled_traces_has_a_share(annotate_cli, tmp_path, rubric):
+def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, rubric):
     """Gamma is given to 3 of 100 traces, beta to 20, and none of these is labelled: half of the 3,
     with limits from none to all; of beta limits alone.
     """
     codes = ["gamma"] * 3 + ["beta"] * 20 + ["alpha"] * 77
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", one) for n, one in enumerate(codes)])
-    file = write_labels(
-        tmp_path / "l.jsonl", [label(f"t{n}", rubric, "alpha") for n in range(23, 100, 2)]
-    )
-    done = annotate_cli("calibrate", run, "--labels", file)
-    made = calibration(run / "calibration.json")
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(23, 100, 2)]
+    made, out = calibrate(run, rows)
     gamma, beta = (row_of(made, code)["corrected"] for code in ("gamma", "beta"))
     assert (gamma["value"], beta["value"]) == (0.015, None)
     assert gamma["low"] < 0.001
     assert 0.03 < gamma["high"] < 0.12
     assert beta["high"] > 0.2
-    assert "No label among the few traces that the judge gave the code" in done.out
+    assert "No label among the few traces that the judge gave the code" in out
     assert [row_of(made, code)["mark"] for code in ("gamma", "beta")] == ["blind", "one-sided"]
 
 
-def test_one_task_has_values_without_intervals(annotate_cli, tmp_path, rubric):
+def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path, rubric):
     traces = [said(f"t{n}", "alpha" if n % 2 else "beta", task="1") for n in range(40)]
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label(f"t{n}", rubric, "alpha" if n % 4 else "beta") for n in range(40)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file)
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, rows)
     assert row_of(made, "alpha")["corrected"]["value"] == 0.75
     for measure in ("kappa", "ac1"):
         assert made["agreement"][measure]["value"] is not None
         assert made["agreement"][measure]["low"] is None
-    [line] = [line for line in done.out.splitlines() if line.startswith("alpha ")]
+    [line] = [line for line in out.splitlines() if line.startswith("alpha ")]
     assert " 75.0 - " in " ".join(line.split())
-    assert "--cluster none treats traces as independent" in done.out
+    assert "--cluster none treats traces as independent" in out
     shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
     assert shown.code == 0, shown.err
 
 
-def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, tmp_path, rubric):
+def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, calibrate, tmp_path, rubric):
     """Six tasks; 60 others whose only trace failed, without labels, change no interval."""
     traces = [
         said(f"t{n}", "alpha" if n % 3 else "beta", project="p", task=str(n % 6)) for n in range(60)
@@ -419,7 +343,7 @@ def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, tmp_path, rub
     file, found = write_labels(tmp_path / "l.jsonl", rows), []
     for name, more in (("alone", []), ("with", failed)):
         run = make_run(tmp_path / name, rubric, traces + more)
-        assert annotate_cli("calibrate", run, "--labels", file).code == 0
+        calibrate(run, file)
         report = ("report", run, "--calibration", run / "calibration.json", "--format", "json")
         made = calibration(run / "calibration.json")
         joint = json.loads(annotate_cli(*report, "--joint").out)[0]["rows"]
@@ -429,10 +353,10 @@ def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, tmp_path, rub
 
 
 @pytest.mark.parametrize("status", ["undecided", "failed", None])
-def test_a_run_that_has_grown_is_another(annotate_cli, tmp_path, rubric, status):
+def test_a_run_that_has_grown_is_another(annotate_cli, calibrate, tmp_path, rubric, status):
     run = half_decided(tmp_path / "run", rubric)
     file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, file)
     kept = (run / "calibration.json").read_text()
     lines = [
         replace(said(f"new{n}", *([] if status else ["alpha"]), status=status), rubric="faults")
@@ -450,38 +374,31 @@ def test_a_run_that_has_grown_is_another(annotate_cli, tmp_path, rubric, status)
     assert "the run has grown since" in done.err
 
 
-def test_labels_of_a_design_are_weighed_alike_in_another_run(annotate_cli, tmp_path, rubric):
+def test_labels_of_a_design_are_weighed_alike_in_another_run(calibrate, tmp_path, rubric):
     """Strata of 50, 10 drawn and labelled of each. This run lacks 5 of one: the other 5 of them
     stand for 5 each, as all do.
     """
-    strata = {"alpha": DrawnStratum(50, 10), "beta": DrawnStratum(50, 10)}
+    strata = {"alpha": SampledStratum(50, 10), "beta": SampledStratum(50, 10)}
     drawn = {f"{name[0]}{n}": name for name in strata for n in range(10)}
     design = Design("faults", rubric.sha256, None, "all", "s", 0.3, 0, strata, drawn)
     write_design(tmp_path / "d.json", design)
-    run = make_run(
-        tmp_path / "run", rubric, [said(name, "alpha") for name in drawn if name not in LOST]
-    )
-    file = write_labels(tmp_path / "l.jsonl", [label(name, rubric, "alpha") for name in drawn])
-    done = annotate_cli("calibrate", run, "--labels", file, "--design", "d.json")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    here = [name for name in drawn if name not in ("b0", "b1", "b2", "b3", "b4")]
+    run = make_run(tmp_path / "run", rubric, [said(name, "alpha") for name in here])
+    rows = [label(name, rubric, "alpha") for name in drawn]
+    made, out = calibrate(run, rows, "--design", "d.json")
     assert {trace["weight"] for trace in made["joined"]} == {5.0}
-    assert "20 of 20 drawn traces are labelled" in done.out
-    assert "without a label" not in done.out
+    assert "20 of 20 drawn traces are labelled" in out
+    assert "without a label" not in out
 
 
-LOST = ("b0", "b1", "b2", "b3", "b4")
-
-
-def test_joint_shares_of_answers_without_labels(annotate_cli, tmp_path, rubric):
+def test_joint_shares_of_answers_without_labels(annotate_cli, calibrate, tmp_path, rubric):
     """None of the 20 traces called beta has a label: no number, and limits that know of none of
     them and of all.
     """
     codes = ["beta"] * 20 + ["alpha"] * 80
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", one) for n, one in enumerate(codes)])
     rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "gamma") for n in range(20, 100)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, rows)
     report = ("report", run, "--calibration", run / "calibration.json", "--joint")
     rows = json.loads(annotate_cli(*report, "--format", "json").out)[0]["rows"]
     shares = {row["code"]: row["corrected"] for row in rows}
@@ -489,153 +406,6 @@ def test_joint_shares_of_answers_without_labels(annotate_cli, tmp_path, rubric):
     assert shares["alpha"]["low"] < 0.4 < 0.6 < shares["alpha"]["high"]
     assert shares["beta"]["high"] >= 0.2
     assert "only limits are known" in annotate_cli(*report).out
-
-
-# All numbers again, from what the file holds
-
-
-def random_case(tmp_path, choice, *, weighted, clustered, seed=3):
-    """A run of 300 traces in 24 tasks, 90 of them labelled, judge and person at odds now and then;
-    every other trace has attributes only where clusters are wanted.
-    """
-    draw = random.Random(seed)
-    rubric = make_rubric(tmp_path, choice)
-    ids = ["alpha", "beta", "gamma"]
-    traces, rows = [], []
-    for n in range(300):
-        judge = draw.sample(ids, draw.choice([0, 1, 1, 2]))
-        judge = judge[:1] if choice == "one" else judge
-        task = {"project": "p", "task": str(draw.randrange(24))} if clustered else {}
-        traces.append(said(f"t{n}", *judge, **task))
-        if n % 10 < 3:
-            person = judge if draw.random() < 0.7 else draw.sample(ids, draw.choice([0, 1]))
-            chance = 0.5 if "alpha" in judge else 0.25
-            more = {"inclusion_probability": chance} if weighted else {}
-            rows.append(label(f"t{n}", rubric, *person, **more))
-    run = make_run(tmp_path / "run", rubric, traces)
-    return rubric, run, write_labels(tmp_path / "labels.jsonl", rows)
-
-
-def close(one, other):
-    """Equal but for rounding, all the way down."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            close(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            close(a, b)
-    elif isinstance(one, float):
-        assert one == pytest.approx(other, abs=1e-12)
-    else:
-        assert one == other
-
-
-@pytest.mark.parametrize("choice", ["one", "primary", "many"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("clustered", [False, True])
-def test_every_number_can_be_computed_again(annotate_cli, tmp_path, choice, weighted, clustered):
-    rubric, run, file = random_case(tmp_path, choice, weighted=weighted, clustered=clustered)
-    done = annotate_cli("calibrate", run, "--labels", file, "--seed", 4)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
-    joined = made["joined"]
-    human = [one["counted"]["human"] for one in joined]
-    judge = [one["counted"]["judge"] for one in joined]
-    weights = [one["weight"] for one in joined] if weighted else None
-    clusters = [one["cluster"] for one in joined] if clustered else None
-    labels = [*rubric_codes(rubric), "none"]
-    again = agreement_of(
-        ["+".join(one) for one in human],
-        ["+".join(one) for one in judge],
-        weights=weights,
-        clusters=clusters,
-        categories=None if choice == "many" else labels,
-    )
-    close(plain(again.as_dict()), made["agreement"])
-    sets = [
-        [frozenset(filter(None, [one[who]["primary"], *one[who]["secondary"]])) for one in joined]
-        for who in ("human", "judge")
-    ]
-    if choice == "one":
-        assert made["sets"] is None
-    else:
-        again = set_agreement(*sets, weights=weights, clusters=clusters, seed=4)
-        close(plain(again.as_dict()), made["sets"])
-    report = code_report(labels, human, judge, weights=weights, clusters=clusters, seed=4)
-    close(plain(report.micro), made["averages"]["micro"])
-    lines = [json.loads(line) for line in (run / "annotations.jsonl").read_text().splitlines()]
-    for code in labels:
-        check_row(code, row_of(made, code), lines, (human, judge, weights, clusters), choice)
-        assert row_of(made, code)["f1"]["value"] == pytest.approx(report.per_code[code].f1.value)
-
-
-def rubric_codes(rubric):
-    return [code.id for code in rubric.codes]
-
-
-def plain(value):
-    from dataclasses import asdict, is_dataclass
-
-    return json.loads(json.dumps(asdict(value) if is_dataclass(value) else value))
-
-
-def counted(line, choice):
-    codes = [*filter(None, [line["primary"]]), *line["secondary"]]
-    return (codes if choice == "many" else codes[:1]) or ["none"]
-
-
-def check_row(code, row, lines, data, choice):
-    """A row of calibration.json from the labels and the run's lines, with nothing of the package
-    but the statistics.
-    """
-    human, judge, weights, clusters = data
-    flags = [code in counted(line, choice) for line in lines]
-    cells = []
-    for side in (True, False):
-        some = [n for n, one in enumerate(judge) if (code in one) == side]
-        cells.append(
-            cell(
-                [code in human[n] for n in some],
-                None if weights is None else [weights[n] for n in some],
-            )
-        )
-    variance, design_effect, df = 0.0, 1.0, None
-    if clusters is not None:
-        tasks = sorted({line["attributes"]["task"] for line in lines})
-        of = [
-            [f for f, line in zip(flags, lines, strict=True) if line["attributes"]["task"] == task]
-            for task in tasks
-        ]
-        added = poststratified_influences(
-            [[sum(one), len(one) - sum(one)] for one in of],
-            [tasks.index(one.rpartition("/")[2]) for one in clusters],
-            [0 if code in one else 1 for one in judge],
-            [code in one for one in human],
-            weights,
-        )
-        variance, design_effect = added.variance, added.recall_design_effect
-        df = len(set(clusters)) - 1
-    corrected = poststratify(len(lines), sum(flags), *cells, cluster_variance=variance, df=df)
-    close(plain(corrected), row["corrected"])
-    close(plain(wilson(sum(flags), len(lines))), row["judged"])
-    flagged = [n for n, one in enumerate(judge) if code in one]
-    precision = clustered_share(
-        [code in human[n] for n in flagged],
-        None if clusters is None else [clusters[n] for n in flagged],
-        None if weights is None else [weights[n] for n in flagged],
-        least_design_effect=1.0,
-    )
-    close(plain(precision), row["precision"])
-    recall = recall_estimate(
-        len(lines), sum(flags), *cells, seed=4, design_effect=design_effect, df=df
-    )
-    close(plain(recall), row["recall"])
-    assert row["flagged"] == len(flagged)
-    assert row["missed"] == sum(
-        code in h and code not in j for h, j in zip(human, judge, strict=True)
-    )
 
 
 def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(annotate_cli, tmp_path, rubric):
@@ -663,51 +433,14 @@ def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(annotate_cli,
     said_in_words(joint)
 
 
-def test_the_recall_interval_knows_of_tasks():
-    """As the corrected share: with labels of one task nothing is known of other tasks, and with few
-    tasks Student's quantile widens it (statistics.md, section 3: "recall by the same posterior").
-    """
-    rows = [
-        LabelledTrace(
-            f"t{n}",
-            Codes(None, ()),
-            Codes(None, ()),
-            CountedLabels(("a" if n % 5 < 3 else "none",), ("a" if n % 2 else "none",)),
-            weight=1.0,
-            cluster="one task",
-        )
-        for n in range(40)
-    ]
-
-    def judged(tasks):
-        counts = ClusterCounts()
-        for n in range(200):
-            counts.add(f"task{n % tasks}" if tasks > 1 else "one task", ["a"] if n % 40 % 2 else [])
-        return Judged(200, 100, counts)
-
-    alone = estimate_code("a", judged(1), rows)
-    assert (alone.corrected.low, alone.corrected.high) == (0, 1)
-    assert (alone.recall.low, alone.recall.high) == (0, 1)
-    four = [replace(row, cluster=f"task{n // 10}") for n, row in enumerate(rows)]
-    apart = estimate_code("a", Judged(200, 100), [replace(row, cluster=None) for row in rows])
-    tasks = estimate_code("a", judged(4), four)
-    assert width(tasks.corrected) > width(apart.corrected)
-    assert width(tasks.recall) > width(apart.recall)
-
-
-def width(one):
-    return one.high - one.low
-
-
 # Marks, codes without a rule, undefined numbers
 
 
-def test_marks(annotate_cli, tmp_path, rubric):
+def test_marks(calibrate, tmp_path, rubric):
     """alpha: 5 flagged labels; beta: 4; gamma: none flagged, 1 missed; none: 1 flagged."""
     pairs = [("alpha", "alpha")] * 5 + [("beta", "beta")] * 3 + [("beta", "gamma"), (None, None)]
     run, file = simple(tmp_path, rubric, pairs)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
-    made = calibration(run / "calibration.json")
+    made, _ = calibrate(run, file)
     found = {row["code"]: (row["flagged"], row["missed"], row["mark"]) for row in made["rows"]}
     assert found == {
         "alpha": (5, 0, "ok"),
@@ -715,18 +448,6 @@ def test_marks(annotate_cli, tmp_path, rubric):
         "gamma": (0, 1, "thin"),
         "none": (1, 0, "thin"),
     }
-
-
-def test_a_code_that_no_label_bears_on_is_blind(annotate_cli, tmp_path, rubric):
-    pairs = [("alpha", "alpha")] * 5
-    run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file)
-    gamma = row_of(calibration(run / "calibration.json"), "gamma")
-    assert (gamma["flagged"], gamma["missed"], gamma["mark"]) == (0, 0, "blind")
-    assert gamma["precision"]["value"] is None
-    assert gamma["recall"]["value"] is None
-    [line] = [line for line in done.out.splitlines() if line.startswith("gamma")]
-    assert line.split()[-4:] == ["-", "-", "0+0", "blind"]
 
 
 def test_a_code_without_a_rule_is_not_judged_but_corrected(annotate_cli, tmp_path, rubric):
@@ -754,16 +475,14 @@ def test_a_code_without_a_rule_is_not_judged_but_corrected(annotate_cli, tmp_pat
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--full", "--disagreements")])
-def test_one_class_and_one_label(annotate_cli, tmp_path, rubric, pairs, kappa, options):
+def test_one_class_and_one_label(calibrate, tmp_path, rubric, pairs, kappa, options):
     run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file, *options)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, file, *options)
     assert made["agreement"]["kappa"]["value"] == kappa
     if kappa is None:
         assert made["agreement"]["kappa"]["reason"]
-    assert "nan" not in done.out.lower()
-    assert "None" not in done.out
+    assert "nan" not in out.lower()
+    assert "None" not in out
 
 
 def test_a_code_spelled_nan_is_a_code(annotate_cli, tmp_path):
@@ -777,17 +496,14 @@ def test_a_code_spelled_nan_is_a_code(annotate_cli, tmp_path):
     assert found["corrected"]["value"] == pytest.approx(7 / 9)
 
 
-def test_many_codes_are_counted_each(annotate_cli, tmp_path):
+def test_many_codes_are_counted_each(calibrate, tmp_path):
     """6 traces: the judge gives {a, b}, {a}, {}, ... By hand: alpha is right in 3 of 4."""
     rubric = make_rubric(tmp_path, "many")
     judge = [("alpha", "beta"), ("alpha",), ("alpha",), ("alpha", "beta"), (), ("gamma",)]
     person = [("beta", "alpha"), ("alpha",), ("beta",), ("alpha",), (), ("gamma", "beta")]
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", *one) for n, one in enumerate(judge)])
     rows = [label(f"t{n}", rubric, *one) for n, one in enumerate(person)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file, "--full", "--disagreements")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, rows, "--full", "--disagreements")
     # Whole sets: t0, t1 and t4 agree.
     assert made["agreement"]["observed"]["value"] == pytest.approx(3 / 6)
     assert made["sets"]["exact"]["value"] == pytest.approx(3 / 6)
@@ -796,7 +512,7 @@ def test_many_codes_are_counted_each(annotate_cli, tmp_path):
     assert row_of(made, "alpha")["precision"]["value"] == pytest.approx(3 / 4)
     assert row_of(made, "beta")["corrected"]["value"] == pytest.approx(3 / 6)
     assert row_of(made, "none")["corrected"]["value"] == pytest.approx(1 / 6)
-    assert "3 of 6 labelled traces disagree" in done.out
+    assert "3 of 6 labelled traces disagree" in out
 
 
 def test_all_disagreements_are_listed_with_quotes(annotate_cli, tmp_path, rubric):
@@ -815,53 +531,6 @@ def test_all_disagreements_are_listed_with_quotes(annotate_cli, tmp_path, rubric
         assert words in listed
 
 
-def test_the_confidence_asked_for_is_the_one_named(annotate_cli, golden):
-    """Limits at 90 % may not stand in a column that says 95 %."""
-    run, file = golden
-    done = annotate_cli("calibrate", run, "--labels", file, "--confidence", 0.9)
-    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
-    assert found["confidence"] == 0.9
-    assert "90 %" in done.out
-    assert "95 %" not in done.out
-
-
-def test_json_is_the_file(annotate_cli, golden):
-    run, file = golden
-    done = annotate_cli("calibrate", run, "--labels", file, "--json")
-    assert json.loads(done.out) == json.loads((run / "calibration.json").read_text())
-
-
-def test_out_names_another_file(annotate_cli, tmp_path, golden):
-    run, file = golden
-    annotate_cli("calibrate", run, "--labels", file, "--out", "here.json")
-    assert calibration(tmp_path / "here.json")["judged"] == 1000
-    assert not (run / "calibration.json").exists()
-
-
-def test_the_same_labels_give_the_same_file(annotate_cli, tmp_path, golden):
-    run, file = golden
-    for name in ("one.json", "two.json"):
-        annotate_cli("calibrate", run, "--labels", file, "--out", name)
-    one, two = (calibration(tmp_path / name) for name in ("one.json", "two.json"))
-    assert one | {"look": None} == two | {"look": None}
-
-
-def test_two_rubrics_are_two_calibrations(annotate_cli, tmp_path, rubric):
-    other = make_rubric(tmp_path, "one", ["delta"], id="other")
-    run = make_run(
-        tmp_path / "run",
-        rubric,
-        [said("t1", "alpha"), said("t2")],
-        more=[(other, [said("t1", "delta"), said("t2")])],
-    )
-    rows = [label("t1", rubric, "alpha"), label("t2", rubric), label("t1", other, "delta")]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
-    assert [calibration(run / "calibration.json", n)["labels"]["n"] for n in (0, 1)] == [2, 1]
-    assert annotate_cli("calibrate", run, "--labels", file, "--rubric", "other").code == 0
-    assert calibration(run / "calibration.json")["rubric"] == "other"
-
-
 def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
     traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(12)]
     run = make_run(tmp_path / "run", rubric, traces)
@@ -874,7 +543,7 @@ def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
 # People with each other
 
 
-def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
+def test_people_are_held_against_each_other(calibrate, tmp_path, rubric):
     """ann and bob on 4 traces, 3 the same; kappa by hand: po 3/4, pe (3*2 + 1*2)/16 = 1/2; alpha,
     of 5 alpha and 3 beta: 1 - (2/8) / (2*5*3 / (8*7)).
     """
@@ -883,18 +552,16 @@ def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
     rows = [label(f"t{n}", rubric, code, by="ann") for n, code in enumerate(one)]
     rows += [label(f"t{n}", rubric, code, by="bob") for n, code in enumerate(two)]
     rows += [label(f"t{n}", rubric, "alpha", by="gold") for n in range(5)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file)
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, rows)
     [pair] = made["between"]
     assert made["people_alpha"]["value"] == pytest.approx(1 - 14 / 30)
     assert (pair["what"], pair["n"]) == ("ann and bob", 4)
     assert pair["agreement"]["observed"]["value"] == 0.75
     assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
-    assert "human-human  ann and bob: 75.0 %, kappa 0.50" in done.out
+    assert "human-human  ann and bob: 75.0 %, kappa 0.50" in out
 
 
-def test_who_was_responsible_is_said_by_the_finding_that_decides(annotate_cli, tmp_path, rubric):
+def test_who_was_responsible_is_said_by_the_finding_that_decides(calibrate, tmp_path, rubric):
     """The judge's primary code is alpha, its first finding of beta; a trace without a finding names
     nobody, and is wrong.
     """
@@ -903,8 +570,7 @@ def test_who_was_responsible_is_said_by_the_finding_that_decides(annotate_cli, t
     found = (replace(beta, agent="b", step=2), replace(alpha, agent="a_1", step=5))
     run = make_run(tmp_path / "run", rubric, [replace(one, findings=found), said("t1")])
     rows = [label(f"t{n}", rubric, "alpha", agent="A1", step=5) for n in range(2)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, rows)
     shares = calibration(run / "calibration.json")["attribution"]
     assert {what: (share["k"], share["n"]) for what, share in shares.items()} == {
         "agent": (1, 2),
@@ -995,165 +661,7 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
 
 
-@pytest.mark.parametrize(
-    ("names", "word"),
-    [
-        (("ann", "zoe"), "'zoe'"),
-        (("ann", "cyd"), "no trace in common"),
-        (("ann", "ann"), "one annotator"),
-    ],
-)
-def test_between_whom_there_is_nothing(annotate_cli, tmp_path, rubric, names, word):
-    rows = [label("t0", rubric, "alpha", by="ann"), label("t1", rubric, "alpha", by="cyd")]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli(
-        *("calibrate", "--labels", file, "--between", *names),
-        *("--rubric", tmp_path / "faults.yaml"),
-    )
-    said_in_words(done)
-    assert word in done.err
-
-
-@pytest.mark.parametrize("option", ["--annotator ann", "--final", "--full", "--out new.json"])
-def test_between_ignores_no_option(annotate_cli, tmp_path, rubric, option):
-    rows = [label("t0", rubric, "alpha", by=name) for name in ("ann", "bob")]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    given = ("--rubric", tmp_path / "faults.yaml", "--between", "ann", "bob", *option.split())
-    done = annotate_cli("calibrate", "--labels", file, *given)
-    said_in_words(done)
-    assert option.split()[0] in done.err
-
-
-def test_between_with_a_rubric_that_is_not_known(annotate_cli, tmp_path, rubric):
-    file = write_labels(tmp_path / "l.jsonl", [label("t0", rubric, "alpha")])
-    said_in_words(annotate_cli("calibrate", "--labels", file, "--between", "ann", "bob"))
-
-
-# The files
-
-
-@pytest.mark.parametrize(
-    ("options", "suffix"),
-    [
-        (("one",), "json"),
-        (("one", "--rubric", "faults"), "csv"),
-        (("one", "--against", "two"), "folder"),
-        (("one", "--between", "ann", "bob"), "jsonl"),
-        (("--rubric", "faults.yaml", "--between", "ann", "bob"), "csv"),
-    ],
-)
-def test_the_labels_are_opened_once(tmp_path, rubric, options, suffix):
-    """However many rubrics they are for, and whoever is held against whom: what was hashed is what
-    was counted.
-    """
-    other = make_rubric(tmp_path, "one", ["delta"], id="other")
-    for name in ("one", "two"):
-        more = [(other, [said("t0", "delta"), said("t1")])]
-        make_run(tmp_path / name, rubric, [said("t0", "alpha"), said("t1")], more=more)
-    names = ("trace_id", "rubric", "annotator", "primary")
-    rows = [
-        {name: label(f"t{n}", scheme, *codes, by=by)[name] or "none" for name in names}
-        for scheme, codes in ((rubric, ("alpha",)), (other, ("delta",)))
-        for by in ("ann", "bob")
-        for n in (0, 1)
-    ]
-    file = tmp_path / "people" / f"labels.{suffix.replace('folder', 'csv')}"
-    write_labels(file, rows)
-    if file.suffix == ".json":
-        file.write_text(json.dumps(rows))
-    elif file.suffix == ".csv":
-        file.write_text("\n".join(map(",".join, [names, *(row.values() for row in rows)])))
-    files = file.parent if suffix == "folder" else file
-    whose = () if "--between" in options else ("--annotator", "ann")
-    command = ("calibrate", *options, "--labels", files, *whose)
-    assert count_opens(tmp_path, file.name, *command) == [1]
-
-
-def test_labels_out_of_a_pipe_are_refused(annotate_cli, tmp_path, rubric):
-    """Nothing can stand beside them, so that no look at them could be noted."""
-    run, _ = simple(tmp_path, rubric, [("alpha", "alpha")])
-    os.mkfifo(tmp_path / "pipe")
-    done = annotate_cli("calibrate", run, "--labels", "pipe")
-    said_in_words(done)
-    assert "pipe: not a regular file; save the labels to one" in done.err
-
-
 # Judges with each other
-
-
-def two_runs(tmp_path, rubric, other_rubric=None, **second):
-    first = make_run(
-        tmp_path / "one", rubric, [said(f"t{n}", "alpha" if n < 6 else "beta") for n in range(8)]
-    )
-    other = [said(f"t{n}", "alpha" if n < 4 else "beta") for n in range(8)]
-    return (
-        first,
-        make_run(tmp_path / "two", other_rubric or rubric, other, **second),
-        write_labels(tmp_path / "l.jsonl", [label(f"t{n}", rubric, "alpha") for n in range(8)]),
-    )
-
-
-@pytest.mark.parametrize(
-    ("judge", "what", "cached", "note"),
-    [
-        ("llm:m", "llm:m again", 0, None),
-        ("llm:m", "llm:m again", 3, "out of the cache"),
-        ("rules", "llm:m and rules", 0, None),
-        ("llm:other", "llm:m and llm:other", 5, None),
-    ],
-)
-def test_another_run_of_the_same_traces(annotate_cli, tmp_path, rubric, judge, what, cached, note):
-    """6 of 8 the same; by hand pe = (6*4 + 2*4)/64 = 1/2, kappa (3/4 - 1/2)/(1/2)."""
-    totals = {"cache_hits": cached}
-    run, other, file = two_runs(tmp_path, rubric, judge=judge, totals=totals)
-    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
-    assert done.code == 0, done.err
-    [pair] = calibration(run / "calibration.json")["judges"]
-    assert (pair["what"], pair["n"]) == (what, 8)
-    assert pair["agreement"]["observed"]["value"] == 0.75
-    assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
-    assert (note or "") in (pair["note"] or "")
-    assert bool(pair["note"]) == bool(note)
-
-
-def test_the_cache_note_whichever_of_the_two_runs_took_its_answers_from_it(
-    annotate_cli, tmp_path, rubric
-):
-    """Two runs that share the cache agree by construction; which was first does not matter."""
-    run, other, file = two_runs(tmp_path, rubric, totals={"cache_hits": 8})
-    annotate_cli("calibrate", other, "--labels", file, "--against", run)
-    [pair] = calibration(other / "calibration.json")["judges"]
-    assert "cache" in (pair["note"] or "")
-
-
-def test_the_rules_judge_against_itself_is_noted(annotate_cli, tmp_path, rubric):
-    traces = [said(f"t{n}", "alpha" if n else "beta") for n in range(4)]
-    one = make_run(tmp_path / "one", rubric, traces, judge="rules")
-    two = make_run(tmp_path / "two", rubric, traces, judge="rules")
-    file = write_labels(tmp_path / "l.jsonl", [label("t1", rubric, "alpha")])
-    annotate_cli("calibrate", one, "--labels", file, "--against", two)
-    [pair] = calibration(one / "calibration.json")["judges"]
-    assert "always says the same" in pair["note"]
-
-
-def test_another_version_of_the_rubric_is_refused(annotate_cli, tmp_path, rubric):
-    newer = make_rubric(tmp_path, version=2)
-    run, other, file = two_runs(tmp_path, rubric, newer)
-    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
-    said_in_words(done)
-    assert "another version" in done.err
-
-
-def test_the_run_itself_is_no_other_run(annotate_cli, tmp_path, rubric):
-    run, _, file = two_runs(tmp_path, rubric)
-    said_in_words(annotate_cli("calibrate", run, "--labels", file, "--against", run))
-
-
-def test_another_run_without_a_labelled_trace_is_said(annotate_cli, tmp_path, rubric):
-    run, _, file = two_runs(tmp_path, rubric)
-    other = make_run(tmp_path / "far", rubric, [said("elsewhere", "alpha")])
-    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
-    assert "far" in done.out + done.err  # it was asked for: that it cannot be compared is said
 
 
 # Bars
@@ -1186,42 +694,6 @@ def test_bars(annotate_cli, tmp_path, rubric, options, code, word):
     assert (run / "calibration.json").exists()
 
 
-def test_an_undefined_kappa_decides_nothing(annotate_cli, tmp_path, rubric):
-    run, file = simple(tmp_path, rubric, [("alpha", "alpha")] * 50)
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-kappa", 0.5)
-    assert done.code == 4
-    assert "undefined" in done.err
-
-
-@pytest.mark.parametrize(
-    ("k", "n", "bar"),
-    [(88, 100, 0.9), (88, 100, 0.85), (45, 50, 0.85), (20, 20, 0.95), (6, 10, 0.5)],
-)
-def test_that_many_more_labels_decide_it_and_one_less_does_not(
-    annotate_cli, tmp_path, rubric, k, n, bar
-):
-    """At the same share, by Wilson's interval of the larger sample."""
-    pairs = [("alpha", "alpha")] * k + [("alpha", "beta")] * (n - k)
-    run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", bar)
-    assert done.code == 4, done.err
-    more = int(done.err.partition("about ")[2].split()[0])
-
-    def decided(size):
-        low, high = wilson_effective(k / n, size)
-        return low >= bar or high < bar
-
-    assert (decided(n + more - 1), decided(n + more)) == (False, True)
-
-
-def test_exactly_at_the_bar_no_number_decides(annotate_cli, tmp_path, rubric):
-    pairs = [("alpha", "alpha")] * 9 + [("alpha", "beta")]
-    run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.9)
-    assert done.code == 4
-    assert "no number of" in done.err
-
-
 def of_tasks(tmp_path, rubric, tasks, each, wrong, name):
     """``tasks`` tasks of ``each`` labelled traces, one trace wrong in each of ``wrong`` tasks."""
     traces, rows = [], []
@@ -1252,40 +724,6 @@ def test_labels_of_one_task_decide_nothing_however_many(annotate_cli, tmp_path, 
     done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.5)
     assert done.code == 4
     assert "all labels are of one task" in done.err
-
-
-@pytest.mark.parametrize("bar", ["2", "-0.1", "nan", "x"])
-def test_an_impossible_bar(annotate_cli, golden, bar):
-    run, file = golden
-    said_in_words(annotate_cli("calibrate", run, "--labels", file, f"--min-agreement={bar}"))
-
-
-# The functions behind it
-
-
-def test_the_screen_never_prints_what_is_undefined(tmp_path, rubric):
-    run, file = simple(tmp_path, rubric, [("alpha", "alpha")])
-    text = render_calibration(api.calibrate(open_run(run), file))
-    assert "nan" not in text.lower()
-    assert "None" not in text
-    assert "human-human  not measured" in text
-    assert "judge-judge  not measured" in text
-
-
-def test_this_corpus_only_is_narrower(annotate_cli, golden):
-    """statistics.md, section 3: the last term of V dropped, each v by its unlabelled fraction."""
-    run, file = golden
-    done = annotate_cli("calibrate", run, "--labels", file, "--population", "corpus")
-    assert done.code == 0, done.err
-    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
-    q1, q0, w = 40.5 / 51, 3.5 / 51, 0.2
-    m = w * q1 + (1 - w) * q0
-    v = w**2 * q1 * (1 - q1) / 52 * (1 - 50 / 200)
-    v += (1 - w) ** 2 * q0 * (1 - q0) / 52 * (1 - 50 / 800)
-    size = m * (1 - m) / v - 1
-    low, high = beta_distribution.ppf([0.025, 0.975], m * size, (1 - m) * size)
-    assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
-    assert found["value"] == pytest.approx(0.208)
 
 
 def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
@@ -1324,18 +762,6 @@ def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
     assert "flips  beta  2/3" in done.out
 
 
-def test_another_judge_is_no_rerun(annotate_cli, tmp_path, rubric):
-    runs = [
-        make_run(tmp_path / name, rubric, [said("t1", "alpha")], judge=f"llm:{name}")
-        for name in ("one", "two")
-    ]
-    file = write_labels(tmp_path / "l.jsonl", [label("t1", rubric, "alpha")])
-    done = annotate_cli("calibrate", runs[0], "--labels", file, "--against", runs[1])
-    assert done.code == 0, done.err
-    assert calibration(runs[0] / "calibration.json")["reruns"] is None
-    assert "re-runs" not in done.out
-
-
 def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, tmp_path):
     """Four traces, two runs: alpha in three traces, lost once; beta in two, lost once."""
     rubric = make_rubric(tmp_path, "many", id="many")
@@ -1357,39 +783,7 @@ def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, tmp_path):
     said_in_words(annotate_cli("calibrate", folders[0], "--labels", file, *against, *against))
 
 
-# From Python, and files that somebody changed
-
-
-def test_a_bare_string_is_one_name(tmp_path, rubric):
-    traces = [said(f"t{n}", "alpha", project="pa", task=str(n % 3)) for n in range(12)]
-    run = open_run(make_run(tmp_path / "run", rubric, traces))
-    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "beta", by="gold") for n in range(12)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    plain, listed = (
-        api.calibrate(run, file, "faults", annotators=gold, cluster=cluster)
-        for gold, cluster in (("gold", "task"), (["gold"], ["task"]))
-    )
-    assert (plain.labels.clusters, plain.cluster_by) == (3, ("task",))
-    assert plain.rows == listed.rows
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"confidence": 1.5},
-        {"confidence": 0},
-        {"seed": -1},
-        {"population": "foo"},
-        {"design": "x"},
-        {"against": ["run"]},
-    ],
-    ids=str,
-)
-def test_an_option_that_cannot_be_is_refused_before_a_look_is_noted(tmp_path, rubric, options):
-    folder, file = simple(tmp_path, rubric, [("alpha", "alpha"), (None, "beta")])
-    with pytest.raises(AnnotatorError, match=next(iter(options))):
-        api.calibrate(open_run(folder), file, "faults", **options)
-    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+# From Python, and files
 
 
 def test_no_look_is_noted_where_the_labels_of_one_rubric_do_not_fit(tmp_path, rubric):
@@ -1403,54 +797,16 @@ def test_no_look_is_noted_where_the_labels_of_one_rubric_do_not_fit(tmp_path, ru
     assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
 
 
-def change_traces(change):
-    def changed(one):
-        for n, trace in enumerate(one["joined"]):
-            change(n, trace)
-
-    return changed
-
-
-CHANGES = {
-    "no weight": change_traces(lambda n, trace: trace.pop("weight")),
-    "a weight less": change_traces(lambda n, trace: n or trace.pop("weight")),
-    "no cluster": change_traces(lambda n, trace: trace.pop("cluster")),
-    "a cluster less": change_traces(lambda n, trace: n or trace.update(cluster=None)),
-    "two codes counted of one": change_traces(
-        lambda n, trace: trace["counted"].update(human=["alpha", "beta"])
-    ),
-    "one counted twice": change_traces(
-        lambda n, trace: trace["counted"].update(judge=["alpha", "alpha"])
-    ),
-    "a confidence of nothing": lambda one: one.update(confidence=1e-308),
-}
-
-
-def test_tasks_are_those_that_the_run_names_now(annotate_cli, tmp_path):
-    _, run, file = random_case(tmp_path, "one", weighted=False, clustered=True)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+def test_tasks_are_those_that_the_run_names_now(annotate_cli, calibrate, tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha", project="p", task=str(n % 9)) for n in range(40)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    calibrate(run, [label(f"t{n}", rubric, "alpha" if n % 3 else "beta") for n in range(30)])
     corrected = ("report", run, "--calibration", run / "calibration.json")
     before = annotate_cli(*corrected)
     lines = (run / "annotations.jsonl").read_text()
     (run / "annotations.jsonl").write_text(lines.replace('"project": "p"', '"project": "q"'))
     assert annotate_cli(*corrected) == before
     assert "corrected" in before.out
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_calibration_that_was_changed_is_refused(annotate_cli, tmp_path, rubric, change):
-    traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(8)]
-    run = make_run(tmp_path / "run", rubric, traces)
-    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "beta") for n in range(8)]
-    write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl").code == 0
-    file = run / "calibration.json"
-    content = json.loads(file.read_text())
-    change(content["calibrations"][0])
-    file.write_text(json.dumps(content))
-    done = annotate_cli("report", run, "--calibration", file)
-    said_in_words(done)
-    assert "calibration.json" in done.err
 
 
 def test_no_estimator_has_a_share_that_the_table_withholds(annotate_cli, tmp_path, rubric):
@@ -1464,3 +820,135 @@ def test_no_estimator_has_a_share_that_the_table_withholds(annotate_cli, tmp_pat
     table = done.out[done.out.index("Rogan") :]
     [row] = [line for line in table.splitlines() if line.startswith("alpha")]
     assert not re.search(r"\d", row)
+
+
+def test_names_are_strings_or_lists_and_a_confidence_is_no_percentage(tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha", project="pa", task=str(n % 3)) for n in range(12)]
+    run = open_run(make_run(tmp_path / "run", rubric, traces))
+    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "beta", by="gold") for n in range(12)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    with pytest.raises(AnnotatorError, match="confidence"):
+        api.calibrate(run, file, "faults", confidence=95)
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+    plain, listed = (
+        api.calibrate(run, file, "faults", annotators=gold, cluster=cluster)
+        for gold, cluster in (("gold", "task"), (["gold"], ["task"]))
+    )
+    assert (plain.labels.clusters, plain.cluster_by) == (3, ("task",))
+    assert plain.rows == listed.rows
+
+
+def test_the_file_of_two_rubrics(annotate_cli, calibrate, tmp_path, rubric):
+    """As printed by --json, the same each time but for the look, and at the level asked for."""
+    other = make_rubric(tmp_path, "one", ["delta"], id="other")
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [said("t1", "alpha"), said("t2")],
+        more=[(other, [said("t1", "delta"), said("t2")])],
+    )
+    rows = [label("t1", rubric, "alpha"), label("t2", rubric), label("t1", other, "delta")]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    command = ("calibrate", run, "--labels", file, "--out", "here.json")
+    done = annotate_cli(*command, "--json")
+    assert json.loads(done.out) == json.loads((tmp_path / "here.json").read_text())
+    assert not (run / "calibration.json").exists()
+    written = [calibration(tmp_path / "here.json", n) for n in (0, 1)]
+    assert [one["labels"]["n"] for one in written] == [2, 1]
+    made, out = calibrate(run, file, "--rubric", "other")
+    assert made | {"look": None} == written[1] | {"look": None}
+    made, out = calibrate(run, file, "--rubric", "faults", "--confidence", 0.9)
+    assert {row["corrected"]["confidence"] for row in made["rows"]} == {0.9}
+    assert ("90 %" in out, "95 %" in out) == (True, False)
+
+
+BETWEEN = {
+    "no labels": ("ann zoe", "'zoe'"),
+    "none in common": ("ann cyd", "no trace in common"),
+    "one person": ("ann ann", "one annotator"),
+    "--annotator": ("ann bob --annotator ann", "--annotator"),
+    "--final": ("ann bob --final", "--final"),
+    "--full": ("ann bob --full", "--full"),
+    "--out": ("ann bob --out new.json", "--out"),
+    "no such rubric": ("ann bob --rubric nowhere.yaml", "nowhere.yaml"),
+}
+
+
+@pytest.mark.parametrize(("words", "word"), BETWEEN.values(), ids=BETWEEN)
+def test_between_that_cannot_be(annotate_cli, tmp_path, rubric, words, word):
+    rows = [label("t0", rubric, "alpha", by=by) for by in ("ann", "bob")]
+    file = write_labels(tmp_path / "l.jsonl", [*rows, label("t1", rubric, "alpha", by="cyd")])
+    given = ("--rubric", tmp_path / "faults.yaml", "--between", *words.split())
+    done = annotate_cli("calibrate", "--labels", file, *given)
+    said_in_words(done)
+    assert word in done.err
+
+
+@pytest.mark.parametrize(
+    ("judges", "cached", "what", "note"),
+    [
+        (("llm:m", "llm:m"), (0, 0), "llm:m again", None),
+        # Two runs that share the cache agree by construction; which was first does not matter.
+        (("llm:m", "llm:m"), (3, 0), "llm:m again", "out of the cache"),
+        (("llm:m", "llm:m"), (0, 3), "llm:m again", "out of the cache"),
+        (("rules", "rules"), (0, 0), "rules again", "always says the same"),
+        (("llm:m", "rules"), (0, 0), "llm:m and rules", None),
+        (("llm:m", "llm:other"), (0, 5), "llm:m and llm:other", None),
+    ],
+)
+def test_another_run_of_the_same_traces(
+    annotate_cli, calibrate, tmp_path, rubric, judges, cached, what, note
+):
+    """6 of 8 the same; by hand pe = (6*4 + 2*4)/64 = 1/2, kappa (3/4 - 1/2)/(1/2)."""
+    run, other = (
+        make_run(
+            tmp_path / name,
+            rubric,
+            [said(f"t{n}", "alpha" if n < alpha else "beta") for n in range(8)],
+            judge=judge,
+            totals={"cache_hits": hits},
+        )
+        for name, alpha, judge, hits in zip(("a", "b"), (6, 4), judges, cached, strict=True)
+    )
+    far = make_run(tmp_path / "far", rubric, [said("elsewhere", "alpha")])
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(8)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    made, out = calibrate(run, file, "--against", other, "--against", far)
+    [pair] = made["judges"]
+    assert (pair["what"], pair["n"]) == (what, 8)
+    assert pair["agreement"]["observed"]["value"] == 0.75
+    assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
+    assert (note or "") in (pair["note"] or "")
+    assert bool(pair["note"]) == bool(note)
+    assert "No labelled trace was judged both here and in" in out
+    assert "far: not compared." in out
+    newer = make_run(tmp_path / "v2", make_rubric(tmp_path, version=2), [said("t0", "alpha")])
+    for wrong, word in ((newer, "another version"), (run, "the run itself"), (other, "twice")):
+        against = ("--against", other, "--against", wrong)
+        done = annotate_cli("calibrate", run, "--labels", file, *against)
+        said_in_words(done)
+        assert word in done.err
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "option", "value", "code", "word"),
+    [
+        (50, 50, "kappa", 0.5, 4, "undefined"),
+        (9, 10, "agreement", 0.9, 4, "no number of"),
+        (88, 100, "agreement", 0.9, 4, "about"),
+        (45, 50, "agreement", 0.85, 4, "about"),
+        (6, 10, "agreement", 0.5, 4, "about"),
+    ],
+)
+def test_how_many_more_labels_decide(
+    annotate_cli, tmp_path, rubric, k, n, option, value, code, word
+):
+    """At the same share, by Wilson's interval of the larger sample; with one less it is open."""
+    run, file = simple(tmp_path, rubric, [("alpha", "alpha")] * k + [("alpha", "beta")] * (n - k))
+    done = annotate_cli("calibrate", run, "--labels", file, f"--min-{option}", value)
+    assert done.code == code
+    assert word in done.err
+    if word == "about":
+        more = int(done.err.partition("about ")[2].split()[0])
+        limits = [wilson_effective(k / n, n + more + less) for less in (-1, 0)]
+        assert [low >= value or high < value for low, high in limits] == [False, True]

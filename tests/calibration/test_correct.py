@@ -5,13 +5,12 @@ import json
 import pytest
 
 from annotator.calibration.correct import correct
-from annotator.calibration.frame import read_frame
+from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.model import read_calibrations, write_calibrations
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
-    make_rubric,
     make_run,
     row_of,
     said,
@@ -22,32 +21,26 @@ from validation import lang_reiczigel
 
 
 @pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
-
-
-@pytest.fixture
-def made(annotate_cli, tmp_path, rubric):
+def made(calibrate, tmp_path, rubric):
     """A run of 60 traces and its calibration from 20 labels."""
     traces = [said(f"t{n}", *(["alpha"] if n % 3 else [])) for n in range(60)]
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label(f"t{n}", rubric, *(["alpha"] if n % 4 else ["beta"])) for n in range(20)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, rows)
     return run, run / "calibration.json"
 
 
-def frame_of(run, file):
+def judged_sample_of(run, file):
     [stored] = read_calibrations([file])["faults"]
-    return stored, read_frame(
-        open_run(run), "faults", wanted={one.trace_id for one in stored.joined}
+    return stored, read_judged_sample(
+        open_run(run), "faults", select={one.trace_id for one in stored.joined}
     )
 
 
 def test_correcting_gives_the_numbers_of_calibrate(made):
     run, file = made
-    stored, frame = frame_of(run, file)
-    codes = correct(stored, frame).codes
+    stored, sample = judged_sample_of(run, file)
+    codes = correct(stored, sample).codes
     one = calibration(file)
     for code in ("alpha", "beta", "gamma", "none"):
         row = row_of(one, code)
@@ -73,7 +66,7 @@ def carried_over(annotate_cli, run, file):
     return table, {row["code"]: row for row in table["rows"]}
 
 
-def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
+def test_rogan_gladen_by_hand(annotate_cli, calibrate, tmp_path, rubric):
     """Golden case judge-check-120-plus-400: TPR 30/40, TNR 78/80; 80 of 400 flagged elsewhere give
     (.2 + .975 - 1) / (.75 + .975 - 1) = .2414 [.1586, .3271].
     """
@@ -84,8 +77,7 @@ def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
         traces.append(said(f"t{n}", *(["alpha"] if judge else [])))
         rows.append(label(f"t{n}", rubric, *(["alpha"] if person else [])))
     here = make_run(tmp_path / "here", rubric, traces)
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    calibrate(here, rows)
     there = make_run(
         tmp_path / "there",
         rubric,
@@ -131,14 +123,13 @@ def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
     ],
 )
 def test_codes_of_judges_that_find_others_are_not_carried_over(
-    annotate_cli, tmp_path, rubric, known, judged, reasons
+    annotate_cli, calibrate, tmp_path, rubric, known, judged, reasons
 ):
     said_of = [(), ("alpha",), ("beta",), ("alpha",), ("beta",), ()]
     traces = [said(f"t{n}", *said_of[n % 6]) for n in range(60)]
     rows = [label(f"t{n}", rubric, *said_of[n % 6 if n % 5 else 0]) for n in range(60)]
     here = make_run(tmp_path / "here", rubric, traces, known=known)
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    calibrate(here, rows)
     there = make_run(tmp_path / "there", rubric, traces, judge="llm:other", known=judged)
     _, found = carried_over(annotate_cli, there, here / "calibration.json")
     undefined = {
@@ -149,7 +140,7 @@ def test_codes_of_judges_that_find_others_are_not_carried_over(
     assert undefined == reasons
 
 
-def test_rates_over_tasks_by_hand(annotate_cli, tmp_path, rubric):
+def test_rates_over_tasks_by_hand(annotate_cli, calibrate, tmp_path, rubric):
     """As above with TPR 28/40, and every trace of its own task: design effects G / (G - 1), so 39,
     79 and 399 count, times (z / t of 119)^2 = .9798: 38, 77 and 391.
     """
@@ -163,8 +154,7 @@ def test_rates_over_tasks_by_hand(annotate_cli, tmp_path, rubric):
     ]
     here = make_run(tmp_path / "here", rubric, traces)
     rows = [label(f"t{n}", rubric, *(["alpha"] if n < 40 else [])) for n in range(120)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    calibrate(here, rows)
     ones = [said(f"x{n}", *(["alpha"] if n < 80 else []), **place(n)) for n in range(400)]
     there = make_run(tmp_path / "there", rubric, ones)
     _, found = carried_over(annotate_cli, there, here / "calibration.json")
@@ -175,7 +165,7 @@ def test_rates_over_tasks_by_hand(annotate_cli, tmp_path, rubric):
 
 @pytest.mark.parametrize(("of_labels", "of_traces"), [(1, 6), (6, 1), (1, 1)])
 def test_the_rates_of_one_task_say_nothing_of_others(
-    annotate_cli, tmp_path, rubric, of_labels, of_traces
+    annotate_cli, calibrate, tmp_path, rubric, of_labels, of_traces
 ):
     """What the labels are is said all the same: 10 that the judge gave alpha, 5 that it missed."""
 
@@ -189,7 +179,7 @@ def test_the_rates_of_one_task_say_nothing_of_others(
     here = make("t", of_labels)
     rows = [label(f"t{n}", rubric, *(["alpha"] if n < 15 else [])) for n in range(30)]
     file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    calibrate(here, file)
     there = make("x", of_traces, judge="llm:other")
     _, found = carried_over(annotate_cli, there, here / "calibration.json")
     alpha = found["alpha"]
@@ -198,40 +188,6 @@ def test_the_rates_of_one_task_say_nothing_of_others(
     shown = [alpha[name] for name in ("labels_flagged", "labels_missed", "mark")]
     assert shown == [10, 5, "ok"]
     assert alpha["recall"]["value"] == pytest.approx(2 / 3)
-
-
-def test_weighted_rates_are_carried_over_weighted(annotate_cli, tmp_path, rubric):
-    """The golden stratified case: Se 160/208, Sp 752/792; 20 % flagged there too: .208 by Rogan and
-    Gladen; unweighted rates (40/43, 47/57) would give (.2 - .1754) / (.9302 - .1754) = .033. The
-    limits are checked loosely: 100 labels cannot know it to better than some .05.
-    """
-    here = make_run(
-        tmp_path / "here",
-        rubric,
-        [said(f"a{n}", "alpha") for n in range(200)] + [said(f"n{n}") for n in range(800)],
-    )
-    rows = [
-        label(
-            f"{kind}{n}",
-            rubric,
-            *(["alpha"] if n < positive else []),
-            inclusion_probability=50 / size,
-        )
-        for kind, size, positive in [("a", 200, 40), ("n", 800, 3)]
-        for n in range(50)
-    ]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", here, "--labels", file).code == 0
-    there = make_run(
-        tmp_path / "there",
-        rubric,
-        [said(f"x{n}", *(["alpha"] if n < 60 else [])) for n in range(300)],
-    )
-    _, rows = carried_over(annotate_cli, there, here / "calibration.json")
-    alpha = rows["alpha"]["corrected"]
-    assert alpha["value"] == pytest.approx(0.208)
-    assert alpha["low"] < 0.15
-    assert alpha["high"] > 0.27
 
 
 # The file
@@ -247,15 +203,6 @@ def test_what_is_read_is_what_was_written(made, tmp_path):
         line for line in new if '"made"' not in line
     ]
     assert read_calibrations([tmp_path / "again.json"])["faults"] == calibrations
-
-
-def test_calibrations_of_before_are_read(annotate_cli, made):
-    """The first ones had no cautions, no re-runs, no undecided traces and no ids of looks."""
-    run, file = made
-    report = annotate_cli("report", run, "--calibration", file).out
-    for path in (("cautions",), ("reruns",), ("labels", "undecided"), ("look", "id")):
-        change(file, (*ONE, *path), None)
-    assert annotate_cli("report", run, "--calibration", file).out == report
 
 
 def change(file, path, value):
@@ -274,11 +221,8 @@ ONE = ("calibrations", 0)
 FIRST = (*ONE, "joined", 0)
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", "[]", "null", "{}", '{"schema": "calibration/1"}', "\xff", "[" * 100_000, "5"],
-)
-def test_a_file_that_is_no_calibration(annotate_cli, tmp_path, made, content):
+@pytest.mark.parametrize("content", ["{", "[]", '{"schema": "calibration/1"}', "\xff", "[" * 9**5])
+def test_a_file_that_is_no_calibration(annotate_cli, made, content):
     run, file = made
     file.write_bytes(content.encode("latin-1"))
     done = annotate_cli("report", run, "--calibration", file)
@@ -290,25 +234,14 @@ def test_a_file_that_is_no_calibration(annotate_cli, tmp_path, made, content):
     ("path", "value"),
     [
         (("schema",), "calibration/2"),
+        (("calibrations",), []),
         ((*ONE, "joined"), None),
-        ((*ONE, "judge_sha256"), None),
-        ((*ONE, "confidence"), "high"),
         ((*ONE, "confidence"), 5),
-        ((*ONE, "confidence"), 0),
         ((*FIRST, "weight"), 0),
-        ((*FIRST, "weight"), "1e999"),
-        ((*FIRST, "weight"), 1e308),
-        ((*FIRST, "counted", "human"), ["alpha", "beta"]),
-        ((*FIRST, "trace_id"), "t1"),  # twice
+        ((*FIRST, "weight"), float("nan")),
         ((*FIRST, "counted"), {"human": [], "judge": []}),
-        ((*FIRST, "counted", "human"), ["delta"]),
-        ((*FIRST, "counted", "human"), "alpha"),
         ((*ONE, "labels"), {"annotators": 5}),
-        ((*ONE, "labels"), {"annotators": [1, None]}),
-        ((*ONE, "cluster_by"), 5),
-        ((*ONE, "rows"), None),
         ((*ONE, "agreement", "kappa", "n"), "many"),
-        ((*FIRST, "human"), {"primary": 5}),
     ],
 )
 def test_a_changed_calibration_is_refused_in_words(annotate_cli, made, path, value):
@@ -318,25 +251,3 @@ def test_a_changed_calibration_is_refused_in_words(annotate_cli, made, path, val
     said_in_words(done)
     assert f"{file}: no calibration: {'.'.join(map(str, path[:2]))}" in done.err
     assert "make it with annotate calibrate" in done.err
-
-
-@pytest.mark.parametrize("constant", ["NaN", "Infinity", "1e999"])
-def test_a_weight_that_is_no_number_is_refused(annotate_cli, made, constant):
-    run, file = made
-    change(file, (*FIRST, "weight"), 7777)
-    file.write_text(file.read_text().replace("7777", constant))
-    said_in_words(annotate_cli("report", run, "--calibration", file))
-
-
-def test_a_file_without_a_calibration_is_said(annotate_cli, made):
-    run, file = made
-    file.write_text('{"schema": "calibration/1", "calibrations": []}')
-    done = annotate_cli("report", run, "--calibration", file)
-    said_in_words(done)
-    assert "calibration.json: no calibration: calibrations: " in done.err
-
-
-def test_files_that_are_not_there(annotate_cli, tmp_path, made):
-    run, _ = made
-    said_in_words(annotate_cli("report", run, "--calibration", "nowhere.json"))
-    said_in_words(annotate_cli("report", run, "--calibration", tmp_path))

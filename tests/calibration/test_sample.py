@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import random
-import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -12,29 +9,22 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binomtest, chisquare, norm, t
+from scipy.stats import binomtest, chisquare
 
 from annotator.annotations import Vote
-from annotator.api import calibrate
-from annotator.calibration import sheets
-from annotator.calibration.design import (
+from annotator.calibration.sample.design import (
     Candidate,
     Design,
-    DrawnStratum,
+    SampledStratum,
     allocate,
     draw,
-    draw_doubles,
     read_design,
     split_of,
     top_up,
 )
-from annotator.calibration.draw import Draw, draw_sheet
-from annotator.calibration.sheets import Split
+from annotator.calibration.sample.sheets import Split
 from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
-from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
@@ -46,14 +36,8 @@ from tests.calibration.build import (
     write_labels,
 )
 from tests.conftest import make_scheme
-from tests.growth import FACTOR, LIMIT, growth
 
 ALL = Split("all", "annotator", 0.33)
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 def judged(n):
@@ -102,26 +86,12 @@ def test_the_split_has_its_share_and_depends_on_the_salt():
     assert dev != other
 
 
-def test_more_dev_share_never_moves_a_task_out_of_dev():
-    for n in range(200):
-        splits = [split_of(f"t{n}", "s", share / 10) for share in range(1, 10)]
-        assert splits == sorted(splits, reverse=True)  # test, ..., test, dev, ..., dev
-
-
 def drawn_tasks(annotate_cli, tmp_path, run, name, *options):
     base = ("sample", run, "-n", 400, "--double", 0, "--no-undecided")
     done = annotate_cli(*base, "--out", name, *options)
     assert done.code == 0, done.err
     rows = sheet_of(tmp_path / name)
     return {row["task"] for row in rows}, rows
-
-
-def test_a_run_whose_manifest_is_a_pipe_is_a_run(annotate_cli, run):
-    (run / "run.json").unlink()
-    os.mkfifo(run / "run.json")
-    done = annotate_cli("sample", run, "--out", "s.csv")
-    said_in_words(done)
-    assert f"{run}/run.json: not a regular file" in done.err
 
 
 def test_whole_tasks_go_to_one_split(annotate_cli, tmp_path, rubric, run):
@@ -140,12 +110,6 @@ def test_whole_tasks_go_to_one_split(annotate_cli, tmp_path, rubric, run):
     part = make_run(tmp_path / "part", rubric, traces)
     some, _ = drawn_tasks(annotate_cli, tmp_path, part, "part.jsonl")
     assert {task for task in some if task.startswith("p/")} == test
-
-
-def test_all_is_no_split(annotate_cli, tmp_path, run):
-    tasks, rows = drawn_tasks(annotate_cli, tmp_path, run, "all.jsonl", "--split", "all")
-    assert len(tasks) == 40
-    assert {row["split"] for row in rows} == {None}
 
 
 def test_without_tasks_every_trace_is_its_own(annotate_cli, tmp_path, rubric):
@@ -177,51 +141,6 @@ def test_allocation_by_hand(sizes, n, floor, expected):
     assert allocate(sizes, n, floor) == expected
 
 
-def test_too_few_for_the_floors():
-    with pytest.raises(AnnotatorError, match="8 labels cannot cover 2 strata"):
-        allocate({"a": 100, "b": 100}, 8, 5)
-
-
-@given(
-    st.dictionaries(st.text(max_size=3), st.integers(1, 500), min_size=1, max_size=12),
-    st.integers(1, 800),
-    st.integers(0, 12),
-)
-def test_laws_of_allocation(sizes, n, floor):
-    base = sum(min(floor, size) for size in sizes.values())
-    if base > min(n, sum(sizes.values())):
-        with pytest.raises(AnnotatorError):
-            allocate(sizes, n, floor)
-        return
-    drawn = allocate(sizes, n, floor)
-    total = sum(sizes.values())
-    assert drawn.keys() == sizes.keys()
-    assert sum(drawn.values()) == min(n, total)
-    for name, size in sizes.items():
-        assert min(floor, size) <= drawn[name] <= size
-    # Proportional to what is left beyond the floors, to less than one trace.
-    left, rest = total - base, min(n, total) - base
-    for name, size in sizes.items():
-        own = size - min(floor, size)
-        exact = Fraction(rest * own, left) if left else 0
-        assert abs(drawn[name] - min(floor, size) - exact) < 1
-    # A larger stratum never gets fewer.
-    for one in sizes:
-        for other in sizes:
-            if sizes[one] > sizes[other]:
-                assert drawn[one] >= drawn[other]
-
-
-@given(st.integers(1, 60), st.integers(0, 60), st.integers())
-def test_what_is_drawn(size, wanted, seed):
-    wanted = min(size, wanted)
-    candidates = [Candidate(f"t{n}", f"p/{n % 7}", "s") for n in range(size)]
-    chosen = draw(candidates, {"s": wanted}, seed)
-    assert len(chosen) == len({one.trace_id for one in chosen}) == wanted
-    assert set(chosen) <= set(candidates)
-    assert chosen == draw(list(reversed(candidates)), {"s": wanted}, seed)
-
-
 @pytest.mark.parametrize(("size", "drawn"), [(10, 3), (7, 5), (13, 1), (5, 5)])
 def test_every_trace_of_a_stratum_is_equally_likely(size, drawn):
     """Counts over 4,000 seeds; the p of the chi-square test is conservative, as fixed-size draws
@@ -247,7 +166,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
         chosen = draw(candidates, {"s": 5}, seed)
         first = Design(
             *("faults", "x", None, "all", "salt", 0.3, seed),
-            {"s": DrawnStratum(12, 5)},
+            {"s": SampledStratum(12, 5)},
             {one.trace_id: "s" for one in chosen},
         )
         design, more = top_up(candidates, first, {"s": 3}, seed)
@@ -257,25 +176,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
     assert chisquare([counts[one.trace_id] for one in candidates]).pvalue > 0.001
 
 
-def test_doubles_are_a_random_part():
-    chosen = [Candidate(f"t{n}", "p") for n in range(10)]
-    assert len(draw_doubles(chosen, 4, 0)) == 4
-    assert set(draw_doubles(chosen, 99, 0)) == set(chosen)
-    counts = Counter(one for seed in range(2000) for one in draw_doubles(chosen, 3, seed))
-    assert chisquare([counts[one] for one in chosen]).pvalue > 0.001
-
-
 # The sheet
-
-
-def test_time_of_a_sheet_grows_with_its_rows():
-    def drawn(size):
-        chosen = [Candidate(f"t{n}", f"p/{n}", "s") for n in range(size)]
-        strata, traces = {"s": DrawnStratum(size, size)}, {one.trace_id: "s" for one in chosen}
-        design = Design(*("faults", "x", None, "all", "salt", 0.3, 0), strata, traces)
-        return chosen, (), design, ALL
-
-    assert growth(lambda given: sheets.make_rows(*given), drawn(50), drawn(50 * FACTOR)) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
@@ -358,54 +259,6 @@ def test_a_sheet_that_was_stopped_after_its_design_can_be_drawn_again(annotate_c
     assert (tmp_path / "s.csv").read_bytes() == sheet
 
 
-def test_a_sheet_that_took_its_place_keeps_its_design(tmp_path, run, monkeypatch):
-    def stop(folder):
-        if (folder / "s.csv").exists():
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("annotator.files._sync_folder", stop)
-    with pytest.raises(KeyboardInterrupt):
-        draw_sheet(open_run(run), Draw(split=ALL, n=40), tmp_path / "s.csv")
-    assert {file.name for file in tmp_path.glob("*s.csv*")} == {"s.csv", "s.csv.design.json"}
-
-
-def test_a_sheet_is_never_overwritten(annotate_cli, tmp_path, run):
-    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
-    before = (tmp_path / "s.csv").read_bytes(), (tmp_path / "s.csv.design.json").read_bytes()
-    done = annotate_cli("sample", run, "-n", 40, "--out", "s.csv", "--seed", 1)
-    said_in_words(done)
-    assert "is there already" in done.err
-    assert before == (
-        (tmp_path / "s.csv").read_bytes(),
-        (tmp_path / "s.csv.design.json").read_bytes(),
-    )
-
-
-def test_a_file_that_may_hold_labels_is_never_overwritten(annotate_cli, tmp_path, run):
-    """One without a design: labels that somebody made by hand."""
-    (tmp_path / "s.csv").write_text("mine")
-    done = annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
-    said_in_words(done)
-    assert "may hold labels" in done.err
-    assert (tmp_path / "s.csv").read_text() == "mine"
-    assert not (tmp_path / "s.csv.design.json").exists()
-
-
-def test_a_design_is_never_overwritten(annotate_cli, tmp_path, run):
-    """Who labels has taken the sheet away; its design is all that knows the strata."""
-    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
-    (tmp_path / "s.csv").rename(tmp_path / "given_to_ann.csv")
-    before = (tmp_path / "s.csv.design.json").read_bytes()
-    annotate_cli("sample", run, "-n", 40, "--out", "s.csv", "--seed", 1)
-    assert (tmp_path / "s.csv.design.json").read_bytes() == before
-
-
-def test_no_sheet_without_its_design(annotate_cli, tmp_path, run):
-    (tmp_path / "s.csv.design.json").mkdir()
-    said_in_words(annotate_cli("sample", run, "-n", 40, "--out", "s.csv"))
-    assert not (tmp_path / "s.csv").exists()
-
-
 # More of a code
 
 
@@ -450,15 +303,6 @@ def test_a_top_up_that_cannot_be(annotate_cli, tmp_path, run, more, word):
     assert not (tmp_path / "two.jsonl").exists()
 
 
-def test_the_same_code_twice_adds_up_or_is_refused(annotate_cli, tmp_path, run):
-    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
-    done = annotate_cli(
-        *("sample", run, "--top-up", "beta=3", "--top-up", "beta=2"),
-        *("--from", "one.jsonl.design.json", "--out", "two.jsonl"),
-    )
-    assert done.code == 2 or len(sheet_of(tmp_path / "two.jsonl")) == 5
-
-
 def test_a_top_up_from_another_run_is_refused(annotate_cli, tmp_path, rubric, run):
     annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
     other = make_run(tmp_path / "other", rubric, [said(f"r/{n}", "alpha") for n in range(400)])
@@ -467,28 +311,6 @@ def test_a_top_up_from_another_run_is_refused(annotate_cli, tmp_path, rubric, ru
     newer = make_rubric(tmp_path, version=2)
     traces = [said(f"r/{n}", *judged(n), project="p", task=str(n // 10)) for n in range(400)]
     said_in_words(annotate_cli("sample", make_run(tmp_path / "v2", newer, traces), *options))
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (lambda d: d["strata"]["beta"].update(drawn=30), "30 drawn of 20"),
-        (lambda d: d["strata"]["beta"].update(drawn=1), "traces listed"),
-        (lambda d: d["traces"].update({"new": "delta"}), "delta"),
-        (lambda d: d.pop("strata"), "strata"),
-        (lambda d: d["strata"]["beta"].update(size="many"), "size"),
-        (lambda d: d.update(schema="design/9"), "schema"),
-    ],
-)
-def test_a_changed_design_is_refused(annotate_cli, tmp_path, run, change, word):
-    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
-    file = tmp_path / "one.jsonl.design.json"
-    value = json.loads(file.read_text())
-    change(value)
-    file.write_text(json.dumps(value))
-    done = annotate_cli("sample", run, "--top-up", "beta=2", "--from", file, "--out", "two.jsonl")
-    said_in_words(done)
-    assert word in done.err
 
 
 # Plans
@@ -536,32 +358,18 @@ def test_a_plan_knows_of_tasks(annotate_cli, tmp_path, rubric):
     assert "right in 99 % of what it flags, and flags 99 % of what there is" in sure
 
 
-def test_a_plan_by_a_calibration(annotate_cli, tmp_path, rubric):
+def test_a_plan_by_a_calibration(annotate_cli, calibrate, tmp_path, rubric):
     """Of 40 alpha the judge is right in 30, and misses 10 of 40: precision and recall .75."""
     pairs = [("alpha", "alpha")] * 30 + [("alpha", "beta")] * 10 + [("beta", "alpha")] * 10
     pairs += [("beta", "beta")] * 50
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", j) for n, (j, _) in enumerate(pairs)])
     rows = [label(f"t{n}", rubric, human) for n, (_, human) in enumerate(pairs)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    calibrate(run, rows)
     plan = ("sample", run, "--plan", "--split", "all", "--calibration", run / "calibration.json")
     done = annotate_cli(*plan)
     assert done.code == 0, done.err
     assert "precision/recall in %: beta 83/83, alpha 75/75" in done.out.replace("\n", " ")
     said_in_words(annotate_cli(*plan[:2], "-n", 9, "--precision", "0.9", "--out", "s.csv"))
-
-
-def test_a_plan_of_a_small_run_says_something(annotate_cli, tmp_path, rubric):
-    """30 traces can all be drawn: a heading without a row is no plan."""
-    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(30)])
-    done = annotate_cli("sample", run, "--plan", "--split", "all")
-    assert done.code == 2 or "alpha" in done.out
-
-
-def test_a_plan_needs_a_run(annotate_cli, tmp_path, runs):
-    done = annotate_cli("sample", runs(3), "--rubric", "symptoms", "--plan")
-    said_in_words(done)
-    assert "--plan needs a RUN" in done.err
 
 
 # From traces, without a judge
@@ -575,20 +383,10 @@ def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
     assert done.code == 0, done.err
     design, rows = design_of(tmp_path / "s.csv"), sheet_of(tmp_path / "s.csv")
     assert design.judge_sha256 is None
-    assert design.strata == {"": DrawnStratum(12, 8)}
+    assert design.strata == {"": SampledStratum(12, 8)}
     assert len({row["trace_id"] for row in rows}) == 8
     assert {row["inclusion_probability"] for row in rows} == {str(8 / 12)}
     assert {row["task"] for row in rows} <= {f"shop_task/{n}" for n in range(1, 13)}
-
-
-def test_passed_traces_are_not_drawn_where_the_rubric_is_not_for_them(annotate_cli, tmp_path, runs):
-    done = annotate_cli(
-        *("sample", runs(4, passed=True), "--rubric", "symptoms", "--split", "all"),
-        *("--out", "s.csv"),
-    )
-    said_in_words(done)
-    assert "nothing to draw from: no trace to label in the all split of" in done.err
-    assert "logs (see annotate traces)" in done.err
 
 
 def test_where_nothing_can_be_drawn_the_first_unreadable_trace_is_named(annotate_cli, runs):
@@ -611,6 +409,10 @@ def test_where_nothing_can_be_drawn_the_first_unreadable_trace_is_named(annotate
         (["nowhere", "--out", "s.csv", "--rubric", "symptoms"], "nowhere"),
         (["run", "--out", "s.csv", "--rubric", "other"], "other"),
         (["run", "--out", "s.csv", "-n", "0"], "0"),
+        (["run", "--out", "s.csv", "-n", "8"], "8 labels cannot cover"),
+        (["run", "--out", "s.csv", "--strata", "votes"], "has no votes to stratify by: judge with"),
+        (["run", "--out", "s.csv", "--strata", "votes", "--uniform"], "draws without strata"),
+        (["run", "--out", "s.csv", "--precision", "0.9"], "are for --plan"),
         (["run", "--out", "s.csv", "--dev-share", "1.5"], "1.5"),
         (["run", "--out", "s.csv", "--dev-share", "nan"], "nan"),
         (["run", "--out", "s.csv", "--from", "nowhere", "--top-up", "a=1"], "nowhere"),
@@ -643,7 +445,7 @@ def fill(file, truth, names=("ann", "bob")):
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
-def test_a_sheet_comes_back_as_labels(annotate_cli, tmp_path, rubric, run, name):
+def test_a_sheet_comes_back_as_labels(annotate_cli, calibrate, tmp_path, rubric, run, name):
     annotate_cli("sample", run, "-n", 60, "--out", name, "--double", 10)
     file = tmp_path / name
     with pytest.raises(AnnotatorError, match="none is labelled yet"):
@@ -659,9 +461,7 @@ def test_a_sheet_comes_back_as_labels(annotate_cli, tmp_path, rubric, run, name)
     )
     assert (len(labels.labels), labels.unlabelled, labels.annotators) == (70, (), ("ann", "bob"))
     assert annotate_cli("calibrate", run, "--labels", file).code == 2  # all of it is test
-    done = annotate_cli("calibrate", run, "--labels", file, "--final")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, _ = calibrate(run, file, "--final")
     assert (made["labels"]["n"], made["labels"]["split"]) == (60, "test")
     assert made["labels"]["design"] == "stratified"
     assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == {
@@ -711,77 +511,29 @@ def test_both_rounds_together(annotate_cli, tmp_path, rubric, run):
     said_in_words(wrong)
 
 
-def test_a_second_round_alone_is_warned_of(annotate_cli, tmp_path, rubric, run):
-    """Its probabilities are those of both rounds: its 6 labels stand for no more than 6 / (13/20)
-    of the 400 traces.
-    """
-    annotate_cli("sample", run, "-n", 60, "--out", "one.csv", "--split", "all", "--double", 0)
-    annotate_cli(
-        *("sample", run, "--top-up", "beta=6", "--from", "one.csv.design.json"),
-        *("--out", "two.csv"),
-    )
-    fill(tmp_path / "two.csv", {f"r/{n}": "beta" for n in range(400)})
-    done = annotate_cli("calibrate", run, "--labels", "two.csv")
-    assert done.code == 2 or "add up to 9 traces" in done.out
+ODD = [
+    *("=cmd|' /C calc'!A0", "+1", "-1", "@x", 'quo"te', "com,ma", "semi;colon", "new\nline"),
+    *("carriage\rreturn", "\n=1", "both\r\nends", "tab\tin", "\x1b[31mred", "\u202ertl"),
+    *("ünï/çödé", "x" * 3000, " leading", "trailing ", "'=quoted", "nan", "none", "0012", "1e5"),
+]
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
-@pytest.mark.parametrize(
-    "odd",
-    [
-        "=cmd|' /C calc'!A0",
-        "+1",
-        "-1",
-        "@x",
-        'quo"te',
-        "com,ma",
-        "semi;colon",
-        "new\nline",
-        "carriage\rreturn",
-        "\n=1",
-        "\0=1",
-        "both\r\nends",
-        "tab\tin",
-        "\x1b[31mred",
-        "\u202ertl",
-        "ünï/çödé",
-        "x" * 3000,
-        " leading",
-        "trailing ",
-        "'=quoted",
-        "nan",
-        "none",
-        "0012",
-        "1e5",
-    ],
-)
-def test_odd_ids_and_tasks_come_back(annotate_cli, tmp_path, rubric, name, odd):
-    run = make_run(
-        tmp_path / "run",
-        rubric,
-        [said(odd, "alpha", project="p", task=odd), said("plain", "beta", project="p", task="1")],
-    )
+def test_odd_ids_and_tasks_come_back(annotate_cli, calibrate, tmp_path, rubric, name):
+    traces = [said(odd, "alpha", project="p", task=odd) for odd in ODD]
+    run = make_run(tmp_path / "run", rubric, traces)
     done = annotate_cli("sample", run, "--split", "all", "--out", name, "--double", 0)
     assert done.code == 0, done.err
-    assert {row["trace_id"].lstrip("'") for row in sheet_of(tmp_path / name)} == {
-        odd.lstrip("'"),
-        "plain",
-    }
-    fill(tmp_path / name, {row["trace_id"]: "alpha" for row in sheet_of(tmp_path / name)})
+    rows = sheet_of(tmp_path / name)
+    fill(tmp_path / name, {row["trace_id"]: "alpha" for row in rows})
     if name.endswith("csv"):
-        with (tmp_path / name).open(newline="", encoding="utf-8") as text:
-            assert not any(
-                cell[:1] in tuple("=+-@\n\0") for row in csv.reader(text) for cell in row
-            )
-        if "\0" in odd:
-            return  # no spreadsheet saves it
-    done = annotate_cli("calibrate", run, "--labels", name)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
-    assert {one["trace_id"] for one in made["joined"]} == {odd, "plain"}
+        cells = [cell for row in rows for cell in row.values()]
+        assert not any(cell[:1] in tuple("=+-@\n\0") for cell in cells)
+    made, _ = calibrate(run, name)
+    assert {one["trace_id"] for one in made["joined"]} == set(ODD)
 
 
-def test_many_codes(annotate_cli, tmp_path):
+def test_many_codes(annotate_cli, calibrate, tmp_path):
     """A trace's stratum is the rarest of its codes: gamma 2, beta 4, alpha 10."""
     rubric = make_rubric(tmp_path, "many")
     codes = [["alpha", "beta", "gamma"]] * 2 + [["alpha", "beta"]] * 2 + [["alpha"]] * 6 + [[]] * 20
@@ -804,9 +556,7 @@ def test_many_codes(annotate_cli, tmp_path):
             for row in rows
         ],
     )
-    done = annotate_cli("calibrate", run, "--labels", "l.jsonl")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, _ = calibrate(run, "l.jsonl")
     shares = {row["code"]: row["corrected"]["value"] for row in made["rows"]}
     assert shares == {
         code: pytest.approx(k / 30)
@@ -895,20 +645,6 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, tmp_path, panel
     assert abs(float(right - plain)) > 0.1
 
 
-def test_every_weight_stands_for_its_traces_over_many_draws(tmp_path, panel):
-    """The mean of the weighted count of a kind over 200 draws is its count (6 standard errors)."""
-    run = open_run(panel)
-    totals = Counter()
-    for seed in range(200):
-        what = Draw(split=ALL, n=9, double=0, strata="votes", seed=seed)
-        design = draw_sheet(run, what, tmp_path / f"{seed}.jsonl").design
-        for trace_id, chance in design.probabilities.items():
-            totals[trace_id.rstrip("0123456789")] += 1 / chance
-    sizes = {kind: size for kind, (_, _, size) in VOTED.items()}
-    for kind, size in sizes.items():
-        assert totals[kind] / 200 == pytest.approx(size, abs=0.15 * size + 1), kind
-
-
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [
@@ -927,112 +663,6 @@ def test_undecided_traces_are_a_stratum_of_their_own(annotate_cli, tmp_path, pan
     assert f"20 traces from {sum(sizes.values())} " in done.out
     left_out = 41 - sum(sizes.values())
     assert f"{left_out} traces without a judgement" in done.err
-
-
-def test_more_of_the_divided(annotate_cli, tmp_path, panel):
-    base = ("sample", panel, "--split", "all", "--double", 0)
-    annotate_cli(*base, "--strata", "votes", "-n", 9, "--out", "s.jsonl")
-    more = ("--from", "s.jsonl.design.json", "--top-up", "votes:divided=2", "--out", "more.jsonl")
-    done = annotate_cli(*base, *more, "--top-up", "status:undecided=1")
-    assert done.code == 0, done.err
-    design = design_of(tmp_path / "more.jsonl")
-    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
-        "votes:unanimous": (30, 3),
-        "votes:divided": (6, 5),
-        "status:undecided": (4, 4),
-    }
-    kinds = [row["trace_id"].rstrip("0123456789") for row in sheet_of(tmp_path / "more.jsonl")]
-    assert (len(kinds), set(kinds) <= {"ad", "nd", "t"}) == (3, True)
-
-
-def test_a_plan_of_votes_is_of_the_judged_traces(annotate_cli, panel):
-    """The undecided ones take labels and are in no share: 24 of 36 are alpha."""
-    done = annotate_cli("sample", panel, "--strata", "votes", "--split", "all", "--plan", "-n", 12)
-    assert done.code == 0, done.err
-    assert re.search(r"alpha +24 +66\.7", done.out), done.out
-
-
-@pytest.mark.parametrize(
-    ("more", "word"),
-    [
-        (("--strata", "votes"), "has no votes to stratify by: judge with --samples"),
-        (("--strata", "votes", "--uniform"), "--uniform draws without strata"),
-    ],
-)
-def test_strata_that_cannot_be(annotate_cli, run, more, word):
-    done = annotate_cli("sample", run, "--out", "s.jsonl", *more)
-    said_in_words(done)
-    assert word in done.err
-
-
-# From end to end
-
-
-def simulate(draw_, n, shares, sensitivity, confusion):
-    """Truth by ``shares``; the judge says it with chance ``sensitivity``, else another label, most
-    often the one it likes (``confusion``).
-    """
-    names = list(shares)
-    traces, truth = [], {}
-    for number in range(n):
-        true = draw_.choices(names, list(shares.values()))[0]
-        said_ = true
-        if draw_.random() > sensitivity[true]:
-            said_ = draw_.choices(names, [confusion[one] for one in names])[0]
-        truth[f"t{number:04}"] = true
-        traces.append((f"t{number:04}", said_))
-    return traces, truth
-
-
-def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_path):
-    """10 codes and none, 2,000 traces, a judge that loves c0: its share of c0 is twice the true
-    one. Of 44 intervals (4 runs) with cover .95 at least 38 hold the truth with chance .994; 60
-    runs with seeds 0 to 59 gave 622 of 660 (.942), the judge's own Wilson intervals 300. Seeded.
-    """
-    names = [f"c{n}" for n in range(10)]
-    shares = dict(zip([*names, "none"], [15, 20, 12, 10, 8, 7, 5, 4, 2, 2, 15], strict=True))
-    shares = {name: share / 100 for name, share in shares.items()}
-    sensitivity = dict.fromkeys(shares, 0.75) | {"c0": 0.95, "c1": 0.6, "none": 0.6}
-    confusion = dict.fromkeys(shares, 1) | {"c0": 20}
-    rubric = make_rubric(tmp_path, "one", names)
-    held = plain = labels = 0
-    for seed in range(4):
-        draw_ = random.Random(seed)
-        traces, truth = simulate(draw_, 2000, shares, sensitivity, confusion)
-        run = make_run(
-            tmp_path / f"run{seed}",
-            rubric,
-            [said(one, *([code] if code != "none" else [])) for one, code in traces],
-        )
-        file = tmp_path / f"s{seed}.jsonl"
-        sheet = draw_sheet(open_run(run), Draw(split=ALL, n=300, double=0, seed=seed), file)
-        assert sheet.traces == 300
-        rows = sheet_of(file)
-        write_labels(
-            tmp_path / f"l{seed}.jsonl",
-            [
-                row
-                | {
-                    "annotator": "ann",
-                    "primary": None if truth[row["trace_id"]] == "none" else truth[row["trace_id"]],
-                }
-                for row in rows
-            ],
-        )
-        made = calibrate(open_run(run), tmp_path / f"l{seed}.jsonl")
-        for row in made.rows:
-            labels += 1
-            held += row.corrected.low <= shares[row.code] <= row.corrected.high
-            plain += row.judged.low <= shares[row.code] <= row.judged.high
-        c0 = next(row for row in made.rows if row.code == "c0")
-        assert c0.judged.low > 1.5 * shares["c0"]
-        assert abs(c0.corrected.value - shares["c0"]) < 0.07
-        # The sample as if it were uniform: the rare codes are far too frequent in it.
-        naive = Counter(truth[row["trace_id"]] for row in rows)
-        assert naive["c8"] / 300 > shares["c8"]
-    assert labels == 44
-    assert held >= 38
-    assert plain < 30
 
 
 def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, tmp_path, rubric, run):
@@ -1070,22 +700,16 @@ def test_a_run_that_cannot_be_written_is_drawn_from(annotate_cli, tmp_path, run)
     assert (tmp_path / "s.csv.design.json").exists()
 
 
-def test_a_plan_takes_t_of_the_tasks_that_are_labelled(annotate_cli, tmp_path, rubric):
-    """Of 9 tasks some are in the test split; the width is that of t on these less one."""
-    traces = [
-        said(f"{n}", *(["alpha"] if n % 2 else []), project="p", task=str(n % 9))
-        for n in range(360)
-    ]
-    run = make_run(tmp_path / "run", rubric, traces)
-    tasks = len({row["task"] for row in drawn_tasks(annotate_cli, tmp_path, run, "s.jsonl")[1]})
-    assert 2 <= tasks < 9
-
-    def width(*options):
-        base = ("sample", run, "--plan", "-n", 100)
-        lines = annotate_cli(*base, *options).out.splitlines()
-        cells = next(line for line in lines if line.startswith("alpha")).split()
-        return float(cells[6].removeprefix("±"))
-
-    # The judge's share is the same in all tasks: no design effect.
-    factor = t(tasks - 1).ppf(0.975) / norm.ppf(0.975)
-    assert width() / width("--cluster", "none", "--split", "test") == pytest.approx(factor, rel=0.1)
+@pytest.mark.parametrize(
+    ("beside", "word"),
+    [("s.csv", "may hold labels"), ("s.csv.design.json", "is there already")],
+    ids=["labels", "design"],
+)
+def test_nothing_is_overwritten(annotate_cli, tmp_path, run, beside, word):
+    """Labels that somebody made by hand; a design whose sheet was given to somebody."""
+    (tmp_path / beside).write_text("mine")
+    done = annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
+    said_in_words(done)
+    assert word in done.err
+    assert [file.name for file in tmp_path.glob("s.csv*")] == [beside]
+    assert (tmp_path / beside).read_text() == "mine"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotator.calibration.join import GOLD
+from annotator.calibration.matching import GOLD
 from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
 from annotator.labels.adjudication import (

@@ -154,13 +154,6 @@ def test_another_version_of_the_rubric_is_always_refused(
     assert "another version" in done.err
 
 
-def test_other_codes_under_the_hash_of_the_rubric_are_refused(annotate_cli, run, file):
-    file.write_text(file.read_text().replace('"gamma"', '"delta"'))
-    done = annotate_cli("report", run, "--calibration", file, "--joint")
-    said_in_words(done)
-    assert "names other codes than faults has" in done.err
-
-
 def test_another_rubric_is_refused(annotate_cli, tmp_path, file):
     other = make_run(tmp_path / "other", make_rubric(tmp_path, id="else"), traces())
     said_in_words(annotate_cli("report", other, "--calibration", file))

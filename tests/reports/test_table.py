@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from annotator.calibration.draw import Assumed, Planned
+from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotator.calibration.choose import fit_calibration
 from annotator.calibration.correct import describe_labels, match_traces
+from annotator.calibration.fit import fit_calibration
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from annotator.calibration.draw import Assumed, Planned
+from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.reports.digits import UNDEFINED, to_digits
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE

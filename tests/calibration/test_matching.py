@@ -2,13 +2,12 @@
 
 import pytest
 
-from annotator.calibration.join import choose_labels
+from annotator.calibration.matching import select_labels
 from annotator.clusters import cluster_of
 from annotator.labels import read_labels
 from tests.calibration.build import (
     calibration,
     label,
-    make_rubric,
     make_run,
     said,
     said_in_words,
@@ -18,11 +17,6 @@ from tests.conftest import make_scheme
 
 # The second part sets a window title; click would strip colours alone, where nobody watches.
 ESC = "\x1b[31mred\x1b[0m\x1b]0;title\x07"
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 @pytest.fixture
@@ -41,12 +35,12 @@ def labels_of(tmp_path, *rows, name="labels.jsonl"):
 # Ids
 
 
-def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp_path, rubric, ten):
+def test_what_cannot_be_held_side_by_side_is_left_out_and_said(
+    annotate_cli, calibrate, tmp_path, rubric, ten
+):
     ids = ["t0", "gone", "passed", "t1", "broken", "torn", "lost"]
     file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ids))
-    done = annotate_cli("calibrate", ten, "--labels", file)
-    assert done.code == 0, done.err
-    made = calibration(ten / "calibration.json")
+    made, out = calibrate(ten, file)
     assert [one["trace_id"] for one in made["joined"]] == ["t0", "t1"]
     assert (made["labels"]["n"], made["judged"]) == (2, 10)
     assert made["labels"]["not_in_run"] == ["gone", "lost"]
@@ -63,7 +57,7 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp
         "failed: broken",
         "undecided: torn",
     ):
-        assert line in done.out.splitlines()
+        assert line in out.splitlines()
     # A caption of a report tells how many they are; their ids are for who calibrates.
     report = annotate_cli("report", ten, "--calibration", ten / "calibration.json").out
     assert "2 labelled traces are not in the run." in report
@@ -85,15 +79,6 @@ def test_no_overlap_is_an_error(annotate_cli, tmp_path, rubric, ten, ids, counts
     assert f" labels: {counts}); the first is {ids[0]!r}" in done.err
     assert "labels.jsonl, line 1" in done.err
     assert not (ten / "calibration.json").exists()
-
-
-def test_a_trace_that_stands_twice_in_the_run_is_an_error(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said("t1", "alpha"), said("t1")])
-    said_in_words(
-        annotate_cli(
-            "calibrate", run, "--labels", labels_of(tmp_path, label("t1", rubric, "alpha"))
-        )
-    )
 
 
 # Annotators
@@ -131,22 +116,6 @@ def test_the_first_annotator_who_labelled_a_trace_decides(
     assert made["labels"]["annotators"] == order
 
 
-def test_several_annotators_and_none_named_is_an_error(annotate_cli, tmp_path, rubric, ten):
-    done = annotate_cli("calibrate", ten, "--labels", write_two(tmp_path, rubric))
-    said_in_words(done)
-    for word in ("ann, bob", "--annotator", "--between"):
-        assert word in done.err
-
-
-def test_an_annotator_without_labels_is_an_error(annotate_cli, tmp_path, rubric, ten):
-    done = annotate_cli(
-        "calibrate", ten, "--labels", write_two(tmp_path, rubric), "--annotator", "zoe"
-    )
-    said_in_words(done)
-    assert "zoe" in done.err
-    assert "ann, bob" in done.err
-
-
 @pytest.mark.parametrize(
     ("more", "whose"),
     [
@@ -161,7 +130,7 @@ def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
     rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
     file = write_two(tmp_path, rubric, *rows)
     labels = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary"))
-    assert choose_labels(labels, ())[1] == whose
+    assert select_labels(labels, ())[1] == whose
 
 
 def test_a_gold_of_a_part_is_no_default(annotate_cli, tmp_path, rubric, ten):
@@ -204,12 +173,10 @@ def split_labels(tmp_path, rubric, splits):
     ],
 )
 def test_the_test_split_is_opened_by_final_only(
-    annotate_cli, tmp_path, rubric, ten, splits, final, expected
+    calibrate, tmp_path, rubric, ten, splits, final, expected
 ):
     file = split_labels(tmp_path, rubric, splits)
-    done = annotate_cli("calibrate", ten, "--labels", file, *(["--final"] if final else []))
-    assert done.code == 0, done.err
-    made = calibration(ten / "calibration.json")
+    made, _ = calibrate(ten, file, *(["--final"] if final else []))
     assert (made["labels"]["split"], [one["trace_id"] for one in made["joined"]]) == expected
 
 
@@ -245,40 +212,16 @@ def test_a_split_that_cannot_be_looked_at_is_refused(
     ],
 )
 def test_weights_are_one_over_the_inclusion_probability(
-    annotate_cli, tmp_path, rubric, ten, chances, design, weights
+    calibrate, tmp_path, rubric, ten, chances, design, weights
 ):
     rows = [
         label(f"t{n}", rubric, "alpha", inclusion_probability=chance)
         for n, chance in enumerate(chances)
     ]
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
-    assert done.code == 0, done.err
-    made = calibration(ten / "calibration.json")
+    made, out = calibrate(ten, labels_of(tmp_path, *rows))
     assert made["labels"]["design"] == design
     assert [one["weight"] for one in made["joined"]] == weights
-    assert ("treated as a uniform random sample" in done.out) == (design == "unknown")
-
-
-def test_a_probability_missing_for_some_is_an_error(annotate_cli, tmp_path, rubric, ten):
-    rows = [
-        label("t0", rubric, "alpha", inclusion_probability=0.5),
-        label("t1", rubric, "alpha"),
-        label("t2", rubric, "alpha"),
-    ]
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
-    said_in_words(done)
-    assert "'t1'" in done.err
-    assert "2 of 3" in done.err
-
-
-def test_several_rounds_need_the_design_of_the_last(annotate_cli, tmp_path, rubric, ten):
-    rows = [
-        label(f"t{n}", rubric, "alpha", inclusion_probability=0.5, design=f"round{n % 2}")
-        for n in range(4)
-    ]
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
-    said_in_words(done)
-    assert "--design" in done.err
+    assert ("treated as a uniform random sample" in out) == (design == "unknown")
 
 
 def test_weights_that_do_not_add_up_are_said(annotate_cli, tmp_path, rubric, ten):
@@ -314,93 +257,10 @@ def test_different_attributes_are_different_clusters():
     assert len(set(seen)) == 5
 
 
-@pytest.mark.parametrize(
-    ("cluster", "clusters"),
-    [("project,task", ["p/0", "p/0", "p/1", "p/1"]), ("task", ["0", "0", "1", "1"])],
-)
-def test_clusters_come_from_the_run(annotate_cli, tmp_path, rubric, cluster, clusters):
-    traces = [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)]
-    run = make_run(tmp_path / "run", rubric, traces)
-    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
-    done = annotate_cli("calibrate", run, "--labels", file, "--cluster", cluster)
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
-    assert [one["cluster"] for one in made["joined"]] == clusters
-    assert (made["clusters"], made["cluster_by"]) == (2, cluster.split(","))
-
-
-def test_cluster_none_treats_traces_as_independent(annotate_cli, tmp_path, rubric):
-    traces = [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)]
-    run = make_run(tmp_path / "run", rubric, traces)
-    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
-    done = annotate_cli("calibrate", run, "--labels", file, "--cluster", "none")
-    made = calibration(run / "calibration.json")
-    assert [one["cluster"] for one in made["joined"]] == [None] * 4
-    assert made["clusters"] is None
-    assert made["agreement"]["observed"]["method"] == "wilson"
-    # The traces do tell their task: it was the user who did not want it.
-    assert "No trace tells its task" not in done.out
-
-
-def test_a_trace_without_a_task_is_a_cluster_of_its_own(annotate_cli, tmp_path, rubric):
-    traces = [said("t0", "alpha", task="x"), said("t1", "alpha", task="x")]
-    traces += [said("t2", "alpha"), said("t3", "alpha")]
-    run = make_run(tmp_path / "run", rubric, traces)
-    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
-    made = calibration(run / "calibration.json")
-    assert made["clusters"] == 3
-    assert made["agreement"]["observed"]["inputs"]["clusters"] == 3
-
-
 # Bad input
 
 
-def test_labels_for_another_rubric(annotate_cli, tmp_path, rubric, ten):
-    row = label("t0", rubric, "alpha") | {"rubric": "other"}
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, row))
-    said_in_words(done)
-    assert "other" in done.err
-    assert "faults" in done.err
-
-
-def test_wrong_labels_are_no_look(annotate_cli, tmp_path, rubric, ten):
-    rows = [label("t0", rubric, "alpha"), label("t1", rubric, "delta")]
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
-    said_in_words(done)
-    assert "delta" in done.err
-    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
-
-
-def test_files_that_are_not_there(annotate_cli, tmp_path, rubric, ten):
-    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", "nowhere.jsonl"))
-    said_in_words(annotate_cli("calibrate", "nowhere", "--labels", file))
-    said_in_words(annotate_cli("calibrate", "--labels", file))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--rubric", "other"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--design", "nowhere.json"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--against", "nowhere"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--out", "no/such/folder.json"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--cluster", ""))
-
-
-@pytest.mark.parametrize("damage", ["{}", "{", "[1]", '{"trace_id": 5}'])
-def test_a_damaged_run_is_not_calibrated(annotate_cli, tmp_path, rubric, ten, damage):
-    with (ten / "annotations.jsonl").open("a") as file:
-        file.write(damage + "\n")
-    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file))
-
-
-def test_an_annotation_with_a_code_of_another_rubric(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said("t0", "zeta")])
-    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
-    done = annotate_cli("calibrate", run, "--labels", file)
-    said_in_words(done)
-    assert "zeta" in done.err
-
-
-def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(calibrate, tmp_path, rubric):
     """ANSI escapes, newlines and direction marks in ids, names and notes; all are kept as data."""
     ids = [f"in {ESC}", f"odd\nid\u202e{ESC}"]
     run = make_run(tmp_path / "run", rubric, [said(one, "alpha") for one in ids], judge=f"m{ESC}")
@@ -408,11 +268,86 @@ def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_
         label(one, rubric, "beta", by=f"ann{ESC}", note=f"note {ESC}\nmore", evidence=[f"q{ESC}"])
         for one in (*ids, f"gone\n{ESC}")
     ]
-    done = annotate_cli(
-        "calibrate", run, "--labels", labels_of(tmp_path, *rows), "--disagreements", "--full"
-    )
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
+    made, out = calibrate(run, labels_of(tmp_path, *rows), "--disagreements", "--full")
     assert {one["trace_id"] for one in made["joined"]} == set(ids)
-    assert "\x1b" not in done.out + done.err
-    assert "\u202e" not in done.out + done.err
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+# Refused, and no look
+
+
+ANN, BOB = {"annotator": "ann"}, {"annotator": "bob"}
+REFUSED = {
+    "several annotators": ([("t0", "alpha", ANN), ("t1", "alpha", BOB)], (), "ann, bob"),
+    "no such annotator": ([("t0", "alpha", ANN)], ("--annotator", "zoe"), "zoe: no labels"),
+    "a probability is missing": (
+        [("t0", "alpha", {"inclusion_probability": 0.5}), ("t1", "alpha", {})],
+        (),
+        "no inclusion probability for 't1', where other labels have one (1 of 2",
+    ),
+    "several rounds": (
+        [(f"t{n}", "alpha", {"inclusion_probability": 0.5, "design": f"r{n}"}) for n in (0, 1)],
+        (),
+        "--design",
+    ),
+    "another rubric": ([("t0", "alpha", {"rubric": "other"})], (), "other"),
+    "no such rubric": ([("t0", "alpha", {})], ("--rubric", "other"), "the run has only faults"),
+    "no such code": ([("t0", "alpha", {}), ("t1", "delta", {})], (), "delta"),
+    "no design": ([("t0", "alpha", {})], ("--design", "nowhere.json"), "nowhere.json"),
+    "no other run": ([("t0", "alpha", {})], ("--against", "nowhere"), "nowhere"),
+    "the run itself": ([("t0", "alpha", {})], ("--against", "run"), "the run itself"),
+    "no cluster": ([("t0", "alpha", {})], ("--cluster", ""), "--cluster"),
+    "no threshold": ([("t0", "alpha", {})], ("--min-agreement", "nan"), "--min-agreement"),
+}
+
+
+@pytest.mark.parametrize(("rows", "options", "word"), REFUSED.values(), ids=REFUSED)
+def test_labels_that_cannot_be_used_are_refused_and_no_look_is_noted(
+    annotate_cli, tmp_path, rubric, ten, rows, options, word
+):
+    file = labels_of(tmp_path, *(label(trace, rubric, code) | more for trace, code, more in rows))
+    done = annotate_cli("calibrate", ten, "--labels", file, *options)
+    said_in_words(done)
+    assert word in done.err
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("traces", "word"),
+    [([("t1", "alpha"), ("t1",)], "t1"), ([("t0", "zeta")], "zeta")],
+    ids=["a trace twice", "a code of another rubric"],
+)
+def test_a_damaged_run_is_not_calibrated(annotate_cli, tmp_path, rubric, traces, word):
+    run = make_run(tmp_path / "run", rubric, [said(*one) for one in traces])
+    done = annotate_cli(
+        "calibrate", run, "--labels", labels_of(tmp_path, label("t0", rubric, "alpha"))
+    )
+    said_in_words(done)
+    assert word in done.err
+
+
+@pytest.mark.parametrize(
+    ("attributes", "cluster", "clusters"),
+    [
+        ("p0 p0 p1 p1", "project,task", ["p/0", "p/0", "p/1", "p/1"]),
+        ("p0 p0 p1 p1", "task", ["0", "0", "1", "1"]),
+        ("p0 p0 p1 p1", "none", [None] * 4),
+        # A trace that tells no task is a cluster of its own.
+        ("p0 p0 - -", "task", ["0", "0", "trace:t2", "trace:t3"]),
+    ],
+)
+def test_clusters_come_from_the_run(calibrate, tmp_path, rubric, attributes, cluster, clusters):
+    traces = [
+        said(f"t{n}", "alpha", **({"project": "p", "task": one[1]} if one != "-" else {}))
+        for n, one in enumerate(attributes.split())
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
+    made, out = calibrate(run, file, "--cluster", cluster)
+    assert [one["cluster"] for one in made["joined"]] == clusters
+    number = None if cluster == "none" else len(set(clusters))
+    assert made["clusters"] == number
+    assert made["agreement"]["observed"]["inputs"].get("clusters") == number
+    # The traces do tell their task: it was the user who did not want it.
+    assert "No trace tells its task" not in out

@@ -1,5 +1,5 @@
-"""What one judge found in one run, counted for a rubric: the frame that labels are drawn from and
-held against.
+"""The traces that one judge judged in one run, counted for a rubric: labels are sampled from them
+and compared with them.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from annotator.runs.run import Run
 
 
 @dataclass(slots=True)
-class Frame:
-    """The judged traces of a run, as totals, and the annotations of those that were asked for.
+class JudgedSample:
+    """The judged traces of a run, as totals, and the annotations of the selected ones.
 
     ``total`` counts the judged traces (labelled or none), ``with_code`` those with each label (as
     :meth:`Scheme.labels_of` says) and ``clusters`` both per cluster, with the undecided and failed
-    traces beside them, in no total. ``wanted`` holds annotations by trace id, of any status.
+    traces beside them, in no total. ``selected`` holds annotations by trace id, of any status.
     """
 
     run: str
@@ -31,7 +31,7 @@ class Frame:
     statuses: Counter[str] = field(default_factory=Counter)
     with_code: Counter[str] = field(default_factory=Counter)
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
-    wanted: dict[str, Annotation] = field(default_factory=dict)
+    selected: dict[str, Annotation] = field(default_factory=dict)
     _ids: int = 0
 
     @property
@@ -57,47 +57,51 @@ class Frame:
         self.with_code.update(labels)
         self.clusters.add(cluster, labels)
 
-    def include(self, other: "Frame") -> None:
-        """Count what another frame of the same run has counted, of other traces."""
+    def include(self, other: "JudgedSample") -> None:
+        """Add the counts of other traces of the same run."""
         self.total += other.total
         self.statuses += other.statuses
         self.with_code += other.with_code
         self.clusters.include(other.clusters)
-        self.wanted |= other.wanted
+        self.selected |= other.selected
         self._ids = (self._ids + other._ids) % 2**256
 
 
-def read_frame(
+def read_judged_sample(
     run: Run,
     rubric: str,
     *,
-    wanted: Collection[str] = (),
+    select: Collection[str] = (),
     cluster: Collection[str] = DEFAULT_CLUSTER,
     visit: Callable[[Annotation], None] | None = None,
-) -> Frame:
-    """Count what a run found by one rubric, one annotation in memory at a time.
+) -> JudgedSample:
+    """Count the annotations of a run by one rubric, one in memory at a time.
 
-    ``wanted``: ids of the traces whose annotations are kept. ``cluster``: the attributes that
-    together name a trace's cluster; none of them, and traces count as independent. ``visit`` sees
-    every annotation by the rubric.
+    Args:
+        run: the run to count.
+        rubric: the id of the rubric.
+        select: ids of the traces whose annotations are kept.
+        cluster: the attributes that together name a trace's cluster; without any, traces count as
+            independent.
+        visit: is called with every annotation by the rubric.
 
     Raises:
         AnnotatorError: there is no such rubric in the run, or as :meth:`Run.annotations`.
     """
-    frame = empty_frame(run, rubric)
+    sample = empty_judged_sample(run, rubric)
     for annotation in run.annotations(rubric):
-        frame.add(annotation, cluster_of(annotation.attributes, cluster))
-        if annotation.trace_id in wanted:
-            frame.wanted[annotation.trace_id] = annotation
+        sample.add(annotation, cluster_of(annotation.attributes, cluster))
+        if annotation.trace_id in select:
+            sample.selected[annotation.trace_id] = annotation
         if visit:
             visit(annotation)
-    return frame
+    return sample
 
 
-def empty_frame(run: Run, rubric: str) -> Frame:
-    """Return the frame of a run and rubric with nothing counted yet.
+def empty_judged_sample(run: Run, rubric: str) -> JudgedSample:
+    """Return the sample of a run and rubric with nothing counted yet.
 
     Raises:
         AnnotatorError: there is no such rubric in the run.
     """
-    return Frame(run.id, run.judge, run.judge_sha256, run.scheme(rubric))
+    return JudgedSample(run.id, run.judge, run.judge_sha256, run.scheme(rubric))

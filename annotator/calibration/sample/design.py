@@ -5,7 +5,6 @@ import json
 import math
 import os
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from annotator.calibration.model import OPEN
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
+from annotator.labels import Label
 from annotator.regular import explain_unreadable, read_regular
 from annotator.runs.run import Run
 from annotator.text import one_line, storable
@@ -42,7 +42,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnStratum:
+class SampledStratum:
     """``size`` traces, of which ``drawn`` were drawn, each equally likely."""
 
     size: int
@@ -71,14 +71,14 @@ class Design:
     salt: str
     dev_share: float
     seed: int
-    strata: dict[str, DrawnStratum]
+    strata: dict[str, SampledStratum]
     traces: dict[str, str] = field(repr=False)
     schema: Literal["design/1"] = "design/1"
     sources: tuple[str, ...] | None = None
     format: str | None = None
 
     @property
-    def frame(self) -> int:
+    def size(self) -> int:
         """The traces that were drawn from."""
         return sum(stratum.size for stratum in self.strata.values())
 
@@ -128,15 +128,15 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     rooms = {name: size - base[name] for name, size in sizes.items()}
     total = sum(rooms.values())
     exact = {name: rest * room / total if total else 0.0 for name, room in rooms.items()}
-    drawn = {name: base[name] + math.floor(exact[name]) for name in sizes}
-    short = n - sum(drawn.values())
+    sampled = {name: base[name] + math.floor(exact[name]) for name in sizes}
+    short = n - sum(sampled.values())
     by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))
-    for name in [name for name in by_remainder if drawn[name] < sizes[name]][:short]:
-        drawn[name] += 1
-    return drawn
+    for name in [name for name in by_remainder if sampled[name] < sizes[name]][:short]:
+        sampled[name] += 1
+    return sampled
 
 
-def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -> list[Candidate]:
+def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int) -> list[Candidate]:
     """Return the drawn traces in random order.
 
     Inside a stratum the draw is systematic over the list sorted by task, from a random start:
@@ -145,17 +145,17 @@ def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -
     """
     generator = random.Random(seed)  # noqa: S311
     strata = _by_stratum(candidates)
-    chosen: list[Candidate] = []
+    selected: list[Candidate] = []
     for name in sorted(strata):
         members = sorted(strata[name], key=attrgetter("trace_id"))
         generator.shuffle(members)
         members.sort(key=attrgetter("task"))
-        step, start = len(members) / max(drawn[name], 1), generator.random()
-        chosen += [
-            members[min(int((n + start) * step), len(members) - 1)] for n in range(drawn[name])
+        step, start = len(members) / max(sampled[name], 1), generator.random()
+        selected += [
+            members[min(int((n + start) * step), len(members) - 1)] for n in range(sampled[name])
         ]
-    generator.shuffle(chosen)
-    return chosen
+    generator.shuffle(selected)
+    return selected
 
 
 def top_up(
@@ -177,7 +177,7 @@ def top_up(
         raise AnnotatorError(
             "--from: the traces and the judge's codes are not those the design was drawn from"
         )
-    chosen: list[Candidate] = []
+    selected: list[Candidate] = []
     changed = dict(design.strata)
     for name, number in more.items():
         if name not in strata:
@@ -188,11 +188,11 @@ def top_up(
         undrawn = [trace for trace in strata[name] if trace.trace_id not in design.traces]
         if number > len(undrawn):
             raise AnnotatorError(f"--top-up {name}={number}: only {len(undrawn)} traces are left")
-        chosen += generator.sample(sorted(undrawn, key=attrgetter("trace_id")), number)
-        changed[name] = DrawnStratum(changed[name].size, changed[name].drawn + number)
-    generator.shuffle(chosen)
-    traces = design.traces | {trace.trace_id: trace.stratum for trace in chosen}
-    return replace(design, strata=changed, traces=traces, seed=seed), chosen
+        selected += generator.sample(sorted(undrawn, key=attrgetter("trace_id")), number)
+        changed[name] = SampledStratum(changed[name].size, changed[name].drawn + number)
+    generator.shuffle(selected)
+    traces = design.traces | {trace.trace_id: trace.stratum for trace in selected}
+    return replace(design, strata=changed, traces=traces, seed=seed), selected
 
 
 def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
@@ -202,14 +202,9 @@ def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     return strata
 
 
-def count_strata(candidates: Iterable[Candidate]) -> Counter[str]:
-    """Return how many candidates there are in each stratum."""
-    return Counter(candidate.stratum for candidate in candidates)
-
-
-def write_design(file: Path, design: Design) -> bool:
-    """Write a design; return whether it is new: the same one may be there already, of a sheet that
-    was not written for want of room, say.
+def write_design(file: Path, design: Design) -> None:
+    """Write a design. The same one may be there already, of a sheet that was not written for want
+    of room, say.
 
     Raises:
         AnnotatorError: another file is there already, or it cannot be written.
@@ -217,9 +212,8 @@ def write_design(file: Path, design: Design) -> bool:
     text = f"{json.dumps(asdict(design), ensure_ascii=False, indent=1)}\n"
     with suppress(OSError):
         if read_regular(file) == storable(text).encode():
-            return False
+            return
     write_file(file, text, exclusive=True)
-    return True
 
 
 def read_design(file: Path) -> Design:
@@ -235,19 +229,6 @@ def read_design(file: Path) -> Design:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
         raise AnnotatorError(f"{file}: no design of a sample: {where}: {first['msg']}") from error
-    for name, stratum in design.strata.items():
-        if not 0 <= stratum.drawn <= stratum.size:
-            raise AnnotatorError(
-                f"{file}: stratum {name!r}: {stratum.drawn} drawn of {stratum.size}"
-            )
-    counts = Counter(design.traces.values())
-    for name, stratum in design.strata.items():
-        if counts[name] != stratum.drawn:
-            raise AnnotatorError(
-                f"{file}: stratum {name!r}: {stratum.drawn} drawn, {counts[name]} traces listed"
-            )
-    if unknown := counts.keys() - design.strata.keys():
-        raise AnnotatorError(f"{file}: traces of an unknown stratum {min(unknown)!r}")
     return design
 
 
@@ -278,6 +259,49 @@ def recorded_designs(run: Run) -> list[Design]:
     return [read_design(file) for file in sorted((run.folder / _RECORDED).glob("*.design.json"))]
 
 
+def find_design(
+    run: Run | None,
+    labels: Mapping[str, Label],
+    rubric: str,
+    file: Path | None,
+    label_files: Sequence[Path],
+) -> tuple[Design | None, list[str]]:
+    """Return the design that labels were sampled by, and a note if it is not found.
+
+    It is the one in ``file``; else one that the labels name, recorded with the run or beside the
+    only label file. Labels of several rounds name several: the last round's has all of them.
+
+    Raises:
+        AnnotatorError: ``file`` is for another rubric, or a design cannot be read.
+    """
+    if file:
+        design = read_design(file)
+        if design.rubric != rubric:
+            raise AnnotatorError(
+                f"--design: drawn for the rubric {design.rubric}, not for {rubric}"
+            )
+        return design, []
+    names = {label.design for label in labels.values()}
+    if None in names:
+        return None, []
+    designs = recorded_designs(run) if run else []
+    if len(label_files) == 1 and design_file(label_files[0]).is_file():
+        designs.append(read_design(design_file(label_files[0])))
+    fitting = [
+        design
+        for design in designs
+        if design.id in names
+        and design.rubric == rubric
+        and (len(names) == 1 or design.traces.keys() >= labels.keys())
+    ]
+    if fitting:
+        return max(fitting, key=lambda design: len(design.traces)), []
+    return None, [
+        f"The labels name a sample ({', '.join(sorted(map(str, names)))}) that is not recorded with"
+        " the run: how many drawn traces have no label is not known. Give it with --design FILE."
+    ]
+
+
 def design_file(sheet: Path) -> Path:
     """Return where the design of a sheet stands, beside it."""
     return sheet.with_name(f"{sheet.name}.design.json")
@@ -286,32 +310,22 @@ def design_file(sheet: Path) -> Path:
 def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     """Return the sources and the format of the traces in a sheet; None if they are not known.
 
-    Nothing else of the design is looked at: who labels must not learn the judge's codes, not even
-    from what is wrong with it.
+    Nothing else of the design is read: who labels must not learn the judge's codes, not even from
+    an error message.
 
     Raises:
         AnnotatorError: the design is there and cannot be read.
     """
     file = design_file(sheet)
-    name = one_line(str(file))
     if not os.path.lexists(file):
         return None
-    try:
-        with explain_unreadable(file):
-            value = parse(read_regular(file).decode(), name)
-    except UnicodeDecodeError as error:
-        raise AnnotatorError(f"{name}: not UTF-8; is this a design of a sample?") from error
-    design = value if isinstance(value, dict) else {}
-    sources, format = map(design.get, _PLACES)
-    if sources is None or format is None:
-        return None
-    texts = isinstance(sources, list) and all(isinstance(source, str) for source in sources)
-    if not sources or not texts or not isinstance(format, str):
-        raise AnnotatorError(f"{name}: sources and format do not say where the traces are")
-    return tuple(sources), format
+    with explain_unreadable(file):
+        value = parse(read_regular(file).decode(errors="replace"), one_line(str(file)))
+    sources, format = map(value.get, _PLACES)
+    return (tuple(sources), format) if sources and format else None
 
 
-def draw_doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
+def draw_doubles(selected: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
     """Return the traces that a second person labels too: a random part of the drawn ones."""
     generator = random.Random(f"doubles {seed}")  # noqa: S311
-    return generator.sample(list(chosen), min(number, len(chosen)))
+    return generator.sample(list(selected), min(number, len(selected)))

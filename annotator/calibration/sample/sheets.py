@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.annotations import Annotation
-from annotator.calibration.design import (
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.sample.design import (
     DIVIDED,
     EVERYTHING,
     UNANIMOUS,
@@ -20,7 +21,6 @@ from annotator.calibration.design import (
     Strata,
     split_of,
 )
-from annotator.calibration.frame import read_frame
 from annotator.clusters import cluster_of
 from annotator.csv_cells import harmless
 from annotator.errors import AnnotatorError
@@ -84,7 +84,7 @@ def find_judged(
 
     Raises:
         AnnotatorError: there is none, there are no votes to stratify by, or as
-            :func:`annotator.calibration.frame.read_frame`.
+            :func:`annotator.calibration.judged_sample.read_judged_sample`.
     """
     wanted = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
     drawn_from: list[tuple[Annotation, str | None, str | None]] = []
@@ -95,14 +95,14 @@ def find_judged(
             stratum = _name_stratum(annotation, strata, run)
             drawn_from.append((annotation, task, stratum))
 
-    frame = read_frame(run, rubric, cluster=cluster, visit=keep)
-    many = frame.rubric.choice == "many"
+    sample = read_judged_sample(run, rubric, cluster=cluster, visit=keep)
+    many = sample.rubric.choice == "many"
     candidates = []
     with_code: dict[str, Counter[str]] = {}
     for annotation, task, named in drawn_from:
         trace_id, codes = annotation.trace_id, annotation.codes
         labels = (codes if many else codes[:1]) or (NONE,)
-        rarest = min(labels, key=lambda code: (frame.with_code[code], code))
+        rarest = min(labels, key=lambda code: (sample.with_code[code], code))
         stratum = rarest if named is None else named
         if split.holds(task or trace_id):
             candidates.append(Candidate(trace_id, task or trace_id, stratum))
@@ -112,13 +112,13 @@ def find_judged(
         raise AnnotatorError(
             f"nothing to draw from: no judged trace in the {split.name} split of {run}"
         )
-    left_out = frame.statuses.total() - sum(frame.statuses[status] for status in wanted)
+    left_out = sample.statuses.total() - sum(sample.statuses[status] for status in wanted)
     return Population(
         rubric,
-        frame.rubric.sha256,
-        frame.judge_sha256,
+        sample.rubric.sha256,
+        sample.judge_sha256,
         tuple(candidates),
-        frame.clusters.named,
+        sample.clusters.named,
         left_out,
         with_code,
     )
@@ -169,14 +169,14 @@ def find_traces(
 
 
 def make_rows(
-    chosen: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
+    selected: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
     second = {trace.trace_id for trace in twice}
     design_id, probabilities = design.id, design.probabilities  # neither is kept: each reads all
     raters = [
-        *((1, trace) for trace in chosen),
-        *((2, trace) for trace in chosen if trace.trace_id in second),
+        *((1, trace) for trace in selected),
+        *((2, trace) for trace in selected if trace.trace_id in second),
     ]
     return [
         {

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from annotator.calibration.design import (
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.model import read_calibrations
+from annotator.calibration.sample.design import (
     EVERYTHING,
     UNDECIDED,
     Candidate,
     Design,
-    DrawnStratum,
+    SampledStratum,
     Strata,
     allocate,
-    count_strata,
     design_file,
     draw,
     draw_doubles,
@@ -23,9 +24,7 @@ from annotator.calibration.design import (
     top_up,
     write_design,
 )
-from annotator.calibration.frame import read_frame
-from annotator.calibration.model import read_calibrations
-from annotator.calibration.sheets import (
+from annotator.calibration.sample.sheets import (
     Population,
     Split,
     find_judged,
@@ -139,7 +138,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
             what, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
         )
     population = _population(source, what, split)
-    if before and len(population.candidates) != before.frame:
+    if before and len(population.candidates) != before.size:
         population = _population(source, replace(what, undecided=False), split)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
@@ -147,31 +146,28 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         more: Counter[str] = Counter()
         for code, number in what.more:
             more[code] += number
-        design, chosen = top_up(population.candidates, before, more, what.seed)
+        design, selected = top_up(population.candidates, before, more, what.seed)
         twice: list[Candidate] = []
     else:
-        design, chosen = _draw_first(population, what, split)
-        twice = draw_doubles(chosen, what.double, what.seed)
+        design, selected = _draw_first(population, what, split)
+        twice = draw_doubles(selected, what.double, what.seed)
     where, format = _places(source, what)
     design = replace(design, sources=where, format=format)
-    sheet = make_rows(chosen, twice, design, split)
+    sheet = make_rows(selected, twice, design, split)
     beside = design_file(out)
-    new = write_design(beside, design)  # first: a sheet without its design is worth nothing
-    try:
-        write_sheet(out, sheet)
-    except BaseException:  # Ctrl-C too
-        if new and not out.exists():  # stopped after the sheet took its place, it needs the design
-            beside.unlink(missing_ok=True)
-        raise
+    write_design(beside, design)  # first: a sheet without its design is worth nothing
+    write_sheet(out, sheet)
     recorded = not isinstance(source, Run) or record_design(source, design)
-    tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
-    return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out, recorded)
+    tasks = len({trace.task for trace in selected}) if population.tasks_known else None
+    return Sheet(
+        out, beside, design, len(selected), len(sheet), tasks, population.left_out, recorded
+    )
 
 
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
-    sizes = count_strata(population.candidates)
+    sizes = Counter(trace.stratum for trace in population.candidates)
     number = allocate(sizes, what.n, what.floor_of(what.n, sizes))
-    chosen = draw(population.candidates, number, what.seed)
+    selected = draw(population.candidates, number, what.seed)
     design = Design(
         rubric=population.rubric,
         rubric_sha256=population.rubric_sha256,
@@ -180,10 +176,10 @@ def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Desig
         salt=split.salt,
         dev_share=split.dev_share,
         seed=what.seed,
-        strata={name: DrawnStratum(size, number[name]) for name, size in sorted(sizes.items())},
-        traces={trace.trace_id: trace.stratum for trace in chosen},
+        strata={name: SampledStratum(size, number[name]) for name, size in sorted(sizes.items())},
+        traces={trace.trace_id: trace.stratum for trace in selected},
     )
-    return design, chosen
+    return design, selected
 
 
 def plan_sheet(
@@ -201,21 +197,21 @@ def plan_sheet(
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
     population = _population(source, what, what.split)
-    sizes = count_strata(population.candidates)
+    sizes = Counter(trace.stratum for trace in population.candidates)
     total = sum(sizes.values())
     effects = _measure_effects(source, what, population)
     tasks = len({trace.task for trace in population.candidates})
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
         try:
-            drawn = allocate(sizes, n, what.floor_of(n, sizes))
+            sampled = allocate(sizes, n, what.floor_of(n, sizes))
         except AnnotatorError:
             if n < min(what.n, total):
                 continue  # the floors need more than this; what was asked for comes later
             raise
         for code, by_stratum in population.with_code.items():
             of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
-            cell = _plan_code(code, n, by_stratum, sizes, drawn, of_judge)
+            cell = _plan_code(code, n, by_stratum, sizes, sampled, of_judge)
             planned.append(_widen(cell, effects.get(code), min(n, tasks)))
     return planned
 
@@ -225,7 +221,7 @@ def _plan_code(
     n: int,
     by_stratum: Mapping[str, int],
     sizes: Mapping[str, int],
-    drawn: Mapping[str, int],
+    sampled: Mapping[str, int],
     assumed: Assumed,
 ) -> Planned:
     judged = {name: size for name, size in sizes.items() if name != UNDECIDED}
@@ -236,27 +232,27 @@ def _plan_code(
     missed = wrong / (1 - share) if share < 1 else 0.0
     unflagged = {name: size - by_stratum.get(name, 0) for name, size in judged.items()}
     # Of what the judge left undecided as much is assumed to have the code as of the rest.
-    undecided = [(sizes[name], share, drawn[name]) for name in sizes.keys() & {UNDECIDED}]
+    undecided = [(sizes[name], share, sampled[name]) for name in sizes.keys() & {UNDECIDED}]
     width = expected_half_widths(
         share,
         assumed.precision,
         min(missed, 1.0),
-        _effective(by_stratum, judged, drawn),
-        _effective(unflagged, judged, drawn),
+        _effective(by_stratum, judged, sampled),
+        _effective(unflagged, judged, sampled),
         total,
         others=undecided,
     )
-    expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())
+    expected = sum(count * sampled[name] / sizes[name] for name, count in by_stratum.items())
     return Planned(code, n, flagged, share, round(expected), width, assumed=assumed)
 
 
 def _measure_effects(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
     """Return the judge's share of each code over tasks, nothing where no trace tells its own."""
     rubric = what.rubric or next(iter(source.schemes))
-    frame = read_frame(source, rubric, cluster=what.cluster)
-    if not frame.clusters.named:
+    sample = read_judged_sample(source, rubric, cluster=what.cluster)
+    if not sample.clusters.named:
         return {}
-    return {code: share_of_totals(*frame.clusters.totals(code)) for code in population.with_code}
+    return {code: share_of_totals(*sample.clusters.totals(code)) for code in population.with_code}
 
 
 def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
@@ -300,11 +296,13 @@ def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed
 
 
 def _effective(
-    counts: Mapping[str, int], sizes: Mapping[str, int], drawn: Mapping[str, int]
+    counts: Mapping[str, int], sizes: Mapping[str, int], sampled: Mapping[str, int]
 ) -> float:
     """Return Kish's n of the labels expected in a cell: strata are drawn with other chances."""
-    spread = sum(count * sizes[name] / drawn[name] for name, count in counts.items() if drawn[name])
-    reached = sum(count for name, count in counts.items() if drawn[name])
+    spread = sum(
+        count * sizes[name] / sampled[name] for name, count in counts.items() if sampled[name]
+    )
+    reached = sum(count for name, count in counts.items() if sampled[name])
     return reached**2 / spread if spread else 0.0
 
 

@@ -1,0 +1,295 @@
+"""How far raters agree: people with each other, a judge with itself and with other judges."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import combinations
+from operator import itemgetter
+
+from annotator.calibration.judged_sample import JudgedSample
+from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
+from annotator.calibration.model import Comparison
+from annotator.clusters import lone_cluster
+from annotator.labels import Label, Labels
+from annotator.rubrics import Scheme
+from validation import (
+    Estimate,
+    Flips,
+    Interval,
+    Retest,
+    agreement_of,
+    kappa_difference,
+    krippendorff_alpha,
+    retest,
+    wilson,
+)
+
+_ENOUGH = 10  # traces that two people labelled, for their kappa to be compared with another
+
+Answers = Mapping[str, str]
+"""The labels that a rater gives each trace, as a single one, by trace id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What raters are compared on: a rubric, and by trace id the clusters and the weights of the
+    traces. ``weights`` is None where all traces were equally likely to be drawn.
+    """
+
+    rubric: Scheme
+    clusters: Mapping[str, str | None]
+    weights: Mapping[str, float] | None
+    confidence: float
+    seed: int = 0
+
+    def compare(
+        self, what: str, first: Answers, second: Answers, note: str | None = None
+    ) -> Comparison | None:
+        """Return how far two raters agree on the traces that both rated, None if there are none."""
+        units = [unit for unit in first if unit in second]
+        if not units:
+            return None
+        agreement = agreement_of(
+            [first[unit] for unit in units],
+            [second[unit] for unit in units],
+            weights=self.weights_of(units),
+            clusters=self.clusters_of(units),
+            confidence=self.confidence,
+            categories=None if self.rubric.choice == "many" else self.rubric.labels,
+        )
+        return Comparison(what, len(units), agreement, note)
+
+    def answers_of(self, labels: Mapping[str, Label]) -> dict[str, str]:
+        """Return the answers of a person."""
+        return {unit: join_labels(self.rubric.labels_of(labels[unit])) for unit in labels}
+
+    def weights_of(self, units: Sequence[str]) -> list[float] | None:
+        """Return the weights of traces."""
+        return [self.weights[unit] for unit in units] if self.weights else None
+
+    def clusters_of(self, units: Sequence[str]) -> list[str] | None:
+        """Return the clusters of traces, None if none of them tells its own."""
+        names = [self.clusters.get(unit) for unit in units]
+        if not any(names):
+            return None
+        return [name or lone_cluster(unit) for name, unit in zip(names, units, strict=True)]
+
+
+def judge_answers(sample: JudgedSample) -> dict[str, str]:
+    """Return the judge's answers on the selected traces that it decided."""
+    return {
+        unit: join_labels(sample.rubric.labels_of(annotation))
+        for unit, annotation in sample.selected.items()
+        if annotation.status in ("labelled", "none")
+    }
+
+
+def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...], Estimate | None]:
+    """Return how far people agree with each other, pair by pair and all together.
+
+    Labels that they agreed on afterwards (``gold``) are no rater's. Alpha is not weighted.
+    """
+    by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
+    answers = {name: basis.answers_of(given) for name, given in by_name.items()}
+    pairs = (
+        basis.compare(f"{first} and {second}", answers[first], answers[second])
+        for first, second in combinations(by_name, 2)
+    )
+    comparisons = tuple(filter(None, pairs))
+    if not comparisons:
+        return (), None
+    units = sorted({unit for given in by_name.values() for unit in given})
+    many = basis.rubric.choice == "many"
+    rate = frozenset if many else join_labels
+    alpha = krippendorff_alpha(
+        [
+            [rate(basis.rubric.labels_of(given[unit])) if unit in given else None for unit in units]
+            for given in by_name.values()
+        ],
+        distance="masi" if many else "nominal",
+        clusters=basis.clusters_of(units),
+        confidence=basis.confidence,
+        seed=basis.seed,
+    )
+    return comparisons, alpha
+
+
+def compare_reference(
+    labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
+) -> tuple[Comparison, ...]:
+    """Return how far the judge agrees with each person, and the reference with each, where several
+    people labelled: is either closer to one than to another?
+
+    A person whose labels are the reference is left out.
+    """
+    if len(labels.annotators) < 2:
+        return ()
+    judge = judge_answers(sample)
+    answers = basis.answers_of({unit: reference[unit] for unit in reference if unit in judge})
+    names = {label.annotator for label in reference.values()}
+    comparisons = []
+    for name in labels.annotators:
+        if names == {name}:
+            continue
+        given = basis.answers_of(labels.of(name))
+        person = {unit: given[unit] for unit in answers if unit in given}
+        comparisons.append(basis.compare(f"judge and {name}", person, judge))
+        if name not in names:
+            what = f"{'+'.join(sorted(names))} and {name}"
+            comparisons.append(basis.compare(what, person, answers))
+    return tuple(filter(None, comparisons))
+
+
+def compare_groups(
+    rubric: Scheme, matched: MatchedLabels, confidence: float = 0.95
+) -> tuple[Comparison, ...]:
+    """Return how far judge and people agree on each group of codes: whether a trace has any of
+    them. If a trace has one code, also on which group it is, or none.
+    """
+    counted = [trace.counted for trace in matched.traces]
+    sides = [{*labels.human} for labels in counted], [{*labels.judge} for labels in counted]
+    comparisons = []
+    if rubric.groups and rubric.choice != "many":
+        group_of = {code: name for name, codes in rubric.groups.items() for code in codes}
+        human, judge = (
+            [group_of.get(min(labels), min(labels)) for labels in side] for side in sides
+        )
+        names = list(dict.fromkeys(group_of.get(label, label) for label in rubric.labels))
+        agreement = matched.agree(human, judge, names, confidence)
+        comparisons.append(Comparison("which group", len(human), agreement))
+    for name, codes in rubric.groups.items():
+        human, judge = (
+            ["no" if labels.isdisjoint(codes) else "yes" for labels in side] for side in sides
+        )
+        agreement = matched.agree(human, judge, ("no", "yes"), confidence)
+        comparisons.append(Comparison(f"{name} or not", len(human), agreement))
+    return tuple(comparisons)
+
+
+def compare_attribution(
+    sample: JudgedSample,
+    matched: MatchedLabels,
+    labels: Mapping[str, Label],
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """Return in how many traces the judge's decisive finding (its first where none is primary)
+    names the agent that a person named, the same step, and a step at most one from it.
+
+    A trace without a finding is a wrong one. If no finding names a step, the judge was not asked
+    for it, and nothing is returned.
+    """
+    pairs = [(labels[trace.trace_id], sample.selected[trace.trace_id]) for trace in matched.traces]
+    findings = [finding for _, annotation in pairs for finding in annotation.findings]
+    if findings and all(finding.step is None for finding in findings):
+        return {}
+    right: dict[str, list[bool]] = {"agent": [], "step": [], "step within 1": []}
+    for label, annotation in pairs:
+        decisive = [item for item in annotation.findings if item.code == annotation.primary]
+        finding = next(iter([*decisive, *annotation.findings]), None)
+        agent, step = (finding.agent, finding.step) if finding else (None, None)
+        if label.agent:
+            right["agent"].append(_plain(agent) == _plain(label.agent))
+        if label.step:
+            right["step"].append(step == label.step)
+            right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
+    return {
+        what: wilson(sum(answers), len(answers), confidence)
+        for what, answers in right.items()
+        if answers
+    }
+
+
+def _plain(name: str | None) -> str | None:
+    return re.sub(r"[\W_]", "", name).lower() if name else None
+
+
+def suspect_fit(
+    labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
+) -> str | None:
+    """Return a warning if the judge agrees better with ``gold`` than people do with each other, on
+    the same traces and beyond sampling error: one of the two may have been fitted to the other.
+    """
+    if {label.annotator for label in reference.values()} != {GOLD}:
+        return None
+    gold, judge = basis.answers_of(reference), judge_answers(sample)
+    people = {name: basis.answers_of(labels.of(name)) for name in labels.annotators if name != GOLD}
+    pairs: list[tuple[float, str, Estimate, float]] = []
+    for first, second in combinations(people, 2):
+        both = people[first], people[second]
+        units = [unit for unit in gold if all(unit in each for each in (judge, *both))]
+        ours = basis.compare("", {unit: gold[unit] for unit in units}, judge)
+        theirs = basis.compare("", {unit: both[0][unit] for unit in units}, both[1])
+        if len(units) < _ENOUGH or not ours or not theirs:
+            continue
+        kappas = ours.agreement.kappa.value, theirs.agreement.kappa.value
+        if kappas[0] is None or kappas[1] is None:
+            continue
+        sides = [[answers[unit] for unit in units] for answers in (gold, judge, *both)]
+        gap = kappa_difference(
+            (sides[0], sides[1]),
+            (sides[2], sides[3]),
+            clusters=basis.clusters_of(units),
+            weights=basis.weights_of(units),
+            confidence=basis.confidence,
+            seed=basis.seed,
+        )
+        pairs.append((kappas[1], f"{first} and {second}", gap, kappas[0]))
+    if not pairs:
+        return None
+    between, names, gap, value = max(pairs, key=itemgetter(0))
+    if gap.low is None or gap.low <= 0:
+        return None
+    best, judged = (
+        # Halves away from 0, as in tables; adding 0 makes 0 of -0.
+        Decimal(repr(round(float(kappa), 10))).quantize(Decimal("0.01"), ROUND_HALF_UP) + 0
+        for kappa in (between, value)
+    )
+    return (
+        f"On {gap.n} traces the judge agrees better with {GOLD} (kappa {judged}) than {names} with"
+        f" each other ({best}), by more than chance. Was {GOLD} made with the judge's answers in"
+        f" sight, or the judge fitted to {GOLD}?"
+    )
+
+
+def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | None:
+    """Return how far several runs of one judge agree on the selected traces; None for a single run.
+
+    A run that did not judge a trace has no label of it.
+    """
+    if len(samples) < 2:
+        return None
+    units = sorted({unit for sample in samples for unit in sample.selected})
+    runs = [judge_answers(sample) for sample in samples]
+    retested = retest(
+        [[run.get(unit) for run in runs] for unit in units],
+        clusters=basis.clusters_of(units),
+        confidence=basis.confidence,
+        seed=basis.seed,
+    )
+    # By code and not by set; and a majority without its traces is of no use.
+    return replace(retested, majority=[], flips=_flips(samples, units))
+
+
+def _flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
+    """Return, by label, how many traces had it in any of their runs, and in not all of them."""
+    rubric = samples[0].rubric
+    traces: Counter[str] = Counter()
+    flipped: Counter[str] = Counter()
+    for unit in units:
+        annotations = [sample.selected[unit] for sample in samples if unit in sample.selected]
+        runs = [
+            set(rubric.labels_of(annotation))
+            for annotation in annotations
+            if annotation.status in ("labelled", "none")
+        ]
+        if len(runs) > 1:
+            some = set[str]().union(*runs)
+            traces.update(some)
+            flipped.update(some - set[str].intersection(*runs))
+    return {
+        label: Flips(traces[label], flipped[label], flipped[label] / traces[label])
+        for label in rubric.labels
+        if traces[label]
+    }

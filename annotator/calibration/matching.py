@@ -1,0 +1,286 @@
+"""Labels and annotations of the same traces, side by side."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from annotator.annotations import Annotation
+from annotator.calibration.judged_sample import JudgedSample
+from annotator.calibration.model import (
+    OPEN,
+    Codes,
+    CountedLabels,
+    LabelledTrace,
+    count_answer,
+    count_labels,
+)
+from annotator.calibration.sample.design import UNDECIDED, Design
+from annotator.clusters import cluster_of, lone_cluster
+from annotator.errors import AnnotatorError
+from annotator.labels import Label, Labels
+from annotator.text import count
+from validation import RaterAgreement, agreement_of
+
+GOLD = "gold"  # the annotator of labels that several people agreed on
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedLabels:
+    """The labelled traces of a run, and those without an annotation to compare.
+
+    ``traces``: those that the judge decided; ``not_decided``: those that it left undecided or
+    failed on. ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``,
+    ``undecided``: the ids of labelled traces with this status. ``design`` says how the labelled
+    traces were sampled: ``uniform`` or ``stratified`` if their inclusion probabilities are known,
+    else ``unknown``. ``missing``: by stratum, how many of its sampled traces have no label, and how
+    many were sampled; the others count for them. ``sampled``: how many traces were sampled and how
+    many of them are labelled, None without a design.
+    """
+
+    traces: tuple[LabelledTrace, ...]
+    not_decided: tuple[LabelledTrace, ...]
+    not_in_run: tuple[str, ...]
+    skipped: tuple[str, ...]
+    failed: tuple[str, ...]
+    undecided: tuple[str, ...]
+    design: str
+    missing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sampled: tuple[int, int] | None = None
+
+    @property
+    def all(self) -> tuple[LabelledTrace, ...]:
+        """Every labelled trace, whether or not the judge decided it."""
+        return self.traces + self.not_decided
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The weights of the traces, None if they are all the same."""
+        return [trace.weight for trace in self.traces] if self.design == "stratified" else None
+
+    @property
+    def clusters(self) -> list[str] | None:
+        """The clusters of the traces, None if no trace tells its own."""
+        return [trace.cluster for trace in self.traces if trace.cluster is not None] or None
+
+    def agree(
+        self,
+        human: Sequence[str],
+        judge: Sequence[str],
+        categories: Sequence[str] | None,
+        confidence: float,
+    ) -> RaterAgreement:
+        """Return how far two labels of each trace agree; ``categories``: None if any may occur."""
+        return agreement_of(
+            human,
+            judge,
+            weights=self.weights,
+            clusters=self.clusters,
+            confidence=confidence,
+            categories=categories,
+        )
+
+
+def join_labels(labels: Collection[str]) -> str:
+    """Return the labels of one trace as a single one: where there are many, their sorted set."""
+    return "+".join(sorted(labels))
+
+
+def select_labels(
+    labels: Labels, annotators: Sequence[str]
+) -> tuple[dict[str, Label], tuple[str, ...]]:
+    """Return the labels to compare a judge with, by trace, and whose they are.
+
+    Of ``annotators`` the first who labelled a trace decides. Without any, it is the only
+    annotator, or the one who labelled every trace that the others did; ``gold``, if there are
+    several such.
+
+    Raises:
+        AnnotatorError: an annotator is not in the labels, or none of the defaults applies.
+    """
+    for name in annotators:
+        if name not in labels.annotators:
+            raise AnnotatorError(
+                f"--annotator {name}: no labels of that annotator, only of"
+                f" {', '.join(labels.annotators)}"
+            )
+    names = tuple(annotators) or _select_annotators(labels)
+    selected: dict[str, Label] = {}
+    for name in names:
+        for trace_id, label in labels.of(name).items():
+            selected.setdefault(trace_id, label)
+    return selected, names
+
+
+def _select_annotators(labels: Labels) -> tuple[str, ...]:
+    names = labels.annotators
+    everything = {label.trace_id for label in labels.labels}
+    complete = [name for name in names if labels.of(name).keys() == everything]
+    if GOLD in complete:
+        return (GOLD,)
+    # With a gold that covers a part, its labels and not those it corrects are the better ones.
+    if len(complete) == 1 and GOLD not in names:
+        return (complete[0],)
+    raise AnnotatorError(
+        f"labels of several annotators: {', '.join(names)}; say whom to hold the judge against with"
+        " --annotator NAME (several: the first who labelled a trace decides), or --between A B"
+    )
+
+
+def select_split(labels: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:
+    """Return the labels of the split that may be looked at, and its name.
+
+    ``dev`` is for work on prompts and rubrics, ``test`` only for the final look; labels without a
+    split are all used, and the name is ``all``.
+
+    Raises:
+        AnnotatorError: some labels have a split and some have none, or there are none to look at.
+    """
+    splits = {label.split for label in labels.values()}
+    if splits <= {None}:
+        return dict(labels), "all"
+    if None in splits:
+        where = next(label.where for label in labels.values() if label.split is None)
+        raise AnnotatorError(f"{where}: no split, where other labels have one (dev or test)")
+    name = "test" if final else "dev"
+    selected = {trace_id: label for trace_id, label in labels.items() if label.split == name}
+    if not selected:
+        counts = f"{len(labels)} labels, none of the {name} split"
+        do = "leave --final out" if final else "open the test split with --final"
+        raise AnnotatorError(f"{counts}: {do}")
+    return selected, name
+
+
+def match_labels(
+    sample: JudgedSample,
+    labels: Mapping[str, Label],
+    cluster: Collection[str],
+    design: Design | None = None,
+) -> MatchedLabels:
+    """Put labels and annotations of the same traces side by side.
+
+    ``sample`` keeps the annotations of the labelled traces; ``design`` replaces the inclusion
+    probabilities that their labels carry: a trace counts for as many as there are in its stratum
+    for each that was labelled, whether or not all were that had been sampled.
+
+    Raises:
+        AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
+            some labels, or were changed by a later round; or no trace of a stratum was labelled.
+    """
+    judged: list[tuple[Label, Annotation]] = []
+    undecided: list[tuple[Label, Annotation]] = []
+    left_out: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
+    # In the order of their ids: what is resampled shall not depend on the lines of a file.
+    for trace_id, label in sorted(labels.items()):
+        annotation = sample.selected.get(trace_id)
+        status = annotation.status if annotation else "missing"
+        if status in left_out:
+            left_out[status].append(trace_id)
+        if annotation and status != "skipped":
+            (undecided if status in OPEN else judged).append((label, annotation))
+    pairs = [*judged, *undecided]
+    if not pairs:
+        first = next(iter(labels.values()))
+        counts = ", ".join(f"{len(ids)} {name}" for name, ids in left_out.items() if ids)
+        raise AnnotatorError(
+            f"no labelled trace was judged by {sample.rubric.id} in this run ({len(labels)}"
+            f" labels: {counts}); the first is {first.trace_id!r} ({first.where}). Are the labels"
+            " of other traces?"
+        )
+    missing, sampled = {}, None
+    if design is None:
+        weights = _weigh(pairs)
+    else:
+        # A label of a sampled trace that this run lacks was made all the same.
+        elsewhere = {*left_out["missing"], *left_out["skipped"]} & design.traces.keys()
+        reached = [*(label.trace_id for label, _ in pairs), *elsewhere]
+        labelled = _count_labelled(design, reached)
+        strata = [design.traces[label.trace_id] for label, _ in pairs]
+        weights = [design.strata[name].size / labelled[name] for name in strata]
+        missing = {
+            name: (stratum.drawn - labelled[name], stratum.drawn)
+            for name, stratum in design.strata.items()
+            if stratum.drawn > labelled[name] > 0
+        }
+        sampled = len(design.traces), len(reached)
+    clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in pairs]
+    traces = [
+        LabelledTrace(
+            label.trace_id,
+            Codes(label.primary, label.secondary),
+            Codes(annotation.primary, annotation.secondary),
+            CountedLabels(
+                count_labels(label, sample.rubric), count_answer(annotation, sample.rubric)
+            ),
+            weight,
+            (name or lone_cluster(label.trace_id)) if any(clusters) else None,
+        )
+        for (label, annotation), weight, name in zip(
+            pairs, weights or [1.0] * len(pairs), clusters, strict=True
+        )
+    ]
+    return MatchedLabels(
+        traces=tuple(traces[: len(judged)]),
+        not_decided=tuple(traces[len(judged) :]),
+        not_in_run=tuple(left_out["missing"]),
+        skipped=tuple(left_out["skipped"]),
+        failed=tuple(left_out["failed"]),
+        undecided=tuple(left_out["undecided"]),
+        design="unknown" if not weights else "stratified" if len(set(weights)) > 1 else "uniform",
+        missing=missing,
+        sampled=sampled,
+    )
+
+
+def _count_labelled(design: Design, trace_ids: Collection[str]) -> Counter[str]:
+    """Return how many traces of each stratum of a design have labels."""
+    strata = [design.traces[name] for name in trace_ids if name in design.traces]
+    if unknown := len(trace_ids) - len(strata):
+        raise AnnotatorError(
+            f"{unknown} of the {len(trace_ids)} labels are of traces that the design did not draw;"
+            " give the design of the last round with --design FILE"
+        )
+    labelled = Counter(strata)
+    for name, stratum in design.strata.items():
+        # Without labels of undecided traces, shares are of the others, and say so.
+        if stratum.drawn and not labelled[name] and name != UNDECIDED:
+            which = f"stratum {name!r}" if name else "sample"
+            raise AnnotatorError(
+                f"none of the {stratum.drawn} drawn traces of the {which} has a label, and"
+                f" they stand for {stratum.size}: label some of them"
+            )
+    return labelled
+
+
+def _weigh(pairs: Sequence[tuple[Label, Annotation]]) -> list[float] | None:
+    """Return the inverse inclusion probabilities, None if no label has one."""
+    chances = [label.inclusion_probability for label, _ in pairs]
+    lacking = [label for label, _ in pairs if label.inclusion_probability is None]
+    if len(lacking) == len(pairs):
+        return None
+    if lacking:
+        raise AnnotatorError(
+            f"{lacking[0].where}: no inclusion probability for {lacking[0].trace_id!r}, where other"
+            f" labels have one ({len(lacking)} of {len(pairs)} lack it)"
+        )
+    if len({label.design for label, _ in pairs}) > 1:
+        raise AnnotatorError(
+            "the labels were drawn in several rounds, which changed the inclusion probabilities of"
+            " the first: give the design of the last round with --design FILE"
+        )
+    return [1 / float(chance) for chance in chances if chance is not None]
+
+
+def describe_unlabelled(matched: MatchedLabels, labels: Labels) -> list[str]:
+    """Return how many sampled traces have no label, and which labels count for them."""
+    notes = []
+    if labels.unlabelled:
+        notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
+    if matched.missing:
+        lost = sum(missing for missing, _ in matched.missing.values())
+        strata = matched.missing.items()
+        parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
+        notes.append(
+            f"{count(lost, 'drawn trace')} without a label: the labelled ones of the same stratum"
+            f" count for them too ({', '.join(parts)})."
+        )
+    return notes
