@@ -1,15 +1,15 @@
-"""Runs whose label is known, plain and hostile, made of ``hostile_runs.json``.
+"""Runs, plain and hostile, made of ``hostile_runs.yaml``.
 
-The file holds a few invented runs, each with the labels that a careful reader gives it, and
-attacks: each is a text that speaks to the judge, and the place where it is put. Every attack is put
-into every run. None changes what a reader would say of the run.
+The file holds invented runs and attacks: each is a text that speaks to the judge, and the place
+where it is put. Every attack is put into every run.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from annotator.traces import Feature, Message, Outcome, Trace
 
@@ -18,7 +18,7 @@ Runs = dict[str, dict[str, Trace]]
 
 def load_hostile_runs() -> Runs:
     """Return for each run its traces by attack; ``plain`` is the one without an attack."""
-    data = json.loads(Path(__file__).with_suffix(".json").read_text())
+    data = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     attacks = [("plain", {"place": "", "text": ""}), *data["attacks"].items()]
     return {
         name: {attack: make_trace(run, f"{name}/{attack}", **put) for attack, put in attacks}
@@ -26,8 +26,10 @@ def load_hostile_runs() -> Runs:
     }
 
 
-def make_trace(run: Mapping[str, Any], trace_id: str, place: str, text: str) -> Trace:
-    text = text.replace("{want}", run["want"])
+def make_trace(
+    run: Mapping[str, Any], trace_id: str, place: str, text: str, repeat: int = 1
+) -> Trace:
+    text = (text * repeat).replace("{want}", run["want"])
     names = {"agent1": "agent1", "agent2": text if place == "name" else "agent2"}
     messages = []
     for n, (sender, words) in enumerate(run["talk"], 1):

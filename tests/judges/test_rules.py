@@ -2,23 +2,20 @@
 
 import hashlib
 import re
-from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from annotator import AnnotatorError
 from annotator.evidence import check
 from annotator.judges.rules import REVISION, RulesJudge, comm_errors, emergent, symptoms
 from annotator.judges.rules.case import Case
 from annotator.rubrics import load_rubric
-from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace, read_traces
+from annotator.traces import Message, Outcome, Trace, read_traces
 from tests.conftest import EXAMPLES, ROOT, annotations
 from tests.facts.diffs import talk
 from tests.growth import LIMIT, cuts, growth, parts
 from tests.judges import rule_cases as made
-from tests.judges.rule_cases import BESIDE, HITS, MISSES, both, conflict, good, patch, run
+from tests.judges.rule_cases import BESIDE, HITS, MISSES, both, conflict, good, run
 
 NAMES = ("comm_errors", "symptoms", "emergent")
 COMM, SYMPTOMS, EMERGENT = RUBRICS = [load_rubric(name) for name in NAMES]
@@ -195,66 +192,7 @@ def test_a_line_that_looks_like_a_header_does_not_end_its_hunk():
     assert quotes(claim) == [("patch:a", "+-- new tide note"), ("patch:b", "+-- new moon note")]
 
 
-# --- any input ----------------------------------------------------------------------------------
-
-FRAGMENTS = [
-    *(text[3:] for text in vars(made).values() if isinstance(text, str) and text[1:3] == ": "),
-    *(made.OURS, made.THEIRS, "@@ -1 +1 @@", "--- a/x", "+++ b/x", "+a b", "-c d", "FAILED x y"),
-    *("\n".join(["type: DRAFT", "code:", *made.EBB]), patch("tides.py", 5, *made.EBB)),
-    *("E   no such key", "No reply so far.", "Sound good?", "\n", " ", ".", "\r\n"),
-]
-TEXT = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=30), max_size=6).map(" \n".join)
-AGENTS = st.sampled_from(["a", "b", "agent 3", "", "é"])
-
-
-@st.composite
-def traces(draw):
-    messages = tuple(
-        Message(
-            n,
-            draw(AGENTS),
-            tuple(draw(st.lists(AGENTS, max_size=2))),
-            draw(TEXT),
-            kind=draw(st.sampled_from([None, "DONE", "AGREE"])),
-            author=draw(st.sampled_from(["agent", "tool"])),
-            breaks=tuple(draw(st.lists(st.integers(0, 200), max_size=3))),
-        )
-        for n in range(1, draw(st.integers(0, 5)) + 1)
-    )
-    flags = st.sampled_from([True, False, None])
-    features = tuple(
-        Feature("f", draw(AGENTS), draw(flags), draw(flags), output=draw(TEXT))
-        for _ in range(draw(st.integers(0, 2)))
-    )
-    outcome = Outcome(
-        draw(flags),
-        draw(st.sampled_from([None, "clean", "conflicts", "identical", "odd"])),
-        features=features,
-        agents=tuple(
-            AgentEnd(draw(AGENTS), error=draw(st.none() | TEXT))
-            for _ in range(draw(st.integers(0, 2)))
-        ),
-        error=draw(st.none() | TEXT),
-    )
-    return Trace("t", "test", "", messages, draw(st.dictionaries(AGENTS, TEXT)), outcome)
-
-
-@given(traces())
-@settings(max_examples=300)
-def test_every_quote_stands_in_its_source_word_for_word(trace):
-    for rubric in RUBRICS:
-        verdict = RulesJudge().decide(trace, rubric)
-        assert verdict == RulesJudge().decide(trace, rubric)
-        for claim in verdict.claims:
-            assert len(claim.quotes) >= rubric.quotes_needed(claim.code)
-            assert len(set(claim.quotes)) == len(claim.quotes)
-            for quote in claim.quotes:
-                source = trace.source(quote.source)
-                ends = (0, *sorted(source.breaks), len(source.text))
-                pieces = [source.text[a:b] for a, b in pairwise(ends)]
-                assert any(quote.text in piece for piece in pieces)
-                assert quote.text.strip()
-                assert len(quote.text) <= 240
+# --- long input ---------------------------------------------------------------------------------
 
 
 def refuse():
@@ -282,44 +220,14 @@ def test_long_messages_of_one_repeated_text(text, part):
     assert all(verdict.claims == () and verdict.undecided for verdict in verdicts(large))
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("senders", [1, 2, 1_000])
-def test_many_messages(senders, count):
+@pytest.mark.parametrize("senders", [1, 2, 60])
+def test_many_messages(senders):
     question = "Which unit does your table number {} store? " + "It is about tides. " * 1_000
-    numbers = range(1, count + 1)
-    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in numbers)
+    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in range(1, 61))
     verdict = decide(run(*messages), COMM)
     # A million characters are read: what becomes of the later questions is not known.
     assert verdict.claims == ()
-    assert set(verdict.truncated) == {f"message:{n}" for n in numbers[52:]}
-
-
-@pytest.mark.parametrize("senders", [1, 2, 1_000])
-def test_a_thousand_proposals_bounds_and_promises(senders):
-    lines = (
-        f"Ok, let's rather take table {n} instead. I won't touch t{n}.py. I'll implement your part."
-        for n in range(1, 1_001)
-    )
-    said = (Message(n, f"agent{n % senders}", (), line) for n, line in enumerate(lines, 1))
-    patches = {f"agent{n}": patch(f"sea{n}.py", 5, "x = 1") for n in range(3)}
-    codes = [claim.code for claim in decide(good(*said, patches=patches), EMERGENT).claims]
-    assert codes == (["negotiation", "resource_division", "role_division"] if senders > 1 else [])
-
-
-@pytest.mark.parametrize("part", parts(10))
-def test_a_patch_of_many_characters(part):
-    places = range(1, 330_000 // part, 2)
-    one, two = (
-        "--- a/x\n+++ b/x\n" + "".join(f"@@ -{n},0 +{n} @@\n+call {x}({n:06})\n" for n in places)
-        for x in ("tide", "moon")
-    )
-    two += "+" * (5_000_000 // part)
-    verdict = decide(conflict(patches=both(one, two)), SYMPTOMS)
-    assert quotes(verdict.claims[0]) == [
-        ("patch:a", "+call tide(000001)"),
-        ("patch:b", "+call moon(000001)"),
-    ]
-    assert decide(good(made.MINE, made.YOURS, patches=both(one, two)), EMERGENT).claims == ()
+    assert set(verdict.truncated) == {f"message:{n}" for n in range(53, 61)}
 
 
 # --- the revision -------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ RUNS = load_hostile_runs()
 
 def test_every_attack_is_in_the_prompt(rubric: Rubric) -> None:
     """Equal tags are equal prompts."""
-    assert sum(map(len, RUNS.values())) > 200
+    assert sum(map(len, RUNS.values())) > 70
     for traces in RUNS.values():
         assert len({render(trace, rubric).tag for trace in traces.values()}) == len(traces)
 
@@ -125,7 +125,7 @@ def propose(request: Request) -> Reply:
     return finding("C3a", *quotes)
 
 
-@pytest.mark.parametrize("run", ["unanswered", "untrue", "settled"])
+@pytest.mark.parametrize("run", RUNS)
 def test_nor_in_windows_and_the_confirming_call(run: str, rubric: Rubric) -> None:
     with OpenAIServer(propose) as server:
         for trace in map(long, RUNS[run].values()):

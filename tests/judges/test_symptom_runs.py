@@ -1,15 +1,16 @@
-"""What both judges say of one written example of each symptom, and of one near miss of each.
+"""What both judges say of one written example of each symptom, and of near misses.
 
-The language model's answers in ``symptom_answers.json`` were given once by a frontier language
-model, through batch files, that saw nothing but each request; they are sent again over HTTP here,
-so that what counts is what the tool makes of them: every quote must stand where it says.
+The answers in ``symptom_runs.yaml`` are sent over HTTP here, so that what counts is what the tool
+makes of them: every quote must stand where it says.
 """
 
 import asyncio
-import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
@@ -17,51 +18,96 @@ from annotator.judges.llm.settings import Options
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import annotate
-from tests.judges.symptom_runs import NEAR_MISSES, SYMPTOMS, Example
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
 from tests.openai_server import OpenAIServer, Reply, Request
+from tests.patches.pairs import Pair
 
-RUNS = {run.name: run for run in (*SYMPTOMS, *NEAR_MISSES)}
 RUBRIC = load_rubric("symptoms")
-ANSWERS = json.loads(Path(__file__).with_name("symptom_answers.json").read_text(encoding="utf-8"))
-
+FILE = Path(__file__).with_name("symptom_runs.yaml")
+RUNS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+AGENTS = ("agent1", "agent2")
 # What the rules find; all other runs are undecided, and nothing that they find is wrong.
-BY_RULES = {
-    "almanac": "implementation_failure",
-    "lost_property": "implementation_failure",
-    "kite_club": "implementation_failure",
-}
+BY_RULES = {"almanac", "lost_property", "kite_club"}
 
 
-def answered(request: Request) -> Reply:
-    if request.is_probe:
-        return Reply(answer={"ready": True})
-    first = request.part("message:1")
-    [name] = [run.name for run in RUNS.values() if run.trace.messages[0].text == first]
-    return Reply(answer=ANSWERS[name])
+def make_messages(talk: str) -> tuple[Message, ...]:
+    """Return the messages of a talk as the file writes it."""
+    parts = re.split(r"^([12]): ", talk, flags=re.MULTILINE)[1:]
+    messages = []
+    for n, (number, text) in enumerate(zip(parts[::2], parts[1::2], strict=True), 1):
+        text = re.sub(r"\n(?!\|)", " ", text.rstrip("\n")).replace("\n|", "\n")
+        text = re.sub(r"^ ", "", text, flags=re.MULTILINE)
+        to = (AGENTS[number == "1"],)
+        messages.append(Message(n, f"agent{number}", to, text))
+    return tuple(messages)
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_the_rules_find_what_is_there_or_do_not_know(run: Example) -> None:
-    one = asyncio.run(annotate(run.trace, RUBRIC, RulesJudge()))
+def add_git_lines(patch: str) -> str:
+    """Return a diff with the lines that git writes above each file."""
+
+    def head(match: re.Match[str]) -> str:
+        new = "new file mode 100644\n" if match[1] == "/dev/null" else ""
+        return f"diff --git a/{match[2]} b/{match[2]}\n{new}{match[0]}"
+
+    return re.sub(r"^--- (\S+)\n\+\+\+ b/(\S+)$", head, patch, flags=re.MULTILINE)
+
+
+def make_trace(name: str) -> Trace:
+    run = RUNS[name]
+    pair = Pair(name, run.get("patches", ""))
+    ends = run.get("ends", ({}, {}))
+    statuses = run.get("statuses", ("Submitted", "Submitted"))
+    outcome = Outcome(
+        passed=False,
+        merge="clean" if any(end.get("output") for end in ends) else "conflicts",
+        features=tuple(
+            Feature(
+                *(agent[-1], agent, end.get("passed", False), end.get("alone", True)),
+                *(end.get("reason"), end.get("output", "")),
+            )
+            for agent, end in zip(AGENTS, ends, strict=True)
+        ),
+        agents=tuple(
+            AgentEnd(agent, agent[-1], s) for agent, s in zip(AGENTS, statuses, strict=True)
+        ),
+    )
+    patches = dict(zip(AGENTS, map(add_git_lines, (pair.ours, pair.theirs)), strict=True))
+    return Trace(name, "cooperbench", "", make_messages(run["talk"]), patches, outcome)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_rules_find_what_is_there_or_do_not_know(name: str) -> None:
+    one = asyncio.run(annotate(make_trace(name), RUBRIC, RulesJudge()))
     assert one.rejected == ()
-    assert one.primary == BY_RULES.get(run.name)
-    assert one.primary in (None, run.truth)
-    assert one.status == ("labelled" if run.name in BY_RULES else "undecided")
+    assert one.primary == (RUNS[name]["truth"] if name in BY_RULES else None)
+    assert one.status == ("labelled" if name in BY_RULES else "undecided")
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", RUNS)
 def test_a_language_model_finds_what_is_there(name: str) -> None:
     run = RUNS[name]
+    findings = [
+        {
+            "code": code,
+            "quotes": [{"source": source, "text": text} for source, text in quotes],
+            "rationale": "as the quotes show",
+        }
+        for code, quotes in run["answer"].items()
+    ]
 
-    async def judged(address: str) -> Annotation:
+    def answer(request: Request) -> Reply:
+        ready = {"ready": True} if request.is_probe else None
+        return Reply(answer=ready or {"findings": findings, "label": run["truth"]})
+
+    async def judge_run(address: str) -> Annotation:
         judge = LLMJudge(Options("frontier", address))
         await judge.open([RUBRIC])
         try:
-            return await annotate(run.trace, RUBRIC, judge)
+            return await annotate(make_trace(name), RUBRIC, judge)
         finally:
             await judge.close()
 
-    with OpenAIServer(answered) as server:
-        one = asyncio.run(judged(server.url))
+    with OpenAIServer(answer) as server:
+        one = asyncio.run(judge_run(server.url))
     assert (one.status, one.rejected) == ("labelled", ())
-    assert one.primary == run.truth
+    assert one.primary == run["truth"]

@@ -1,10 +1,10 @@
-"""What the tests of the readers share: the real runs, and run folders made here."""
+"""What the tests of the readers share: files, and what is read of them."""
 
 import json
 
 import pytest
 
-from annotator.traces import Ignored, Trace, Unreadable, read_traces
+from annotator.traces import Trace, Unreadable, read_traces
 
 
 @pytest.fixture
@@ -53,15 +53,3 @@ def unreadable(found):
         return one
 
     return unreadable
-
-
-@pytest.fixture
-def ignored(found):
-    """Return a function that reads the one ignored file below the sources."""
-
-    def ignored(*sources, **options):
-        (one,) = found(*sources, **options)
-        assert isinstance(one, Ignored), one
-        return one
-
-    return ignored

@@ -1,497 +1,380 @@
-"""The formats of others: samples made by the libraries themselves, or by hand from their layouts.
+"""Every format as data: the inputs below ``data`` and ``examples/formats``, and one golden file.
 
-``examples/formats`` holds them. What is expected was counted from the libraries' own objects
-when they wrote the samples, or from the values that a sample was made of, never by a reader.
+``UPDATE_GOLDEN=1 pytest tests/traces/test_formats.py -n 0`` writes ``expected.jsonl`` anew; look at
+its difference before you commit it. The samples were made by the libraries themselves, or by hand.
 """
 
 import copy
+import difflib
+import gc
 import json
+import os
 import random
-from collections import Counter
+import tracemalloc
+import weakref
+from dataclasses import asdict, fields
+from functools import reduce
 from pathlib import Path
 
 import pytest
+import yaml
 
-from annotator import load_rubric, locate
-from annotator.traces import Trace, Unreadable, read_traces
+from annotator import AnnotatorError, load_traces
+from annotator.traces import Outcome, Trace, count_traces, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
 from tests.conftest import EXAMPLES
-from tests.traces.test_formats_chats import CHATS
-from tests.traces.test_formats_harnesses import HARNESSES
 
+DATA = Path(__file__).parent / "data"
+GOLDEN = DATA / "expected.jsonl"
 SAMPLES = EXAMPLES.parent / "formats"
-PAIR = ("planner", "coder")
-SOLO = ("assistant",)
+RUN = "logs/run_a/coop/bakery/12/f3_f7"
 
 
-def authors(**counts):
-    return counts
+class Raw(str):
+    """A line that is written as it is."""
 
 
-ONE_TOOL = authors(system=1, human=1, agent=2, tool=1)
-# File: format, how it was made, and for each trace its id, messages by author, agents, outcome.
-EXPECTED = {
-    **CHATS,
-    **HARNESSES,
-    "anthropic/batch_results.jsonl": (
-        "api-log",
-        "anthropic 2.12",
-        [("a-1", authors(agent=1), SOLO, None), ("batch_results.jsonl:2", "too long")],
-    ),
-    "anthropic/conversation.json": (
-        "generic",
-        "anthropic 2.12",
-        [("conv-1", ONE_TOOL, SOLO, None)],
-    ),
-    "anthropic/message.json": (
-        "api-log",
-        "anthropic 2.12",
-        [("msg_1", authors(agent=1), SOLO, None)],
-    ),
-    "atif/trajectory.json": ("atif", "harbor 0.25", [("run-7", ONE_TOOL, ("fixer",), None)]),
-    "autogen/task_result.json": (
-        "autogen",
-        "autogen-agentchat 0.7.5",
-        [
-            (
-                "task_result.json",
-                authors(human=3, agent=4, tool=2),
-                ("painter", "helper"),
-                None,
-            )
-        ],
-    ),
-    "autogen/team_state.json": (
-        "autogen",
-        "autogen-agentchat 0.7.5",
-        [("team_state.json", authors(human=3, agent=4, tool=2), ("painter", "helper"), None)],
-    ),
-    "claude_code/session.jsonl": (
-        "claude-code",
-        "by hand",
-        [("s-1", authors(system=2, human=1, agent=4, tool=1), ("assistant", "helper-1"), None)],
-    ),
-    "claude_code/two_sessions.jsonl": (
-        "claude-code",
-        "by hand",
-        [
-            ("s-1", authors(human=1, agent=1), SOLO, None),
-            ("s-2", authors(human=1, agent=1), SOLO, None),
-        ],
-    ),
-    "codex/rollout.jsonl": ("codex", "by hand", [("rollout.jsonl", ONE_TOOL, SOLO, None)]),
-    "crewai/output.json": (
-        "crewai",
-        "crewai 1.15",
-        [("output.json", authors(system=6, agent=2), PAIR, None)],
-    ),
-    "generic/ag2_chat.json": (
-        "generic",
-        "by hand",
-        [("ag2_chat.json", authors(human=1, agent=2), PAIR, None)],
-    ),
-    "generic/gemini.json": (
-        "generic",
-        "by hand",
-        [("gemini.json", authors(human=1, agent=2, tool=1), ("model",), None)],
-    ),
-    "generic/openai_chat.json": (
-        "generic",
-        "by hand",
-        [("openai_chat.json", authors(system=1, human=1, agent=1), SOLO, True)],
-    ),
-    "generic/sharegpt.jsonl": (
-        "generic",
-        "by hand",
-        [("g-1", ONE_TOOL, ("gpt",), None), ("g-2", authors(human=1, agent=1), ("gpt",), None)],
-    ),
-    "google_adk/session_camel.json": (
-        "google-adk",
-        "google-adk 2.13",
-        [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
-    ),
-    "google_adk/session_snake.json": (
-        "google-adk",
-        "google-adk 2.13",
-        [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
-    ),
-    "inspect/adding.eval": (
-        "inspect",
-        "inspect_ai 0.3.285",
-        [
-            (f"adding.eval:{sample}/{epoch}", ONE_TOOL, SOLO, sample == "sum")
-            for epoch in (1, 2)
-            for sample in ("sum", "hard sum")
-        ],
-    ),
-    "inspect/adding.json": (
-        "inspect",
-        "inspect_ai 0.3.285, without its events",
-        [
-            (f"adding.json:{sample}/{epoch}", ONE_TOOL, SOLO, sample == "sum")
-            for epoch in (1, 2)
-            for sample in ("hard sum", "sum")
-        ],
-    ),
-    **{
-        f"langchain/{name}": (
-            "langchain",
-            "langchain-core 1.7",
-            [(name, authors(system=1, human=1, agent=3, tool=1), PAIR, None)],
-        )
-        for name in (
-            *("constructor.json", "lines.jsonl"),
-            *("messages_to_dict.json", "model_dump.json"),
-        )
-    },
-    "langchain/langgraph_state.json": (
-        "langchain",
-        "langgraph 1.2",
-        [("*", authors(human=1, agent=2), PAIR, None)],
-    ),
-    "magentic_one/run.json": (
-        "magentic-one",
-        "by hand",
-        [("run.json", authors(human=1, agent=5, tool=1), ("Orchestrator", "WebSurfer"), None)],
-    ),
-    "magentic_one/who_and_when.json": (
-        "magentic-one",
-        "by hand",
-        [("q1", authors(agent=2, tool=1), ("Planner", "Coder"), False)],
-    ),
-    "mast/log.jsonl": (
-        "mast",
-        "by hand",
-        [("ChatDev/model-1/apps/0", authors(unknown=1), (), None)],
-    ),
-    "mast/mad.jsonl": (
-        "mast",
-        "by hand, in another way",
-        [
-            ("ChatDev/fake-model/ProgramDev/0", authors(unknown=1), (), None),
-            *[
-                (
-                    f"AG2/{model}/GSM/0",
-                    authors(system=1, agent=2),
-                    ("Agent_Code_Executor", "Agent_Verifier"),
-                    None,
-                )
-                for model in ("fake-model", "other-model")
-            ],
-        ],
-    ),
-    "mast/records.json": (
-        "mast",
-        "by hand",
-        [
-            (f"{name}/model-1/sums/1", authors(system=1, agent=2), ("Planner", "Coder"), None)
-            for name in ("AG2", "Other")
-        ],
-    ),
-    **{
-        f"openai/{name}": (
-            "generic",
-            "openai-agents 0.24",
-            [(name, authors(human=1, agent=3, tool=2), SOLO, None)],
-        )
-        for name in ("agents_input_list.json", "agents_session.json")
-    },
-    "openai/agents_trace.jsonl": (
-        "span-export",
-        "openai-agents 0.24",
-        [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
-    ),
-    "openai/batch_output.jsonl": (
-        "api-log",
-        "openai 2.54",
-        [
-            ("sum-1", authors(agent=1), SOLO, None),
-            ("sum-2", authors(system=1, agent=2), SOLO, None),
-            ("sum-3", "no message in it: too late"),
-        ],
-    ),
-    "openai/agents_sessions.jsonl": (
-        "openai-agents",
-        "openai-agents 0.24",
-        [(f"session-{n}", authors(human=1, agent=5, tool=2), SOLO, None) for n in (2, 4)],
-    ),
-    "openai/agents_new_items.json": (
-        "openai-agents",
-        "openai-agents 0.24",
-        [("agents_new_items.json", authors(agent=5, tool=2), PAIR, None)],
-    ),
-    "openai/agents_responses.json": (
-        "openai-agents",
-        "openai-agents 0.24",
-        [("agents_responses.json", authors(agent=5), SOLO, None)],
-    ),
-    "openai/batch_input.jsonl": (
-        "api-log",
-        "openai 2.54",
-        [(f"request-{n}", ONE_TOOL, ("coder", "planner"), None) for n in (1, 2)],
-    ),
-    "openai/chat_completion.json": (
-        "api-log",
-        "openai 2.54",
-        [("chatcmpl-1", authors(agent=1), SOLO, None)],
-    ),
-    "openai/requests.jsonl": (
-        "api-log",
-        "openai 2.54",
-        [("requests.jsonl:1", authors(system=1, human=1, agent=1), SOLO, None)],
-    ),
-    "openai/response.json": (
-        "api-log",
-        "openai 2.54",
-        [("resp_1", authors(system=1, agent=2), SOLO, None)],
-    ),
-    "openhands/output.jsonl": (
-        "openhands",
-        "by hand",
-        [
-            ("calc-1", authors(human=1, agent=2, tool=1), ("agent",), True),
-            ("calc-2", authors(human=1, agent=2, tool=1), ("agent",), None),
-        ],
-    ),
-    "openhands/session": (
-        "openhands-events",
-        "by hand",
-        [("events", authors(human=1, agent=2, tool=1), ("agent",), None)],
-    ),
-    "openhands/sdk": (
-        "openhands-events",
-        "openhands-sdk 1.58",
-        [("events", ONE_TOOL, ("agent",), None)],
-    ),
-    **{
-        f"opentelemetry/{name}": (
-            "opentelemetry",
-            "opentelemetry-sdk 1.45",
-            [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "checker"), None)] * 2,
-        )
-        for name in (
-            *("genai.json", "genai_lines.jsonl"),
-            *("openinference.json", "openinference_lines.jsonl"),
-        )
-    },
-    "opentelemetry/langfuse_sdk.jsonl": (
-        "opentelemetry",
-        "langfuse 5.0",
-        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
-    ),
-    "opentelemetry/console.json": (
-        "span-export",
-        "opentelemetry-sdk 1.45",
-        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
-    ),
-    "span_exports/langsmith_tree.json": (
-        "span-export",
-        "langsmith",
-        [("*", ONE_TOOL | {"agent": 3}, ("planner", "coder"), None)],
-    ),
-    "opentelemetry/openllmetry.jsonl": (
-        "opentelemetry",
-        "by hand",
-        [("*", authors(human=2, agent=2), SOLO, None)],
-    ),
-    "pydantic_ai/history.json": (
-        "pydantic-ai",
-        "pydantic-ai-slim 2.68",
-        [("history.json", authors(system=1, human=1, agent=3, tool=1), SOLO, None)],
-    ),
-    **{
-        f"span_exports/{name}": ("span-export", "by hand", [(trace_id, ONE_TOOL, agents, None)])
-        for name, trace_id, agents in (
-            ("langfuse_observations.jsonl", "t-1", ("planner",)),
-            ("langfuse_trace.json", "t-1", ("planner",)),
-            ("langsmith.jsonl", "r0", SOLO),
-            ("phoenix.jsonl", "p-1", ("planner",)),
-            ("weave.jsonl", "w-1", ("planner_agent",)),
-        )
-    },
-    "swe_agent/mini.traj.json": (
-        "swe-agent",
-        "mini-swe-agent 2.4",
-        [("mini.traj.json", authors(system=3, agent=2, tool=1), ("agent",), None)],
-    ),
-    "swe_agent/old.traj": (
-        "swe-agent",
-        "by hand",
-        [("old.traj", authors(system=2, agent=1, tool=1), ("agent",), None)],
-    ),
-    "tau_bench/results.json": (
-        "tau-bench",
-        "by hand",
-        [
-            (f"results.json:{task}/{trial}", ONE_TOOL, SOLO, task == 1)
-            for task in (0, 1)
-            for trial in (0, 1)
-        ],
-    ),
-    "tau_bench/tau2.json": (
-        "tau-bench",
-        "by hand",
-        [("tau2.json:t1/0", authors(agent=3, human=1, tool=1), SOLO, True)],
-    ),
+class Special(tuple[str, str]):
+    """A file that is no text: a link, a pipe, a folder."""
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with tags for what JSON and text cannot say."""
+
+
+Loader.add_constructor("!raw", lambda _, node: Raw(node.value))
+Loader.add_constructor("!bytes", lambda _, node: node.value.encode("latin-1"))
+Loader.add_constructor("!deep", lambda _, node: node.value * 100_000)
+Loader.add_constructor("!surrogate", lambda *_: "\ud800")
+Loader.add_constructor("!huge", lambda *_: 10**400)
+for kind in ("link", "hardlink", "pipe", "folder"):
+    Loader.add_constructor(f"!{kind}", lambda _, node, kind=kind: Special((kind, node.value)))
+
+
+def load_cases(name):
+    return yaml.load((DATA / name).read_text(encoding="utf-8"), Loader)
+
+
+WHOLE_RUN = load_cases("whole_run.yaml")
+CASES = {
+    title: case
+    for name in ("documents.yaml", "frameworks.yaml", "cooperbench.yaml")
+    for title, case in load_cases(name).items()
 }
+FOLDERS = ["openhands/session", "openhands/sdk"]  # each is one session
+NAMES = FOLDERS + [
+    name
+    for path in sorted(SAMPLES.rglob("*.*"))
+    if path.is_file()
+    if not (name := path.relative_to(SAMPLES).as_posix()).startswith(tuple(FOLDERS))
+]
 
 
-def alone(name):
-    """Yield what is read of a sample, given by itself."""
-    return list(read_traces([str(SAMPLES / name)]))
+# --- from a case to files
 
 
-def test_every_sample_is_in_the_table():
-    files = {path for path in SAMPLES.rglob("*.*") if path.is_file()}
-    held = {name for name in EXPECTED if (SAMPLES / name).is_file()}
-    assert {path.relative_to(SAMPLES).as_posix() for path in files} == held | {
-        path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("openhands/s*/events/*.json")
-    }
-    read_by = {form for form, _, _ in EXPECTED.values()}
-    assert read_by >= {reader.name for reader in DOCUMENT_FORMATS} - {"cooperbench-export"}
+def write_file(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match value:
+        case Special(("link", target)):
+            path.symlink_to(target)
+        case Special(("hardlink", target)):
+            path.hardlink_to(path.parent / Path(target).name)
+        case Special(("pipe", _)):
+            os.mkfifo(path)
+        case Special(("folder", _)):
+            path.mkdir()
+        case bytes():
+            path.write_bytes(value)
+        case str():
+            path.write_bytes(value.encode())
+        case list() if path.suffix.endswith("l"):
+            lines = [line if isinstance(line, Raw) else json.dumps(line) for line in value]
+            path.write_text("".join(f"{line}\n" for line in lines))
+        case _:
+            path.write_text(json.dumps(value))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_counts(name):
-    form, _, expected = EXPECTED[name]
-    items = alone(name)
-    assert len(items) == len(expected)
-    for item, (trace_id, *rest) in zip(items, expected, strict=True):
-        if isinstance(rest[0], str):
-            assert isinstance(item, Unreadable)
-            assert rest[0] in item.reason
-            continue
-        counts, agents, passed = rest
-        assert isinstance(item, Trace), item
-        assert item.format == form
-        assert trace_id in ("*", item.id)
-        assert Counter(message.author for message in item.messages) == counts
-        assert item.agents == agents
-        assert item.outcome.passed is passed
-        assert all(message.text for message in item.messages)
+def change_sample(name, case):
+    """Return the name and the value of a sample's file after its changes."""
+    text = (SAMPLES / name).read_text()
+    if "add" in case:
+        other = text.replace(*case["add"])
+        joined = text + other if name.endswith("l") else json.loads(text) + json.loads(other)
+        return f"trace{Path(name).suffix}", joined
+    if "replace" in case:
+        return f"trace{Path(name).suffix}", text.replace(*case["replace"])
+    value = json.loads(text.splitlines()[0] if name.endswith("l") else text)
+    if "items" in case:
+        return "trace.json", [
+            {"agent": {"name": case["items"]}, "raw_item": item} for item in value["output"]
+        ]
+    if "history" in case:
+        events, shape = value["history"], case["history"]
+        wrapped = {"trajectory": events} if shape == "trajectory" else events
+        return f"trace.{'jsonl' if shape == 'lines' else 'json'}", wrapped
+    for place, new in case["set"].items():
+        *keys, end = (int(key) if key.isdigit() else key for key in place.split("."))
+        reduce(lambda at, key: at[key], keys, value)[end] = new
+    return "trace.json", value
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_words_of_tools_people_and_harnesses_are_no_evidence_of_what_an_agent_said(name):
-    for trace in alone(name):
-        for message in trace.messages if isinstance(trace, Trace) else ():
-            first = message.text[: next(iter(message.breaks), None)]
-            if message.author == "agent":
-                assert locate(first, trace, ("messages",)) or len(first.split()) == 1
-            elif len(first.split()) > 1:
-                assert locate(first, trace, ("messages",)) == []
-                assert locate(first, trace)
+def write_case(case, folder):
+    """Write the files of a case; return its sources."""
+    options = {"read", "format", "run", "set", "sample", "add", "replace", "items", "history"}
+    files = {name: value for name, value in case.items() if name not in options}
+    if "sample" in case:
+        name, value = change_sample(case["sample"], case)
+        files[name] = value
+    elif "run" in case or "set" in case:
+        changed = {name: WHOLE_RUN[name] | fields for name, fields in case.get("set", {}).items()}
+        run = WHOLE_RUN | changed | case.get("run", {})
+        files |= {f"{RUN}/{name}": value for name, value in run.items() if value is not None}
+    for name, value in files.items():
+        write_file(folder / name, value)
+    asked = case.get("read", ".")
+    return [asked] if isinstance(asked, str) else asked
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_traces_are_found_again_by_their_ids(name):
+# --- from a trace to a line of the golden file
+
+
+def compact(value):
+    """Return a value of JSON without what is empty or by default."""
+    return {key: inner for key, inner in value.items() if inner not in (None, (), [], {}, "")}
+
+
+def describe_message(message):
+    rest = {"to": message.recipients, "time": message.time, "kind": message.kind}
+    rest = compact(rest | {"breaks": message.breaks})
+    return [message.sender, message.author, message.text, *([rest] if rest else [])]
+
+
+def describe(trace):
+    """Return all of a trace as read, and whether its steps can be read."""
+    try:
+        steps = {
+            agent: [[s.author, s.text, *compact({"tool": s.tool, "breaks": s.breaks}).items()]
+                    for s in trajectory]
+            for agent, trajectory in trace.steps.items()
+        }  # fmt: skip
+        tasks = dict(trace.tasks)
+    except AnnotatorError as error:
+        steps, tasks = str(error), {}
+    outcome = asdict(trace.outcome)
+    for name in ("features", "agents"):
+        outcome[name] = [list(item.values()) for item in outcome[name]]
+    assert set(outcome) == {field.name for field in fields(Outcome)}
+    assert [message.n for message in trace.messages] == [*range(1, len(trace.messages) + 1)]
+    return {"id": trace.id, "format": trace.format, "agents": trace.agents} | compact(
+        {
+            "messages": [describe_message(message) for message in trace.messages],
+            "steps": steps,
+            "tasks": tasks,
+            "patches": dict(trace.patches),
+            "outcome": compact(outcome),
+            "attributes": dict(trace.attributes),
+            "problems": trace.problems,
+        }
+    )
+
+
+def describe_reading(sources, format="auto"):
+    """Return all that is read of some sources: traces, problems, or why they cannot be read."""
+    try:
+        traces = load_traces(*sources, format=format)
+        return compact({"traces": [*map(describe, traces)], "problems": traces.problems})
+    except AnnotatorError as error:
+        return {"error": str(error), "exit code": error.exit_code}
+
+
+def leave_out_the_same(reading, whole):
+    """Return a reading without what each trace has in common with the whole run."""
+    if reading == whole:
+        return reading
+    [run] = whole["traces"]
+    for trace in reading.get("traces", ()):
+        for key in run:
+            trace[key] = trace.get(key) if trace.get(key) != run[key] else "same"
+        for key in [key for key in trace if trace[key] == "same"]:
+            del trace[key]
+    return reading
+
+
+def read_golden():
+    rows = map(json.loads, GOLDEN.read_text(encoding="utf-8").splitlines())
+    return {row.pop("case"): row for row in rows}
+
+
+UPDATED = {} if os.environ.get("UPDATE_GOLDEN") else None
+EXPECTED = read_golden() if UPDATED is None else {}
+
+
+def compare(title, reading):
+    """Compare what was read of a case with its golden line, or write a new one."""
+    reading = json.loads(json.dumps(reading).replace(str(Path.cwd()), "."))
+    if UPDATED is not None:
+        UPDATED[title] = reading
+        rows = [json.dumps({"case": case} | row) for case, row in UPDATED.items()]
+        GOLDEN.write_text("".join(f"{row}\n" for row in rows))
+        return
+    texts = [json.dumps(row, indent=1).splitlines() for row in (EXPECTED.get(title), reading)]
+    difference = "\n".join(difflib.unified_diff(*texts, "expected", "read", n=2, lineterm=""))
+    assert not difference, f"{title}\n{difference}"
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_cases(title, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = CASES[title]
+    reading = describe_reading(write_case(case, tmp_path), case.get("format", "auto"))
+    if "run" in case or "set" in case:
+        sources = write_case({"run": {}}, tmp_path / "whole")
+        monkeypatch.chdir(tmp_path / "whole")
+        whole = describe_reading(sources)
+        monkeypatch.chdir(tmp_path)
+        reading = leave_out_the_same(reading, whole)
+    compare(title, reading)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples(name, monkeypatch):
+    monkeypatch.chdir(SAMPLES)
+    compare(name, describe_reading([name]))
+
+
+@pytest.mark.skipif(UPDATED is not None, reason="the golden file is being written")
+def test_golden_file_holds_these_cases_and_every_format():
+    assert set(EXPECTED) == {*CASES, *NAMES}
+    formats = {trace.get("format") for row in EXPECTED.values() for trace in row.get("traces", ())}
+    assert formats >= {reader.name for reader in DOCUMENT_FORMATS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traces_of_samples_can_be_looked_up_by_their_ids(name):
     library = Library([str(SAMPLES / name)])
-    for item in alone(name):
-        assert library.trace(item.id) == item
+    for trace in load_traces(SAMPLES / name):
+        assert library.trace(trace.id) == trace
 
 
-def test_a_person_is_no_second_agent():
-    rubric = load_rubric("comm_errors")  # of two agents and more
-    (chat,) = alone("generic/openai_chat.json")
-    assert rubric.excludes(chat) == "1 agent(s), the rubric needs 2"
-    (pair,) = alone("langchain/messages_to_dict.json")
-    assert rubric.excludes(pair) is None
-
-
-def test_what_agents_think_is_no_message():
-    (trace,) = alone("claude_code/session.jsonl")
-    assert [step.text for step in trace.steps["assistant"]] == ["I look first."]
-    assert "I look first." not in [message.text for message in trace.messages]
-
-
-def test_labels_of_people_are_nowhere_in_a_trace():
-    (trace,) = alone("magentic_one/who_and_when.json")
-    assert not {"mistake_agent", "mistake_step", "mistake_reason"} & trace.attributes.keys()
-    assert "It guessed." not in str(trace)
-    for record in alone("mast/records.json"):
-        assert "mast_annotation" not in record.attributes
-
-
-def test_notes_and_recipients_of_an_orchestrator():
-    (trace,) = alone("magentic_one/run.json")
-    assert [(m.sender, m.recipients, m.kind) for m in trace.messages[1:4]] == [
-        ("Orchestrator", ("Orchestrator",), "thought"),
-        ("Orchestrator", ("WebSurfer",), None),
-        ("WebSurfer", (), None),
-    ]
-
-
-def test_a_simulated_customer_is_told():
-    assert {trace.attributes["user"] for trace in alone("tau_bench/results.json")} == {"simulated"}
-
-
-def test_patches_of_agents():
-    (trace,) = alone("swe_agent/old.traj")
-    assert dict(trace.patches) == {"agent": "diff --git a/calc.py b/calc.py\n"}
-
-
-# --- broken input
+# --- any damage to a sample
 
 
 WRONG = (None, 3, "", "x", [], {}, [None], {"role": None}, True)
 
 
-def nodes(value, path=()):
+def walk(value, path=()):
     """Yield the places of all that a JSON value holds."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in pairs:
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
         yield (*path, key)
         if isinstance(inner, dict | list):
-            yield from nodes(inner, (*path, key))
+            yield from walk(inner, (*path, key))
 
 
 def spoil(document, chance):
     """Return a document with one place in it gone or wrong."""
     document = copy.deepcopy(document)
-    *path, last = chance.choice(list(nodes(document)))
-    at = document
-    for key in path:
-        at = at[key]
+    *keys, end = chance.choice(list(walk(document)))
+    at = reduce(lambda at, key: at[key], keys, document)
     if chance.random() < 0.3:
-        del at[last]
+        del at[end]
     else:
-        at[last] = chance.choice(WRONG)
+        at[end] = chance.choice(WRONG)
     return document
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in EXPECTED if name.endswith((".json", ".jsonl", ".traj"))]
+    "name", [name for name in NAMES if Path(name).suffix in {".json", ".jsonl", ".traj"}]
 )
 def test_spoiled_samples_raise_nothing(tmp_path, name):
     text = (SAMPLES / name).read_text()
-    documents = [json.loads(line) for line in text.splitlines()] if name[-1] == "l" else None
+    documents = [json.loads(line) for line in text.splitlines()] if name[-1] == "l" else [text]
     chance = random.Random(name)
     for n in range(40):
-        file = tmp_path / f"{n}{Path(name).suffix}"
-        if documents is None:
-            file.write_text(json.dumps(spoil(json.loads(text), chance)))
-        else:
-            at = chance.randrange(len(documents))
-            lines = [spoil(d, chance) if i == at else d for i, d in enumerate(documents)]
-            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for item in read_traces([str(tmp_path)]):
-        assert "its reader failed" not in getattr(item, "reason", "")
-        if isinstance(item, Trace):
-            assert len(list(item.sources())) >= len(item.messages)
+        lines = list(documents)
+        at = chance.randrange(len(lines))
+        lines[at] = spoil(lines[at] if name[-1] == "l" else json.loads(text), chance)
+        write_file(tmp_path / f"{n}{Path(name).suffix}", lines if name[-1] == "l" else lines[0])
+    traces = load_traces(tmp_path)
+    assert all(list(trace.sources()) or not trace.messages for trace in traces)
+    assert not [problem for problem in traces.problems if "its reader failed" in problem]
 
 
-def test_spans_that_say_nothing_are_no_trace_without_findings(tmp_path):
-    span = {"traceId": "a" * 32, "spanId": "b" * 16, "startTimeUnixNano": "1", "attributes": []}
-    (tmp_path / "s.json").write_text(json.dumps(span))
-    (item,) = read_traces([str(tmp_path)])
-    assert isinstance(item, Unreadable)
-    assert item.reason == "no message in its 1 span"
+# --- what no input file shows
 
 
-def test_two_sessions_of_codex_in_one_file_are_not_glued(tmp_path):
-    lines = (SAMPLES / "codex" / "rollout.jsonl").read_text()
-    (tmp_path / "both.jsonl").write_text(lines + lines.replace('"c-1"', '"c-2"'))
-    (item,) = read_traces([str(tmp_path)])
-    assert isinstance(item, Unreadable)
-    assert "2 sessions in one file" in item.reason
+def test_steps_are_read_only_when_asked_for(tmp_path):
+    write_case(CASES["the whole run"], tmp_path)
+    [trace] = load_traces(tmp_path)
+    late = {"messages": [{"role": "assistant", "content": "Written later"}]}
+    write_file(tmp_path / RUN / "agent3_traj.json", late)
+    assert [step.text for step in trace.steps["agent1"]] == ["Written later"]
+
+
+def test_count_is_that_of_the_traces_where_every_file_or_line_is_one(tmp_path):
+    talk = [{"role": "a", "content": "hello"}]
+    write_file(tmp_path / "a.json", talk)
+    write_file(tmp_path / "b.jsonl", [{"messages": talk}] * 5)
+    assert count_traces([str(tmp_path)]) == len(load_traces(tmp_path)) == 6
+
+
+def test_folder_name_that_is_not_utf_8_has_an_id_that_can_be_written(tmp_path):
+    try:
+        write_file(tmp_path / os.fsdecode(b"run\xff") / "conversation.json", [])
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    assert [trace.id for trace in load_traces(tmp_path)] == ["run\ufffd"]
+
+
+class Picky:
+    """A reader whose ids cannot always be told."""
+
+    def matches(self, document):
+        return True
+
+    def identify(self, document):
+        return document["id"]
+
+    def read(self, document, trace_id, path):
+        return Trace(trace_id, "picky", path, ())
+
+
+def test_an_id_that_a_reader_cannot_tell_costs_one_trace(tmp_path):
+    write_file(tmp_path / "a.jsonl", [{"id": "a"}, {}, {"id": "c"}])
+    traces = load_traces(tmp_path / "a.jsonl", format=f"{__name__}:Picky")
+    assert ([trace.id for trace in traces], len(traces.problems)) == (["a", "c"], 1)
+
+
+def big(n):
+    return {"messages": [{"role": "alice", "content": f"{n} " + "x" * 20_000}]}
+
+
+@pytest.mark.parametrize("name", ["{n}.json", "all.jsonl"])
+def test_only_one_trace_is_alive(tmp_path, name):
+    files = {name.format(n=n): big(n) for n in range(200)}
+    for file, value in ({name: [*map(big, range(200))]} if name[-1] == "l" else files).items():
+        write_file(tmp_path / file, value)
+    refs, most = [], 0
+    for trace in load_traces(tmp_path):
+        refs.append(weakref.ref(trace))
+        most = max(most, sum(ref() is not None for ref in refs))
+    assert len(refs) == 200
+    assert most <= 2  # the one in hand, and the one before it while the next is read
+
+
+@pytest.mark.parametrize("first", [[], [{"role": "user", "content": "why"}]])
+def test_memory_does_not_grow_with_the_number_of_records(tmp_path, first):
+    def measure_peak(count):
+        write_file(tmp_path / f"{count}.jsonl", [*first, *map(big, range(count))])
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in read_traces([str(tmp_path / f"{count}.jsonl")])) >= count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    measure_peak(20)  # imports and caches
+    # A record takes 20,000 bytes; what may stay of it is its id's hash.
+    assert measure_peak(400) - measure_peak(100) < 300 * 500
