@@ -18,7 +18,7 @@ from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import annotate
 from tests.judges.symptom_runs import NEAR_MISSES, SYMPTOMS, Example
-from tests.openai_server import OpenAIServer, Reply, Request
+from tests.server import Reply, Request, Server
 
 RUNS = {run.name: run for run in (*SYMPTOMS, *NEAR_MISSES)}
 RUBRIC = load_rubric("symptoms")
@@ -61,7 +61,7 @@ def test_a_language_model_finds_what_is_there(name: str) -> None:
         finally:
             await judge.close()
 
-    with OpenAIServer(answered) as server:
+    with Server(answered) as server:
         one = asyncio.run(judged(server.url))
     assert (one.status, one.rejected) == ("labelled", ())
     assert one.primary == run.truth

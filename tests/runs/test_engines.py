@@ -25,8 +25,8 @@ from annotator.runs.parts import PART, make_part_folder, read_part
 from annotator.runs.tasks import Task, TaskTerms, run_task
 from annotator.traces.lines import dump_trace, load_trace
 from tests.conftest import EXAMPLES, ROOT, Done, set_model
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_shards import judgements
+from tests.server import NOTHING, Reply, Request, Server, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -86,7 +86,7 @@ def test_an_engine_judges_as_one_process_does(
 @pytest.mark.parametrize("workers", [("--workers", "2"), ("--engine", "processes")])
 def test_processes(annotate_cli: Cli, runs: Runs, tmp_path: Path, workers) -> None:
     runs(7)
-    with OpenAIServer() as server:
+    with Server() as server:
         model = ("--model", "m", "--base-url", server.url)
         assert annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "w").code == 0
         args = ("--rubric", "symptoms", *model, "--no-cache", "--out", "out", *workers)
@@ -136,7 +136,7 @@ def test_an_engine_asks_and_says_what_one_process_does(
     """Whoever speaks, whatever source a model names, and by whatever name it answers."""
     write_chats(tmp_path / "chats", 7)
     answer = finding("C1a", (source, "It works")).answer
-    with OpenAIServer(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
+    with Server(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
         model = ("--model", "m", "--base-url", server.url, "--no-cache", *set_model(reasks=0))
         args = ("chats", "--rubric", "comm_errors", *model, "--out")
         whole, done = annotate_cli(*args, "whole"), annotate_cli(*args, "out", *ENGINE)
@@ -164,7 +164,7 @@ def test_where_a_task_fails_the_run_is_stopped(
         fails = any(f"This was run {n}." in request.user for n in failing)
         return Reply(refusal=f"no {request.n}") if fails else NOTHING
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
     assert done.code == 1, done.err
@@ -183,7 +183,7 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
         "submit",
         lambda self, do, task: submit(self, do, replace(task, folder=Path("elsewhere"))),
     )
-    with OpenAIServer() as server:
+    with Server() as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         done = annotate_cli("logs", "--rubric", "symptoms", *model, *ENGINE, "--out", "out")
     assert done.code == 2
@@ -196,7 +196,7 @@ def test_calls_in_flight_are_of_all_tasks(
 ) -> None:
     runs(4)
     monkeypatch.setattr("annotator.runs.distribute.TASK", 1)
-    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
+    with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         args = ("logs", "--rubric", "symptoms", *model, *ENGINE, "--out", "out")
         assert annotate_cli(*args, "--concurrency", "1").code == 0
@@ -206,7 +206,7 @@ def test_calls_in_flight_are_of_all_tasks(
 def test_rates_are_of_all_tasks_of_a_worker(runs: Runs, tmp_path: Path) -> None:
     """A second of waiting stands between the calls of two tasks, too."""
     lines = [dump_trace(trace) for trace in load_traces(runs(2))]
-    with OpenAIServer() as server:
+    with Server() as server:
         judge = llm("m", base_url=server.url, mode="strict", rpm=60)
         terms = TaskTerms((load_rubric("symptoms"),), judge)
         times = []
@@ -237,7 +237,7 @@ def test_what_stops_a_task_stops_the_run_and_is_gone_on_with(
     def responder(request: Request) -> Reply:
         return Reply(status=401) if stop and request.n > 8 else NOTHING
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         model = ("--model", "m", "--base-url", server.url, "--concurrency", "2")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out")
         done = annotate_cli(*args, *ENGINE)
@@ -256,7 +256,7 @@ def test_what_stops_a_task_stops_the_run_and_is_gone_on_with(
 def test_a_killed_driver_is_gone_on_with(runs: Runs, annotate_cli: Cli, tmp_path: Path) -> None:
     """SIGKILL in the middle: its workers end, the parts that are whole count, nothing is lost."""
     runs(30)
-    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
+    with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         model = ["--model", "m", "--base-url", server.url, "--concurrency", "4"]
         args = ["logs", "--rubric", "symptoms", *model, "--out", "out"]
         program = [sys.executable, "-m", "annotator", *args, "--workers", "2"]
@@ -278,7 +278,7 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
     annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path, monkeypatch
 ) -> None:
     runs(12)
-    with OpenAIServer() as server:
+    with Server() as server:
         model = ("--model", "m", "--base-url", server.url)
         args = ("logs", "--rubric", "symptoms", *model, "--no-cache", "--out", "out")
         with monkeypatch.context() as patch:
@@ -339,7 +339,7 @@ def test_parts_of_another_run_are_not_taken(
         assert annotate_cli(*args).code == 130
     for name in ("run.json", "annotations.jsonl"):
         (tmp_path / "out" / name).unlink()
-    with OpenAIServer() as server:
+    with Server() as server:
         assert annotate_cli(*args, "--model", "m", "--base-url", server.url).code == 0
     values = judgements(tmp_path / "out").values()
     assert {value["judge"] for value in values} == {"llm:m"}
@@ -353,9 +353,7 @@ def test_money_is_leased(annotate_cli: Cli, runs: Runs, threads: object, tmp_pat
     """A call costs .01; of 40 only 25 may be made, by tasks that do not know of each other."""
     runs(40)
     usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
-    with OpenAIServer(
-        lambda request: Reply(answer=NOTHING.answer, more={"usage": usage})
-    ) as server:
+    with Server(lambda request: Reply(answer=NOTHING.answer, more={"usage": usage})) as server:
         prices = ("--price-in", "1", "--price-out", "1", *set_model(mode="strict"))
         model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out")
@@ -378,7 +376,7 @@ def test_what_a_killed_worker_has_spent_is_spent(
     runs(40)
     usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
     answer = Reply(answer=NOTHING.answer, more={"usage": usage})
-    with OpenAIServer(lambda request: answer) as server:
+    with Server(lambda request: answer) as server:
         prices = ("--price-in", "1", "--price-out", "1", *set_model(mode="strict"))
         model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
@@ -399,7 +397,7 @@ def test_a_small_task_is_not_out_of_money(annotate_cli: Cli, runs: Runs, threads
     runs(21)
     usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
     answer = Reply(answer=NOTHING.answer, more={"usage": usage})
-    with OpenAIServer(lambda request: answer) as server:
+    with Server(lambda request: answer) as server:
         prices = (
             "--price-in",
             ".1",
@@ -522,7 +520,7 @@ def test_what_the_docs_say_of_other_engines(runs: Runs, tmp_path: Path, name) ->
         "ray": "import ray\nray.init(num_cpus=2, include_dashboard=False)\n" + ray,
     }
     env = {"RAY_AUTH_MODE": "disabled", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-    with OpenAIServer() as server:
+    with Server() as server:
         first = first.replace("http://host/v1", server.url).replace('"traces/"', '"logs"')
         program = [sys.executable, "-c", first + begin[name]]
         done = subprocess.run(
