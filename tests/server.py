@@ -392,12 +392,11 @@ class Server:
             return web.json_response({"error": error}, status=int(self.unsupported))
         reply = self._reply(request, supported)
         if reply.blanks:
-            response = web.StreamResponse(headers={"Content-Type": "application/json"})
-            await response.prepare(http)
+            stream = web.StreamResponse()
+            await stream.prepare(http)
             for _ in range(reply.blanks):
-                await response.write(b" ")
+                await stream.write(b" ")
                 await asyncio.sleep(0.1)
-            return response
         while self.most_in_flight < reply.together:
             await asyncio.sleep(0.005)
         await asyncio.sleep(reply.wait)
@@ -405,24 +404,22 @@ class Server:
             http.transport.write(reply.raw)
             http.transport.close()
             return web.Response()
-        if reply.body is not None:
-            text = reply.body
-            data = request.fill_in(text).encode() if isinstance(text, str) else text
-            headers = {"Content-Type": "application/json"} | reply.headers
-            return web.Response(body=data, status=reply.status, headers=headers)
-        if reply.status != 200:
+        data = reply.body
+        if data is None:
             error = {"error": reply.error}
-            return web.json_response(error, status=reply.status, headers=reply.headers)
-        return web.json_response(self._completion(request, reply, supported, api))
+            good = reply.status == 200
+            data = json.dumps(self._completion(request, reply, supported, api) if good else error)
+        elif isinstance(data, str):
+            data = request.fill_in(data)
+        data = data.encode() if isinstance(data, str) else data
+        headers = {"Content-Type": "application/json"} | reply.headers
+        return web.Response(body=data, status=reply.status, headers=headers)
 
     def _reply(self, request: Request, supported: bool) -> Reply:
-        if not request.is_probe:
-            return self.responder(request)
-        if self.probe:
-            return self.probe(request)
-        if supported:
-            return Reply(answer=least_answer(request.schema))
-        return Reply(text="Sure! I find nothing, and the label is none.")
+        if responder := self.probe if request.is_probe else self.responder:
+            return responder(request)
+        answer = Reply(answer=least_answer(request.schema))
+        return answer if supported else Reply(text="Sure! The label is none.")
 
     def item(self, sent: Fields) -> tuple[int, Fields]:
         """Answer an item of a batch: its status and its body."""
@@ -476,7 +473,7 @@ class Batches:
         self.in_time = 0.5  # the share of an "expired" batch that has answers
         self.edit: Callable[[list[Any]], list[Any]] = lambda lines: lines  # of a results file
         self.fields: Fields = {}  # merged into every look at a batch
-        self.faults: dict[str, Fields] = {}  # responses instead of an "upload" or a "download"
+        self.location = ""  # where a download is sent
         self.uploads: list[web.Request] = []
         self.files: dict[str, bytes] = {}
         self.created: list[Fields] = []
@@ -506,16 +503,13 @@ class Batches:
         form = await http.post()
         assert form["purpose"] == "batch"
         name = self._store(form["file"].file.read())
-        fault = self.faults.get("upload")
-        return web.Response(**fault) if fault else web.json_response({"id": name})
+        return web.json_response({"id": name})
 
     async def _download(self, http: web.Request) -> web.Response:
-        if fault := self.faults.get("download"):
-            return web.Response(**fault)
-        name = http.match_info["id"]
-        if name not in self.files:
-            return web.json_response({"error": {"message": "no such file"}}, status=404)
-        return web.Response(body=self.files[name])
+        if self.location:
+            return web.Response(status=302, headers={"Location": self.location})
+        data = self.files.get(http.match_info["id"])
+        return web.Response(body=data) if data else web.Response(status=404)
 
     async def _create(self, http: web.Request) -> web.Response:
         asked = await http.json()

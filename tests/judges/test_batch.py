@@ -427,41 +427,6 @@ def test_a_line_that_is_no_result_keeps_no_other_out(
     assert (again.code, statuses("file")) == (0, ["labelled"] * 2), again.err
 
 
-@pytest.mark.parametrize(
-    "body", [None, {}, [], {"choices": []}, {"error": {"message": "no memory"}}]
-)
-def test_a_result_without_an_answer_is_a_failure(
-    annotate_cli: Cli, runs: Runs, body: object
-) -> None:
-    runs(1)
-    with Server() as server:
-        base = args(server, "--out", "out")
-        annotate_cli(*base, "--batch-file", "1.jsonl")
-    [asked] = requests_in("1.jsonl")
-    write(
-        "done.jsonl", {"custom_id": asked["custom_id"], "response": {"body": body}, "error": None}
-    )
-    done = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
-    assert (done.code, statuses()) == (1, ["failed"]), done.err
-    assert "no memory" in done.err or "no memory" not in str(body)
-
-
-def test_results_that_were_damaged_are_fetched_once_more(annotate_cli: Cli, runs: Runs) -> None:
-    runs(2)
-    with Server(scripted(RIGHT)) as server:
-        files, faults = server.batches.files, server.batches.faults
-        faults["download"] = {"body": b"{}\n" * 9, "headers": {"Content-Encoding": "gzip"}}
-        done = annotate_cli(*batch(server))
-        assert (done.code, "the same command with --resume" in done.err) == (2, True), done.err
-        faults.clear()
-        results, files["file-2"] = files["file-2"], b"<html>\n"
-        done = annotate_cli(*batch(server, "--resume"))
-        assert (done.code, "no result can be read; what was sent" in done.err) == (2, True)
-        files["file-2"] = results
-        assert annotate_cli(*batch(server, "--resume")).code == 0
-        assert (len(server.batches.created), totals()["calls"]) == (1, 2)
-
-
 # Files.
 
 
@@ -707,47 +672,6 @@ def test_a_batch_that_does_not_end_stops_the_run_and_can_be_taken_up(
         assert (again.code, len(server.batches.created)) == (0, 1 + gone), again.err
 
 
-FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no JSON": ("upload", {"body": b"[" * 99_999, "content_type": "application/json"}, ""),
-    "no batches": ("upload", {"status": 404}, ""),
-    "a redirect": ("download", {"status": 302}, "a key must not follow"),
-}
-
-
-@pytest.mark.parametrize(("where", "fault", "words"), FAULTS.values(), ids=FAULTS)
-def test_a_server_that_cannot_be_read_stops_the_run_in_one_sentence(
-    annotate_cli: Cli, runs: Runs, where: str, fault: dict[str, Any], words: str
-) -> None:
-    runs(1)
-    with Server(scripted(RIGHT)) as other, Server(scripted(RIGHT)) as server:
-        location = {"headers": {"Location": f"{other.url}/files/file-2/content"}}
-        server.batches.faults[where] = fault | (location if words else {})
-        url = ("--base-url", f"{server.url}?sig=SECRET-9", *set_model(attempts=1))
-        done = annotate_cli(*batch(server, *url))
-        assert (done.code, other.calls) == (2, 0)
-    assert (done.err.count("Error: "), "SECRET-9" in done.err) == (1, False), done.err
-    assert words in done.err
-
-
-@pytest.mark.parametrize("name", ["batch/1/state.json", "batch/1/1.jsonl", "answers.sqlite"])
-def test_a_damaged_note_of_a_batch_is_named(annotate_cli: Cli, runs: Runs, name: str) -> None:
-    runs(1)
-    with Server(scripted(NO)) as server:
-        answered = name == "answers.sqlite"
-        server.batches.fields = {} if answered else {"status": "in_progress"}
-        annotate_cli(*batch(server, *set_model(batch_wait=1 if answered else 0.0001)))
-        server.batches.fields = {}
-        file = Path("out", name)
-        file.write_bytes(b"no data base" * 99)
-        done = annotate_cli(*batch(server, "--resume"))
-        assert (done.code, str(file) in done.err) == (2, True), done.err
-        if answered:
-            assert "move it away, and what was answered is asked again" in done.err
-            file.unlink()
-            again = annotate_cli(*batch(server, "--resume"))
-            assert (again.code, len(server.batches.created)) == (1, 2), again.err
-
-
 def test_a_long_trace_in_a_batch_keeps_its_two_tags(annotate_cli: Cli, tmp_path: Path) -> None:
     """An answer to a part of the prompt does not count, in a batch either."""
     talk = [("agent1", f"{TALK[0][1]} {'word ' * 9_000}"), TALK[1]]
@@ -756,3 +680,12 @@ def test_a_long_trace_in_a_batch_keeps_its_two_tags(annotate_cli: Cli, tmp_path:
     with Server(scripted(cut)) as server:
         assert annotate_cli(*batch(server)).code == 1
     assert statuses() == ["failed"]
+
+
+def test_a_key_does_not_follow_a_download_elsewhere(annotate_cli: Cli, runs: Runs) -> None:
+    runs(1)
+    with Server(scripted(RIGHT)) as other, Server(scripted(RIGHT)) as server:
+        server.batches.location = f"{other.url}/files/file-2/content"
+        done = annotate_cli(*batch(server))
+        assert (done.code, "a key must not follow" in done.err) == (2, True), done.err
+        assert other.calls == 0

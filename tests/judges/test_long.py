@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from annotator.errors import AnnotatorError
-from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics import Rubric
 from annotator.rubrics.model import Part
 from annotator.text import floor_percent
-from annotator.traces import Feature, Message, Outcome, Trace
+from annotator.traces import Feature, Outcome, Trace
 from tests.conftest import annotations, run_name, write_run
 from tests.judges.ask import LONG, MANY, Cli, ask, end, llm, long, question, refuse_above, talk
 from tests.server import NOTHING, TAGS, Reply, Request, Responder, Server, finding, scripted
@@ -259,29 +259,6 @@ def test_a_refused_longest_answer_does_not_shorten_the_trace(name: str) -> None:
             with pytest.raises(AnnotatorError, match="request sets max_completion_tokens=400") as e:
                 ask(server, LONG, mode=mode, max_output_tokens=400)
             assert (len(server.seen), said in str(e.value)) == (1, True)
-
-
-LIMITS: dict[str, tuple[dict[str, Any], str | None]] = {
-    "a context": ({"context": 17_500}, None),
-    "a context, windows": ({"context": 17_500, "windows": True}, None),
-    "a refusal": ({}, ""),
-    "a refusal, windows": ({"windows": True}, ""),
-    "a refusal without numbers": ({}, "no numbers"),
-}
-
-
-@pytest.mark.parametrize("name", LIMITS)
-def test_no_less_of_a_trace_is_shown_where_the_rubric_stands_last(name: str) -> None:
-    """Nor in the call that confirms the findings of windows."""
-    how, refused = LIMITS[name]
-    found = []
-    for last in (False, True):
-        answer = scripted(finding("C3a", question(2), end(3)))
-        with Server(answer if refused is None else reads(9_000, answer, refused)) as server:
-            one = ask(server, LONG, mode="json", rubric_last=last, **how)
-            found.append((one.status, len(server.seen), one.read))
-    (_, calls, read), with_last = found
-    assert with_last == ("labelled", calls, pytest.approx(read, abs=0.01))
 
 
 def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it() -> None:
@@ -768,14 +745,3 @@ def test_a_prompt_has_the_parts_that_the_rubric_shows(rubric: Rubric, name: str,
         if how == "facts":
             assert ("merge_result" in request.user) == ("outcome" in parts)
             assert ("patch_empty" in request.user) == ("patch" in parts)
-
-
-def test_a_short_message_keeps_its_place_in_a_window() -> None:
-    """Overlapping windows show every message of the conversation at least once."""
-    trace = replace(
-        LONG, messages=tuple(Message(m.n, m.sender, (), m.text[:400]) for m in LONG.messages)
-    )
-    with Server() as server:
-        ask(server, trace, load_rubric("comm_errors"), **WINDOWED | {"context": 9_000})
-        names = {part.source for request in server.seen for part in request.parts}
-    assert {f"message:{n}" for n in range(1, MANY + 1)} <= names

@@ -124,37 +124,6 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
     assert done.stdout.split() == [str(n + 1) for n in range(files + 1)]
 
 
-def test_another_version_of_a_library_is_another_judge(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
-    """Its requests may differ: no answer of before is taken, and no run goes on with it."""
-    newer = tmp_path / "newer"
-    for library in ("instructor", "openai"):
-        info = newer / f"{library}-99.0.dist-info"
-        info.mkdir(parents=True)
-        text = f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n"
-        (info / "METADATA").write_text(text)
-    runs(2)
-    with Server() as server:
-        args = [str(word) for word in llm(server)[:7]]
-        assert annotate_cli(*args, "--out", "before").code == 0
-
-        def upgraded(*out: str) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-m", "annotator", *args, "--out", *out]
-            env = {**os.environ, "PYTHONPATH": f"{newer}{os.pathsep}{ROOT}"}
-            return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-
-        resumed = upgraded("before", "--resume")
-        assert upgraded("after").returncode == 0
-        assert len(server.seen) == 4
-    change = r'was "[\d.]+", is now "99.0"'
-    assert resumed.returncode == 2
-    assert re.search(f"libraries instructor {change}, openai {change}", resumed.stderr)
-    judges = [manifest(out)["judge"] for out in ("before", "after")]
-    assert judges[0] != judges[1]
-    assert len(judges[0]["form_sha256"]) == 64
-
-
 @pytest.mark.parametrize("name", ["OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
 def test_other_headers_are_another_judge(
     annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, name: str

@@ -488,14 +488,6 @@ def test_a_proxy_is_used_but_not_to_this_machine(
         assert len(server.seen) == 1
 
 
-def test_no_cookie_is_kept(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = Reply(status=429, headers={"Set-Cookie": "a=b", "Retry-After": "0"})
-    with Server(scripted(again, RIGHT)) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.root)
-        ask(proxy, trace, mode="tools", base_url="http://judge.example/v1")
-        assert ["Cookie" in request.headers for request in proxy.seen] == [False, False]
-
-
 def test_headers_are_sent_and_their_values_written_nowhere(
     annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,8 +1,6 @@
 """Keys and passwords stand in no file, message or log. Answers are kept as they are."""
 
 import json
-import socket
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -156,28 +154,6 @@ def test_a_key_is_masked_in_each_spelling(key: str, spell: Callable[[str], str])
     assert clean(f"the {spell(key[:16])}... is") == "the [secret] is"  # the rest was cut off
     assert clean(f"the {key[:15]} is") == f"the {key[:15]} is"
     assert Secrets(["ollama"]).clean_text("an ollama b") == "an ollama b"
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_proxy_that_says_its_password_says_no_part_of_it(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs(1)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with socket.create_server(("127.0.0.1", 0)) as proxy:
-
-        def refuse() -> None:
-            connection, _ = proxy.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(f"HTTP/1.1 407 {'x' * 175} {PASSWORD}\r\n\r\n".encode())
-
-        threading.Thread(target=refuse, daemon=True).start()
-        url = f"http://me:{PASSWORD}@127.0.0.1:{proxy.getsockname()[1]}"
-        monkeypatch.setenv("HTTPS_PROXY", url)
-        args = ("--model", "m", "--base-url", "https://judge.example/v1", *set_model(attempts=1))
-        done = annotate_cli(*ARGS, *args)
-    assert ("xxx [sec" in done.err, PASSWORD[:4] in done.err) == (True, False)
 
 
 PLACEHOLDER = "token-abc123"
