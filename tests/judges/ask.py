@@ -68,7 +68,7 @@ def ask_all(
     server: Server, traces: list[Trace], rubric: Rubric | str = "comm_errors", **changes: Any
 ) -> list[Annotation]:
     """Judge traces, whatever the share of them that the model reads."""
-    options = {"least_read": 0.0, "rejected": "undecided", "concurrency": 8}
+    options = {"least_read": 0.0, "rejected": "undecided", "concurrency": 8, "only": "all"}
     options = {name: changes.pop(name, value) for name, value in options.items()}
     return list(annotate(traces, rubric, settings(server, **changes), **options).annotations())
 

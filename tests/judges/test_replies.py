@@ -253,7 +253,7 @@ CASES: dict[str, Case] = {
     ),
     "a worker that is too small": failed(
         "503: Request too large for this worker (the last of 2",
-        error(503, "Request too large for this worker"),
+        Reply(status=503, error={"message": "Request too large for this worker"}),
     ),
     "more than a minute's tokens": failed(
         "more than the account may send in a minute; --context fits it: HTTP 429: Request too",
@@ -462,12 +462,17 @@ def test_a_one_word_outcome_can_be_quoted(trace: Trace) -> None:
         assert ask(server, trace).status == "labelled"
 
 
-@pytest.mark.parametrize("text", ["ends with </think> or <|im_end|> here", "with ``` as a fence"])
-@pytest.mark.parametrize("mode", ["json_schema", "json"])
-def test_marks_within_a_quote_belong_to_it(text: str, mode: str) -> None:
-    words = f"Which of them is it that {text}?"
+@pytest.mark.parametrize(
+    ("mode", "text", "fence"),
+    [
+        ("json_schema", "ends with </think> or <|im_end|>", "{}"),
+        ("json", "has ``` in it", "```\n{}\n```"),
+    ],
+)
+def test_marks_within_a_quote_belong_to_it(mode: str, text: str, fence: str) -> None:
+    words = f"Which of them is it that {text} here?"
     answer = finding("C1b", ("message:1", words), ("message:2", "I went on."))
-    reply = Reply(text=f"```json\n{json.dumps(answer.answer, indent=1)}\n```")
+    reply = Reply(text=fence.replace("{}", json.dumps(answer.answer, indent=1)))
     with Server(scripted(reply)) as server:
         one = ask(server, talk(words, "I went on."), mode=mode)
     assert one.findings[0].evidence[0].quote == words, one.error
