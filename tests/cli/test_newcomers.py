@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import EXAMPLES, Done
-from tests.openai_server import OpenAIServer
+from tests.server import Server
 
 Cli = Callable[..., Done]
 TRACES = str(EXAMPLES / "logs")
@@ -208,7 +208,7 @@ def test_the_users_file_may_say_where_models_are(
     folder = tmp_path / "config" / "annotator"
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with OpenAIServer() as server:
+    with Server() as server:
         (folder / "annotate.toml").write_text(f"[run]\nmodel = 'm'\nbase-url = '{server.url}'\n")
         done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
     assert "sets base-url, model" in done.err
@@ -226,7 +226,7 @@ def test_a_user_without_a_home_has_no_file(
 def test_keys_of_a_dotenv_file(annotate_cli: Cli, tmp_path: Path) -> None:
     lines = "SOME_API_KEY=from-file\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n"
     (tmp_path / ".env").write_text(lines)
-    with OpenAIServer() as server:
+    with Server() as server:
         args = ("--model", "m", "--base-url", server.url, "--api-key-env", "SOME_API_KEY")
         rest = ("--rubric", "comm_errors", "--limit", "1", "--out", "out")
         annotate_cli(TRACES, *args, *rest)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import EXAMPLES, ROOT
-from tests.judges.test_llm import RIGHT
-from tests.openai_server import OpenAIServer
+from tests.judges.ask import RIGHT
 from tests.runs.test_run import first, llm, start, wait_for_lines
+from tests.server import Server
 
 RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
 COMMANDS = (("--help",), ("rubric", "list"), ("cache", "info"), RUN, (*RUN[:-1], "o2", "--json"))
@@ -86,7 +86,7 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
 def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, number, ignored):
     """A shell's background jobs ignore SIGINT, and those of nohup SIGHUP."""
-    with OpenAIServer(lambda _: RIGHT) as server:
+    with Server(lambda _: RIGHT) as server:
         server.responder = first(12, server)
         args = (str(runs(20)), "--rubric", "comm_errors", "--out", "out", *llm(server))
         process = start(
@@ -113,7 +113,7 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
 
 def test_a_third_signal_of_another_kind_does_not_kill_a_run(runs, tmp_path):
     """Its last words and its manifest are those of one that was stopped."""
-    with OpenAIServer(lambda _: RIGHT) as server:
+    with Server(lambda _: RIGHT) as server:
         server.responder = first(3, server)
         out = ("--rubric", "comm_errors", "--out", "out")
         process = start(str(runs(9)), *out, *llm(server), cwd=tmp_path)

@@ -2,11 +2,9 @@
 
 import asyncio
 import signal
-import sys
-import threading
 
 from annotator import Claim, Quote, Verdict
-from annotator.annotations import Usage, UsageRange
+from annotator.annotations import Usage
 from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
 
 
@@ -40,11 +38,6 @@ def made():
 ready = Good()
 
 
-class Ranged(Good):
-    def expects(self, trace, rubric):
-        return UsageRange(Usage(calls=1, cost_usd=0.25), Usage(calls=1, cost_usd=1.0))
-
-
 class Full(Good):
     """All that a run asks, some of it as ``async def`` and some not."""
 
@@ -73,9 +66,6 @@ class Full(Good):
         self.calls.append("close")
 
 
-# --- what a judge is not ------------------------------------------------------------------------
-
-
 class NoCodes:
     id, settings = "x", {}
 
@@ -85,14 +75,6 @@ class NoCodes:
 
 class NoJson(Good):
     settings = {"when": object()}
-
-
-class NoNumber(Good):
-    settings = {"least": float("nan")}
-
-
-class NoMapping(Good):
-    settings = 7
 
 
 class Stops(Good):
@@ -118,28 +100,9 @@ class Interrupted(Good):
 nothing_like_it = 7
 
 
-# --- what a verdict is not ----------------------------------------------------------------------
-
-
 class Raises(Good):
     def judge(self, trace, rubric):
         return {}["message\n3"]
-
-
-class RaisesLater(Good):
-    async def judge(self, trace, rubric):
-        async with asyncio.timeout(0.001):
-            await asyncio.sleep(9)
-
-
-class Exits(Good):
-    def judge(self, trace, rubric):
-        sys.exit(3)
-
-
-class Cancelled(Good):
-    async def judge(self, trace, rubric):
-        raise asyncio.CancelledError
 
 
 class Unread(Good):
@@ -157,24 +120,9 @@ class NoClaim(Good):
         return Verdict(primary="C3a")
 
 
-class NoRationale(Good):
-    def judge(self, trace, rubric):
-        return Verdict((Claim("C3a", None, ()),))
-
-
 class NoCost(Good):
     def judge(self, trace, rubric):
         return Verdict(usage=Usage(cost_usd=float("nan")))
-
-
-class CallsBack(Good):
-    def judge(self, trace, rubric):
-        return Verdict(usage=Usage(calls=-1))
-
-
-class UnknownCode(Good):
-    def judge(self, trace, rubric):
-        return Verdict((echo(trace, "Z9"),))
 
 
 class OtherCode(Good):
@@ -186,24 +134,10 @@ class Overlap(Good):
     """Tells in ``most`` how many of its calls were under way at once."""
 
     now = most = 0
-    threads: set[int] = set()
 
     async def judge(self, trace, rubric):
         type(self).now += 1
         type(self).most = max(self.most, self.now)
-        self.threads.add(threading.get_ident())
         await asyncio.sleep(0.01)
         type(self).now -= 1
-        return Verdict.none()
-
-
-class Alone(Overlap):
-    """The same without ``async``."""
-
-    now = most = 0
-    threads: set[int] = set()
-
-    def judge(self, trace, rubric):
-        type(self).most += 1
-        self.threads.add(threading.get_ident())
         return Verdict.none()

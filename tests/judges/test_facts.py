@@ -19,10 +19,10 @@ from annotator.prompts import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
 from tests.conftest import Done, annotations, set_model
+from tests.judges.ask import IGNORED, RIGHT, ask
 from tests.judges.test_batch import mixed
-from tests.judges.test_llm import IGNORED, RIGHT, judged, scripted
 from tests.judges.test_long import reads
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.server import NOTHING, Reply, Request, Server, finding, scripted
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -60,9 +60,9 @@ def talkative(claims: int) -> Trace:
 
 class TestWhatIsShown:
     def test_the_facts_stand_once_after_the_trace(self, trace: Trace, rubric: Rubric) -> None:
-        with OpenAIServer(scripted(RIGHT)) as server:
-            one = judged(server, trace, rubric, facts=True)
-            judged(server, trace, rubric)
+        with Server(scripted(RIGHT)) as server:
+            one = ask(server, trace, rubric, facts=True)
+            ask(server, trace, rubric)
             on, off = server.seen
         assert (one.status, one.truncated) == ("labelled", {})
         lines = section(on)
@@ -78,9 +78,9 @@ class TestWhatIsShown:
     def test_nothing_but_the_section_and_the_tag_differs(
         self, trace: Trace, rubric: Rubric
     ) -> None:
-        with OpenAIServer() as server:
-            judged(server, trace, rubric, facts=True, mode="tools")
-            judged(server, trace, rubric, mode="tools")
+        with Server() as server:
+            ask(server, trace, rubric, facts=True, mode="tools")
+            ask(server, trace, rubric, mode="tools")
             on, off = server.seen
         told, _, end = on.user.partition("The observations end here.\n")
         same, _, rest = told.replace(tag(on), tag(off)).partition("\nBetween the next two")
@@ -96,9 +96,9 @@ class TestWhatIsShown:
     def test_a_trace_without_facts_is_asked_about_as_ever(self, rubric: Rubric) -> None:
         plain = conversation("Hello.", "Hello to you.")
         assert observe(plain).lines == ()
-        with OpenAIServer() as server:
-            judged(server, plain, rubric, facts=True)
-            judged(server, plain, rubric)
+        with Server() as server:
+            ask(server, plain, rubric, facts=True)
+            ask(server, plain, rubric)
             on, off = server.seen
         assert on.messages == off.messages
 
@@ -118,8 +118,8 @@ class TestWhatIsShown:
     def test_there_are_never_too_many(self, rubric: Rubric, claims: int) -> None:
         trace = talkative(claims)
         trace = replace(trace, patches={"agent1": ""})
-        with OpenAIServer() as server:
-            judged(server, trace, rubric, facts=True)
+        with Server() as server:
+            ask(server, trace, rubric, facts=True)
             [request] = server.seen
         *lines, last = section(request)
         assert 20 < len(lines) <= MOST_LINES
@@ -154,8 +154,8 @@ class TestHostile:
         plain = conversation(text, "The printer is done.")
         old = render(plain, rubric, observations=observe(plain)).tag
         trace = conversation(text.replace("{tag}", old), "The printer is done.")
-        with OpenAIServer() as server:
-            assert judged(server, trace, rubric, mode=mode, facts=True).status == "none"
+        with Server() as server:
+            assert ask(server, trace, rubric, mode=mode, facts=True).status == "none"
             [request] = server.seen
         assert request.part("message:1") == trace.messages[0].text
         lines = section(request)
@@ -185,8 +185,8 @@ class TestHostile:
             line = next(line for line in section(request) if line.startswith(kind))
             return finding("C1b", IGNORED, (source, line.partition(": ")[2]))
 
-        with OpenAIServer(quotes) as server:
-            one = judged(server, trace, rubric, facts=True)
+        with Server(quotes) as server:
+            one = ask(server, trace, rubric, facts=True)
             asked_again = [request.reask for request in server.seen[1:]]
         assert (one.status, one.primary, one.findings) == ("undecided", None, ())
         assert [rejected.code for rejected in one.rejected] == ["C1b"]
@@ -198,8 +198,8 @@ class TestHostile:
         self, trace: Trace, rubric: Rubric
     ) -> None:
         quote = "The parser is done; I never touched output.py."
-        with OpenAIServer(scripted(finding("C1b", ("message:3", quote), IGNORED))) as server:
-            one = judged(server, trace, rubric, facts=True)
+        with Server(scripted(finding("C1b", ("message:3", quote), IGNORED))) as server:
+            one = ask(server, trace, rubric, facts=True)
             [request] = server.seen
         assert quote in "\n".join(section(request))
         assert [at.source for at in one.findings[0].evidence] == ["message:3", "message:2"]
@@ -232,11 +232,11 @@ class TestLength:
         for context in range(11_000, 19_800, 400):
             how = {"context": context, "windows": windows, "mode": "json"}
             how["rubric_last"] = rubric_last
-            with OpenAIServer() as server:
-                on = judged(server, self.TRACE, rubric, facts=True, **how)
+            with Server() as server:
+                on = ask(server, self.TRACE, rubric, facts=True, **how)
                 asked = server.seen
-            with OpenAIServer() as server:
-                off = judged(server, self.TRACE, rubric, **how)
+            with Server() as server:
+                off = ask(server, self.TRACE, rubric, **how)
                 plain = server.seen
             assert on.status == off.status == "none"
             truncated = dict(on.truncated)
@@ -262,22 +262,22 @@ class TestLength:
         self, rubric: Rubric, name: str, rubric_last: bool
     ) -> None:
         how = {"mode": "json", "rubric_last": rubric_last}
-        with OpenAIServer() as server:
-            judged(server, self.TRACE, rubric, **how)
-            judged(server, self.TRACE, rubric, facts=True, **how)
+        with Server() as server:
+            ask(server, self.TRACE, rubric, **how)
+            ask(server, self.TRACE, rubric, facts=True, **how)
             off, on = (sum(len(one["content"]) for one in seen.messages) for seen in server.seen)
         limit = on // 4 - 50  # tokens of four characters
-        with OpenAIServer(reads(limit, name, scripted(NOTHING))) as server:
+        with Server(reads(limit, scripted(NOTHING), name)) as server:
             cap = {"max_output_tokens": 100}  # for which room is left
-            one = judged(server, self.TRACE, rubric, facts=True, **how, **cap)
+            one = ask(server, self.TRACE, rubric, facts=True, **how, **cap)
             last = server.seen[-1]
             assert len(server.seen) == 2
         assert one.status == "none"
         assert shown(last) == list(self.TEXTS)
         assert bool(section(last)) == (name == "OpenAI")  # the numbers say that some can stay
         assert one.truncated.keys() == {"observations"}
-        with OpenAIServer(reads(off // 6, name, scripted(NOTHING))) as server:
-            one = judged(server, self.TRACE, rubric, facts=True, **how)
+        with Server(reads(off // 6, scripted(NOTHING), name)) as server:
+            one = ask(server, self.TRACE, rubric, facts=True, **how)
             assert section(server.seen[-1]) == []
         assert one.status == "none"
         assert one.truncated["observations"] == sum(map(len, observe(self.TRACE).lines))
@@ -285,7 +285,7 @@ class TestLength:
 
     def test_a_forecast_counts_them(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(3)
-        with OpenAIServer() as server:
+        with Server() as server:
             args = (*ARGS, "--base-url", server.url, "--price-in", "2", "--price-out", "8")
             dry = [
                 json.loads(annotate_cli(*args, *more, "--dry-run", "--json").out)
@@ -311,7 +311,7 @@ class TestRuns:
         self, annotate_cli: Cli, runs: Runs
     ) -> None:
         runs(1)
-        with OpenAIServer() as server:
+        with Server() as server:
             args = (*ARGS[:-2], "--base-url", server.url)
             assert annotate_cli(*args, *set_model(facts=True), "--out", "out").code == 0
             on = run_json()
@@ -324,7 +324,7 @@ class TestRuns:
 
     def test_answers_with_and_without_are_kept_apart(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(2)
-        with OpenAIServer() as server:
+        with Server() as server:
             args = (*ARGS[:-2], "--base-url", server.url)
             calls = []
             for n, more in enumerate(
@@ -346,7 +346,7 @@ class TestRuns:
         self, annotate_cli: Cli, runs: Runs, before: Any, after: Any, said: str
     ) -> None:
         runs(2)
-        with OpenAIServer(scripted(Reply(refusal="No."))) as server:
+        with Server(scripted(Reply(refusal="No."))) as server:
             args = (*ARGS, "--base-url", server.url)
             assert annotate_cli(*args, *before).code == 1
             calls = server.calls
@@ -365,7 +365,7 @@ class TestRuns:
         file = tmp_path / "judge.yaml"
         file.write_text("mode: tools\nmodels:\n- {model: a, facts: true}\n- {model: b}\n")
         args = ("logs", "--rubric", "comm_errors", "--judge", file)
-        with OpenAIServer(scripted(RIGHT)) as server:
+        with Server(scripted(RIGHT)) as server:
             assert annotate_cli(*args, "--base-url", server.url, "--out", "out").code == 0
             asked = {one.body["model"]: bool(section(one)) for one in server.seen}
         assert asked == {"a": True, "b": False}
@@ -375,7 +375,7 @@ class TestRuns:
         found = []
         more = ("--model", "n", "--samples", "2", *set_model(facts=True))
         for how in (("--batch",), ()):
-            with OpenAIServer(mixed) as server:
+            with Server(mixed) as server:
                 args = (*ARGS[:-2], "--base-url", server.url, *more, *how)
                 done = annotate_cli(*args, "--out", f"out{len(found)}")
                 assert done.code == 1, done.err  # the refusals

@@ -19,8 +19,8 @@ from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
-from tests.openai_server import OpenAIServer, Reply, Request
 from tests.patches.pairs import Pair
+from tests.server import Reply, Request, Server
 
 RUBRIC = load_rubric("symptoms")
 FILE = Path(__file__).with_name("symptom_runs.yaml")
@@ -107,7 +107,7 @@ def test_a_language_model_finds_what_is_there(name: str) -> None:
         finally:
             await judge.close()
 
-    with OpenAIServer(answer) as server:
+    with Server(answer) as server:
         one = asyncio.run(judge_run(server.url))
     assert (one.status, one.rejected) == ("labelled", ())
     assert one.primary == run["truth"]

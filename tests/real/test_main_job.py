@@ -14,7 +14,7 @@ import pytest
 
 from annotator.annotations import Annotation
 from tests.conftest import Done, annotations, set_model
-from tests.openai_server import NOTHING, OpenAIServer, Part, Reply, Request, finding
+from tests.server import NOTHING, Part, Reply, Request, Server, finding
 
 Cli = Callable[..., Done]
 
@@ -171,7 +171,7 @@ def test_a_judge_that_does_everything_wrong(
             tried.add(text)
         return reply
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         done = annotate_cli(
             *(logs, "--rubric", "comm_errors", "--out", "out", "--quiet", "--model", "m"),
             *("--base-url", server.url, *set_model(mode=mode), "--concurrency", "16"),

@@ -19,8 +19,8 @@ from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
-from tests.openai_server import OpenAIServer, finding
 from tests.reports.test_formats import read_all, same
+from tests.server import Server, finding
 
 GROUPS = {"alpha": "pair", "beta": "pair", "gamma": "rest"}
 WHY = "The rules establish neither."
@@ -198,7 +198,7 @@ def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, f
 def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, option):
     """Two traces, one quote that nobody wrote: not a share of none, unless that is asked for."""
     wrong = finding("C1b", ("message:1", "nobody ever wrote this"), ("message:2", TALK[1][1]))
-    with OpenAIServer(lambda _: wrong) as server:
+    with Server(lambda _: wrong) as server:
         more = ("--model", "m", "--base-url", server.url, *set_model(reasks=0), "--out", "out")
         done = annotate_cli(runs(2), "--rubric", "comm_errors", *more, *option)
         again = annotate_cli("logs", "--rubric", "comm_errors", *more, "--resume")
@@ -257,7 +257,7 @@ def test_a_run_of_five_percent_is_no_none(annotate_cli, tmp_path):
     """A trace of 2 x 50,000 characters and a model of 12,000 tokens, which finds nothing in it."""
     for n, size in enumerate((10, 10_000), 1):
         write_run(tmp_path / run_name(n), [("agent1", "word " * size), ("agent2", "line " * size)])
-    with OpenAIServer() as server:
+    with Server() as server:
         more = ("--model", "m", "--base-url", server.url, "--context", "12000", "--out", "out")
         done = annotate_cli("logs", "--rubric", "comm_errors", *more)
     assert done.code == 0, done.err
@@ -350,7 +350,7 @@ def test_what_cannot_be_said_of_it(runs, how, words):
 
 
 def test_votes_that_are_asked_for_from_python(runs):
-    with OpenAIServer() as server:
+    with Server() as server:
         judge = llm("m", base_url=server.url, samples=2, require="unanimous")
         run = annotate(str(runs(1)), "comm_errors", judge)
     assert run.manifest.judge.model_dump()["require"] == "unanimous"

@@ -23,8 +23,8 @@ from annotator import Claim, Quote, Trace, Verdict, judge_lines, load_rubric, lo
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.traces.lines import dump_trace, load_trace
 from tests.conftest import EXAMPLES, ROOT, Done, set_model
-from tests.openai_server import NOTHING, OpenAIServer, Reply, finding
 from tests.runs.test_shards import judgements
+from tests.server import NOTHING, Reply, Server, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -89,7 +89,7 @@ def test_an_engine_judges_as_one_process_does(
 @pytest.mark.parametrize("workers", [("--workers", "2"), ("--engine", "processes")])
 def test_processes(annotate_cli: Cli, runs: Runs, tmp_path: Path, workers) -> None:
     runs(7)
-    with OpenAIServer() as server:
+    with Server() as server:
         model = ("--model", "m", "--base-url", server.url, "--no-cache", *STRICT)
         for out, options in (("whole", ()), ("out", workers)):
             args = ("logs", "--rubric", "symptoms", *model, "--out", out, *options)
@@ -133,7 +133,7 @@ def test_an_engine_asks_and_says_what_one_process_does(
         (tmp_path / "chats" / f"{n}.json").write_text(json.dumps(messages))
     (tmp_path / "chats" / "x.json").write_text("{}")
     answer = finding("C1a", ("message:2", "It works")).answer
-    with OpenAIServer(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
+    with Server(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
         model = ("--model", "m", "--base-url", server.url, "--no-cache")
         model += set_model(reasks=0, mode="strict")
         args = (tmp_path / "chats", "--rubric", "comm_errors", *model, "--out")
@@ -149,7 +149,7 @@ def test_a_shard_that_always_fails_stops_and_the_others_end(
     annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
 ) -> None:
     runs(60)
-    with OpenAIServer() as server:
+    with Server() as server:
         server.responder = lambda request: Reply(refusal=f"no {request.n}")
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
         done = annotate_cli(*args)
@@ -166,7 +166,7 @@ def test_failures_of_a_merged_run_are_judged_again(
     annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
 ) -> None:
     runs(6)
-    with OpenAIServer() as server:
+    with Server() as server:
         failing = "This was run 3."
         server.responder = lambda request: (
             Reply(refusal="no") if failing in request.user else NOTHING
@@ -190,7 +190,7 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
         "submit",
         lambda self, do, job: submit(self, do, replace(job, sign=Path("elsewhere"))),
     )
-    with OpenAIServer() as server:
+    with Server() as server:
         done = annotate_cli(*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
         assert not server.seen
     assert done.code == 2
@@ -211,7 +211,7 @@ def test_a_shard_stops_without_its_driver(
 
 def test_limits_are_of_all_shards(annotate_cli: Cli, runs: Runs, threads: type[Threads]) -> None:
     runs(4)
-    with OpenAIServer() as server:
+    with Server() as server:
         limits = ("--rpm", "6000", "--tpm", "900000", "--max-cost", "4", "--concurrency", "5")
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *PRICES)
         assert annotate_cli(*args, *ENGINE, *limits).code == 0
@@ -223,7 +223,7 @@ def test_limits_are_of_all_shards(annotate_cli: Cli, runs: Runs, threads: type[T
 
 def test_one_call_in_flight_is_one_shard(annotate_cli: Cli, runs: Runs, threads: object) -> None:
     runs(4)
-    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
+    with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
         assert annotate_cli(*args, "--concurrency", "1").code == 0
         assert server.most_in_flight == 1
@@ -232,7 +232,7 @@ def test_one_call_in_flight_is_one_shard(annotate_cli: Cli, runs: Runs, threads:
 def test_money_is_divided(annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path) -> None:
     """A call costs .01; of 40 only 25 may be made, by shards that do not know of each other."""
     runs(40)
-    with OpenAIServer(lambda request: CENT) as server:
+    with Server(lambda request: CENT) as server:
         model = ("--model", "m", "--base-url", server.url, *STRICT, *PRICES, "--concurrency", "2")
         args = (*RULES, *model, *ENGINE)
         done = annotate_cli(*args, "--max-cost", "0.255")
@@ -263,7 +263,7 @@ def test_a_killed_process_is_gone_on_with(
     runs: Runs, annotate_cli: Cli, tmp_path: Path, victim: str
 ) -> None:
     runs(30)
-    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
+    with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         model = ["--model", "m", "--base-url", server.url, "--concurrency", "4"]
         args = [*RULES, *model, "--workers", "2"]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -421,7 +421,7 @@ def test_what_the_docs_say_of_other_engines(runs: Runs, tmp_path: Path, name) ->
         "ray": "import ray\nray.init(num_cpus=2, include_dashboard=False)\n" + ray,
     }
     env = {"RAY_AUTH_MODE": "disabled", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-    with OpenAIServer() as server:
+    with Server() as server:
         first = first.replace("http://host/v1", server.url).replace('"traces/"', '"logs"')
         program = [sys.executable, "-c", first + begin[name]]
         done = subprocess.run(

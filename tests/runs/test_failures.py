@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.judges.test_llm import RIGHT
 
 from annotator.annotations import Annotation
 from tests.conftest import Done, set_model
-from tests.judges.test_llm import RIGHT
-from tests.openai_server import OpenAIServer, Reply, Request, Responder, finding
 from tests.runs.test_run import annotations, llm, statuses
+from tests.server import Reply, Request, Responder, Server, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -58,7 +58,7 @@ def test_a_run_stops_when_18_of_the_last_20_traces_failed(
 ) -> None:
     runs(len(traces))
     left = iter(traces)
-    with OpenAIServer(lambda _: RIGHT) as server:
+    with Server(lambda _: RIGHT) as server:
         args = (*ARGS, *llm(server, *ONE_CALL), "--out", "out")
         server.responder = lambda one: Reply(refusal=word(one)) if next(left) == "x" else RIGHT
         done = annotate_cli(*args)
@@ -91,7 +91,7 @@ def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
         refused = traces[place_of(one, len(traces))] == "x"
         return Reply(refusal=word(one)) if refused else replace(RIGHT, wait=1.5)
 
-    with OpenAIServer(answer) as server:
+    with Server(answer) as server:
         args = ("--concurrency", str(flight), *set_model(mode="tools"))
         annotate_cli(*ARGS, *llm(server, *args), "--out", "out")
         seen = len(server.seen)
@@ -106,7 +106,7 @@ def test_a_resumed_run_gets_past_traces_that_always_fail(
 ) -> None:
     """Of 40 traces the first 20 are always refused."""
     runs(40)
-    with OpenAIServer() as server:
+    with Server() as server:
         server.responder = lambda one: Reply(refusal="no") if place_of(one, 40) < 20 else RIGHT
         args = (*ARGS, *llm(server, *ONE_CALL), "--out", "out")
         assert (annotate_cli(*args).code, statuses(tmp_path / "out")) == (1, {"failed": 20})
@@ -137,7 +137,7 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
 ) -> None:
     """Of 60 traces 20 are judged, and at most the 7 that were in flight with the last of them."""
     runs(60)
-    with OpenAIServer(KINDS[kind]) as server:
+    with Server(KINDS[kind]) as server:
         quick = set_model(attempts=1, mode="tools", reasks=1)
         done = annotate_cli(*ARGS, *llm(server), *quick, *more, "--out", "out")
         calls = len(server.seen)
@@ -175,7 +175,7 @@ def test_a_short_run_without_a_true_quote_judged_nothing(
 ) -> None:
     """Three traces are too few to stop."""
     runs(3)
-    with OpenAIServer(KINDS["quotes"]) as server:
+    with Server(KINDS["quotes"]) as server:
         done = annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
     assert (done.code, statuses(tmp_path / "out")) == (1, {"undecided": 3})
     assert "the first failure: night/coop/shop_task/1/f1_f2: quote " in done.err
@@ -190,7 +190,7 @@ def test_traces_that_failed_before_do_not_stop_a_resumed_run(
 ) -> None:
     """Every second of 46 traces is refused: a run that is resumed has only these before it."""
     runs(46)
-    with OpenAIServer() as server:
+    with Server() as server:
         server.responder = lambda one: Reply(refusal=word(one)) if number_of(one) % 2 else RIGHT
         args = (*ARGS, *llm(server, *ONE_CALL), *engine, "--out", "out")
         for more, calls in (((), 46), (("--resume",), 46 + 23)):
@@ -226,7 +226,7 @@ def test_lines_of_older_versions_have_no_kind_and_are_read(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
     runs(2)
-    with OpenAIServer(KINDS["refusal"]) as server:
+    with Server(KINDS["refusal"]) as server:
         annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
     file = tmp_path / "out" / "annotations.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]

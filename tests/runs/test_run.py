@@ -35,7 +35,7 @@ from tests.conftest import (
     write_judge_file,
     write_run,
 )
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
+from tests.server import NOTHING, Reply, Request, Responder, Server, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -47,7 +47,7 @@ def statuses(folder: Path) -> Counter[str]:
     return Counter(one.status for one in annotations(folder).values())
 
 
-def llm(server: OpenAIServer, *more: str) -> tuple[str, ...]:
+def llm(server: Server, *more: str) -> tuple[str, ...]:
     return ("--model", "m", "--base-url", server.url, *set_model(attempts=2), *more)
 
 
@@ -83,7 +83,7 @@ def test_the_four_statuses_are_kept_apart(annotate_cli: Cli, tmp_path: Path) -> 
         quotes = (("message:4", TALK[3][1]), ("patch:agent2", "+UNIT = 'lb'"))
         return finding("unverifiable_claims", *quotes)
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out", *llm(server))
     found = {key[0].split("/")[-2]: one for key, one in annotations(tmp_path / "out").items()}
     assert {n: one.status for n, one in found.items()} == {
@@ -175,7 +175,7 @@ class TestResume:
             return Reply(status=500) if third and down["now"] else RIGHT
 
         args = (runs(4), "--rubric", "comm_errors", "--out", "out")
-        with OpenAIServer(responder) as server:
+        with Server(responder) as server:
             more = llm(server, "--concurrency", "1", *set_model(mode="tools"), "--price-in", "1")
             more += ("--price-out", "1")
             first = annotate_cli(*args, *more)
@@ -206,7 +206,7 @@ class TestResume:
         self, annotate_cli: Cli, runs: Runs, change: tuple[str, ...], said: str
     ) -> None:
         args = (runs(2), "--rubric", "symptoms", "--out", "out")
-        with OpenAIServer() as server:
+        with Server() as server:
             annotate_cli(*args, *llm(server))
             done = annotate_cli(*args, *llm(server), *change, "--resume")
         assert done.code == 2
@@ -323,7 +323,7 @@ def wait_for_lines(file: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def first(calls: int, server: OpenAIServer) -> Responder:
+def first(calls: int, server: Server) -> Responder:
     """Answer so many more calls; all others wait until whoever asks has been stopped."""
     last = server.calls + calls
     return lambda request: replace(RIGHT, together=99 if request.n > last else 0)
@@ -335,7 +335,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
     """Killed first, and stopped with Ctrl-C when it goes on."""
     logs = runs(40)
     stops = ((signal.SIGKILL, 5, 12, ()), (signal.SIGINT, 20, 25, ("--resume",)))
-    with OpenAIServer(lambda _: RIGHT) as server:
+    with Server(lambda _: RIGHT) as server:
         args = (str(logs), "--rubric", "comm_errors", *llm(server, "--concurrency", "4"))
         assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
         undisturbed = server.calls
@@ -362,7 +362,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
 
 
 def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
-    with OpenAIServer() as server:
+    with Server() as server:
         server.responder = first(5, server)
         args = (str(runs(9)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
         process = start(*args, "--out", "out", cwd=tmp_path)
@@ -415,7 +415,7 @@ def test_a_run_whose_folder_is_gone_ends_in_words_and_closes_its_judge(
 
     closing = LLMJudge.close
     monkeypatch.setattr(LLMJudge, "close", close)
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         done = annotate_cli(runs(1), "--rubric", "comm_errors", "--out", "out", *llm(server))
     assert (done.code, len(closed)) == (2, 1)
     assert done.err.endswith("cannot write out/run.json: No such file or directory\n")
@@ -473,7 +473,7 @@ def test_a_run_that_the_judge_stops_keeps_what_is_done(
     def responder(request: Request) -> Reply:
         return RIGHT if len(server.seen) <= 3 else Reply(status=401, error={"message": "expired"})
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         more = llm(server, "--concurrency", "1")
         done = annotate_cli(runs(8), "--rubric", "comm_errors", "--out", "out", *more)
     assert done.code == 2
@@ -682,7 +682,7 @@ class TestWhatReviewersFound:
             return answers["now"]
 
         args = (runs(3), "--rubric", "comm_errors", "--out", "out")
-        with OpenAIServer(responder) as server:
+        with Server(responder) as server:
             more = llm(server, "--concurrency", "1", *set_model(mode="tools", attempts=1))
             assert annotate_cli(*args, *more).code == 1
             assert statuses(tmp_path / "out") == {"failed": 3}
@@ -808,7 +808,7 @@ def test_an_endpoint_that_only_does_this_fails_every_trace(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, reply: Reply
 ) -> None:
     """Whatever it is asked, also when the form of answers is sought: failed, and never none."""
-    with OpenAIServer(lambda _: reply, probe=lambda _: reply) as server:
+    with Server(lambda _: reply, probe=lambda _: reply) as server:
         done = annotate_cli(runs(3), "--rubric", "comm_errors", "--out", "out", *llm(server))
     assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 3}), done.err
     assert all(one.error for one in annotations(tmp_path / "out").values())

@@ -14,7 +14,7 @@ from annotator import load_traces, merge, open_run
 from annotator.errors import AnnotatorError, SettingsError
 from annotator.traces import Ignored, Shard, parse_shard
 from tests.conftest import EXAMPLES, Done, set_model
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
+from tests.server import NOTHING, Reply, Request, Server
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -104,7 +104,7 @@ def test_what_models_were_found_out_about_is_joined(
     annotate_cli: Cli, runs: Runs, tmp_path
 ) -> None:
     runs(12)
-    with OpenAIServer() as server:
+    with Server() as server:
         models = (
             "--model",
             "m",
@@ -260,7 +260,7 @@ def test_a_stopped_shard_is_resumed(annotate_cli: Cli, runs: Runs, tmp_path: Pat
     def responder(request: Request) -> Reply:
         return Reply(status=401) if stop and request.n > 3 else NOTHING
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         model = ("--model", "m", "--base-url", server.url, "--concurrency", "1")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out", "--shard", "1/1")
         assert annotate_cli(*args, "--resume").code == 2  # a shard that was not begun is
@@ -282,7 +282,7 @@ def test_a_stopped_shard_is_resumed(annotate_cli: Cli, runs: Runs, tmp_path: Pat
 
 def test_limits_are_divided_and_said(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
-    with OpenAIServer() as server:
+    with Server() as server:
         model = ("--model", "m", "--base-url", server.url, "--price-in", "1", "--price-out", "1")
         limits = ("--rpm", "2000", "--tpm", "100000", "--max-cost", "2")
         args = ("--rubric", "symptoms", *model, *limits, "--out", "out", "--shard", "1/4")

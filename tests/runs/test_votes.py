@@ -19,8 +19,8 @@ from annotator.rubrics import load_rubric
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
 from tests.conftest import TALK, Done, annotations, set_model
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.reports.test_reports import annotation, write
+from tests.server import NOTHING, Reply, Request, Server, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -230,7 +230,7 @@ def totals(folder: Path) -> dict[str, object]:
     return json.loads((folder / "run.json").read_text())["totals"]
 
 
-def as_billed(folder: Path, *servers: OpenAIServer) -> None:
+def as_billed(folder: Path, *servers: Server) -> None:
     """Whether a run counts the calls and tokens that its servers count."""
     counted = totals(folder)
     assert counted["calls"] == sum(server.calls for server in servers)
@@ -251,7 +251,7 @@ def test_samples_of_one_model(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> 
         )
 
     args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--samples", "3", "--seed", "7")
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         done = annotate_cli(*args, "--base-url", server.url, "--out", "out")
         assert done.code == 0, done.err
         as_billed(tmp_path / "out", server)
@@ -269,7 +269,7 @@ def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path:
     def responder(request: Request) -> Reply:
         return says({"a": "C1b", "b": ""}[request.body["model"]])
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         more = ("--base-url", server.url, "--model", "a", "--model", "b", "--samples", "2")
         done = annotate_cli(runs(3), "--rubric", "comm_errors", *more, "--out", "out")
         assert done.code == 0, done.err
@@ -288,7 +288,7 @@ def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path:
 def test_models_at_two_servers_by_a_judge_file(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
-    with OpenAIServer(lambda _: says("C1b")) as one, OpenAIServer(forms=()) as two:
+    with Server(lambda _: says("C1b")) as one, Server(forms=()) as two:
         file = tmp_path / "judge.yaml"
         first = f"{{model: a, base_url: '{one.url}', temperature: 0.5, price_in: 1, price_out: 3}}"
         second = f"{{model: b, base_url: '{two.url}', price_in: 2, price_out: 2}}"
@@ -315,7 +315,7 @@ def test_a_key_that_one_model_refuses_stops_the_run(
             return Reply(status=401, error={"message": "expired"})
         return says("C1b")
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         more = ("--base-url", server.url, "--model", "a", "--model", "b", "--concurrency", "1")
         done = annotate_cli(runs(6), "--rubric", "comm_errors", *more, "--out", "out")
         as_billed(tmp_path / "out", server)
@@ -331,7 +331,7 @@ def test_what_one_model_was_asked_when_another_refuses_the_key_is_counted(
             return Reply(status=401, together=2, error={"message": "no such key"})
         return Reply(text="{}", wait=0.5)
 
-    with OpenAIServer(probe=answer) as server:
+    with Server(probe=answer) as server:
         models = ("--model", "shut", "--model", "slow", "--base-url", server.url)
         done = annotate_cli(runs(1), "--rubric", "comm_errors", *models, "--out", "out")
         assert (done.code, "no such key" in done.err) == (2, True), done.err
@@ -355,7 +355,7 @@ def test_three_who_each_find_another_error_are_never_none(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, require: str | None
 ) -> None:
     """C1a and C1b are of one group, and C1a stands first in the precedence."""
-    with OpenAIServer(lambda request: says(THREE[request.body["model"]])) as server:
+    with Server(lambda request: says(THREE[request.body["model"]])) as server:
         file = tmp_path / "judge.yaml"
         models = ", ".join(f"{{model: {name}}}" for name in THREE)
         words = f"require: {require}\n" if require else ""
@@ -386,7 +386,7 @@ def test_the_first_sample_goes_alone_where_a_provider_may_cache(
             answered[request.user] = answered.get(request.user, 0) + 1
         return replace(NOTHING, wait=0.1) if sample == 1 else replace(NOTHING, together=2)
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         file = tmp_path / "judge.yaml"
         file.write_text("model: m\nwarm: true\nseed: 7\nsamples: 3\nmode: tools\n")
         args = (runs(3), "--rubric", "comm_errors", "--base-url", server.url, "--judge", file)
@@ -528,7 +528,7 @@ def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
         one = finding("role_division", *roles, label="some")
         return one if request.body["model"] == "a" else Reply(answer=both)
 
-    with OpenAIServer(responder) as server:
+    with Server(responder) as server:
         more = ("--base-url", server.url, "--model", "a", "--model", "b", "--out", "out")
         done = annotate_cli(runs(2, passed=True), "--rubric", "emergent", *more)
     assert done.code == 0, done.err

@@ -11,8 +11,7 @@ from annotator.traces import AgentEnd, Message, Outcome, Step, Trace, load_trace
 from annotator.traces.redaction import redact, redact_text
 from annotator.web.reading import Reading, Shown
 from tests.conftest import Done, annotations, set_model, write_run
-from tests.judges.test_llm import scripted
-from tests.openai_server import OpenAIServer, finding
+from tests.server import Server, finding, scripted
 
 Cli = Callable[..., Done]
 
@@ -86,7 +85,7 @@ def test_a_redacted_run_sends_and_reports_none_of_them_and_its_quotes_stand(
         ("message:1", redact_text(question)),
         ("message:2", "I am adding the printer now."),
     )
-    with OpenAIServer(scripted(quoted)) as server:
+    with Server(scripted(quoted)) as server:
         args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
         done = annotate_cli(*args, *set_model(mode="tools"), "--redact", "--out", "out")
         sent = json.dumps([request.body for request in server.seen])
