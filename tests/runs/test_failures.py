@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.judges.test_llm import RIGHT
 
 from annotator.annotations import Annotation
 from tests.conftest import Done, set_model
+from tests.judges.ask import RIGHT
 from tests.runs.test_run import annotations, llm, statuses
 from tests.server import Reply, Request, Responder, Server, finding
 
