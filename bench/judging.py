@@ -199,7 +199,8 @@ def compare(here: Bench, there: Bench) -> None:
 def other_bench(checkout: Path, folder: Path, runs: Path) -> Any:
     """Return the bench of another checkout, as it is there."""
     spec = spec_from_file_location("other", checkout / "bench" / "judging.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     (folder / "there").mkdir()
