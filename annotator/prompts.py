@@ -337,6 +337,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(folder("prompts")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        auto_reload=False,  # a look at the file at every call
     )
 
 
