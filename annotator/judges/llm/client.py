@@ -3,7 +3,7 @@
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 import aiohttp
 import httpx2
 from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
-from openai._models import FinalRequestOptions
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
@@ -53,103 +52,30 @@ class _Client(DefaultAioHttpClient):
         except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
             raise httpx2.RemoteProtocolError(str(error), request=request) from None
         try:
-            _check_packing(response)
+            packing = response.headers.get("content-encoding", "identity").lower()
+            if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+                words = f"answer packed in a way that was not asked for: {one_line(packing, 60)}"
+                raise Transient(words)
             if options.get("stream") and response.is_success:
                 return response
-            return await _read(response)
+            data = await _read(response)
         except BaseException:
             await response.aclose()
             raise
+        await response.aclose()
+        headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
+        kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
+        headers.append((b"content-type", kind.encode(errors="replace")))
+        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
 
 
-def _check_packing(response: httpx2.Response) -> None:
-    """Raise Transient for an answer that is packed otherwise than was asked for: of such a few
-    bytes may hold gigabytes.
-    """
-    packing = response.headers.get("content-encoding", "identity").lower()
-    if packing not in _PACKINGS:
-        words = f"answer packed in a way that was not asked for: {one_line(packing, 60)}"
-        raise Transient(words)
-
-
-async def _read(response: httpx2.Response) -> httpx2.Response:
-    """Return a response with its whole body, unpacked. Raises Transient if that is too long."""
-    data = await _join(response.aiter_bytes())
-    await response.aclose()
-    headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
-    kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
-    headers.append((b"content-type", kind.encode(errors="replace")))
-    request = response.request
-    return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
-
-
-async def _join(pieces: AsyncIterator[bytes]) -> bytes:
+async def _read(response: httpx2.Response) -> bytes:
     data = bytearray()
-    async for piece in pieces:
+    async for piece in response.aiter_bytes():
         data += piece
         if len(data) > LONGEST_RESPONSE:
             raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
     return bytes(data)
-
-
-class Address:
-    """Posts JSON to one URL, by the connections and with the headers of openai's client.
-
-    The client would put both together anew at every call, which takes four times as long.
-    """
-
-    def __init__(self, client: AsyncOpenAI, url: str) -> None:
-        self._client = client
-        self._url = url
-        self._request: httpx2.Request | None = None  # the first, without its body
-        self._session: aiohttp.ClientSession
-        self._options: dict[str, Any] = {}
-
-    async def post(self, body: bytes) -> bytes:
-        """Return the body of the answer.
-
-        Raises:
-            openai.APIStatusError: the server answers with an error.
-            Transient, aiohttp.ClientError, OSError: it does not answer.
-        """
-        request = self._request or await self._prepare()
-        self._session.cookie_jar.clear()
-        async with self._session.post(str(request.url), data=body, **self._options) as answer:
-            if answer.status == 200 and "Content-Encoding" not in answer.headers:
-                return await _join(answer.content.iter_any())
-            pieces = answer.content.iter_chunked(1 << 14)
-            headers = answer.raw_headers
-            response = httpx2.Response(
-                answer.status, headers=headers, content=pieces, request=request
-            )
-            _check_packing(response)
-            response = await _read(response)
-        if not response.is_success:
-            raise self._client._make_status_error_from_response(response)
-        return response.content
-
-    async def _prepare(self) -> httpx2.Request:
-        """Return the request as openai's client builds it, and know how to send it."""
-        client, http = self._client, self._client._client
-        options = FinalRequestOptions.construct(method="post", url=self._url, content=b"")
-        request = client._build_request(await client._prepare_options(options))
-        if http.auth:
-            request = next(http.auth.sync_auth_flow(request))
-        del request.headers["Content-Length"]
-        transport: Any = http._transport_for_url(request.url)
-        transport.client = self._session = transport.get_client()  # which the client closes
-        self._options = {
-            "headers": dict(request.headers),
-            "allow_redirects": False,
-            "auto_decompress": False,
-            "timeout": aiohttp.ClientTimeout(),  # none: the caller has one
-            "server_hostname": request.extensions.get("sni_hostname"),
-        }
-        if proxy := transport.proxy:
-            self._options |= {"proxy": str(proxy.url), "proxy_headers": proxy.headers}
-            self._options |= {"proxy_auth": aiohttp.BasicAuth(*proxy.auth)} if proxy.auth else {}
-        self._request = request
-        return request
 
 
 class _OtherHeader(AsyncOpenAI):

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import httpx2
 from openai import APIConnectionError, APIStatusError
 from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
@@ -22,7 +21,7 @@ from tenacity.wait import wait_random_exponential
 from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
 from annotator.judges.llm.budget import Budget, Expected
-from annotator.judges.llm.client import Address, Transient, describe_redirect, open_client
+from annotator.judges.llm.client import Transient, describe_redirect, open_client
 from annotator.judges.llm.native import Native, open_native
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, read_cost
@@ -77,11 +76,11 @@ class Endpoint:
             self._native = open_native(options, key, pace.limit)
         else:
             self._client = open_client(options, key, pace.limit, attempts=1)
-            url = str(self._client.base_url).rstrip("/")  # without one where it has no path
-            self._completions = Address(self._client, f"{url}/chat/completions")
+            # In full, so that they are not put together at every call.
+            address = str(self._client.base_url).rstrip("/")  # without one where it has no path
+            self._url = f"{address}/chat/completions"
             # At Azure it belongs to no deployment.
-            responses = f"{url.partition('/deployments/')[0]}/responses"
-            self._by_responses = Address(self._client, responses)
+            self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
         self._responses = options.api == "responses"
 
     @property
@@ -228,18 +227,19 @@ class Endpoint:
             async with asyncio.timeout(self._options.timeout):
                 if self._native:
                     return await self._native.post(json.loads(body))
-                answer = await (self._by_responses if responses else self._completions).post(body)
-            value: object = json.loads(answer)
-            return value
+                url = self._responses_url if responses else self._url
+                answer: object = await self._client.post(url, content=body, cast_to=object)
+            # The library parses what the server calls JSON.
+            return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
             raise Transient("no answer in time") from error
-        except (APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+        except APIConnectionError as error:
             raise _explain_lost(error, self._secrets) from error
         except (ValueError, RecursionError) as error:
             raise Transient(f"answer not understood: {one_line(str(error), 200)}") from error
 
 
-def _explain_lost(error: Exception, secrets: Secrets) -> Transient:
+def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     """Return what a call was that ended without an answer.
 
     The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
