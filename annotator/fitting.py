@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from annotator.text import header_name
 
@@ -19,12 +19,17 @@ _AROUND = 2  # lines before and after a telling one
 _LONGEST_LINE = 1_000  # characters of a line
 _SHORTEST_GAP = 300  # characters that are worth leaving out
 _MOST_REPORT = 24_000  # characters of all that is telling
-# Of lines in lower case. Each choice begins with a letter: thrice as fast.
-_TELLING = re.compile(
-    r"conflict|f(?:(?<=\bf)ail|(?<=\wf)ailure\b)|e(?:(?<=\be)rror|(?<=\we)(?:rror|xception)\b"
-    r"|(?<=^e)\s)|t(?:raceback|est result)|panic|>(?<=^>)\s|a(?<=\ba)ssert|=(?<=^=)={4}|✗|×"
-)
-_COUNTED = re.compile(r"\b\d+ (?:passed|failed|errors?|skipped|ok)\b")
+# How a telling line begins, in lower case, and the words of one, each with the pattern that matches
+# where it stands: to look for a word is ten times as fast as to look for a pattern.
+_TELLING_START = re.compile(r"[e>]\s|={5}")
+_AFTER_NUMBER = "|".join(rf"(?<=\b\d{{{digits}}})" for digits in range(1, 8))
+_TELLING_WORDS = {
+    **{word: word for word in ("conflict", "traceback", "test result", "panic", "✗", "×")},
+    **{"fail": r"\bfail|failure\b", "error": r"\berror|error\b", "exception": r"\Bexception\b"},
+    "assert": r"\bassert",
+    **{f" {word}": rf"(?:{_AFTER_NUMBER}) {word}\b" for word in ("passed", "skipped", "ok")},
+}
+_TELLING = [(word, re.compile(pattern)) for word, pattern in _TELLING_WORDS.items()]
 
 # Who is served first where there is not room for all, and the share of what is left that a kind
 # takes at most where those after it need the rest.
@@ -70,6 +75,8 @@ class PromptPart:
     @property
     def pieces(self) -> list[tuple[str, int]]:
         """The text that is shown, each piece with the number of characters left out after it."""
+        if not self.gaps:
+            return [(self.text, 0)]
         starts = (0, *(end for _, end in self.gaps))
         ends = (*(start for start, _ in self.gaps), len(self.text))
         lengths = (*(end - start for start, end in self.gaps), 0)
@@ -230,24 +237,36 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     """
     if len(part.text) <= _SHORT_REPORT:
         return part
-    lines = part.text.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, lines))]
+    starts = [0, *accumulate(map(len, part.text.splitlines(keepends=True)))]
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
-    shown: set[int] = set()
-    for n, line in enumerate(part.text.lower().splitlines(keepends=True)):
-        begun = line[:_LONGEST_LINE]
-        around = _AROUND if _TELLING.search(begun) or _COUNTED.search(begun) else 0
-        if around or {n, n + 1} & edges:
-            shown.update(range(n - around, n + around + 1))
+    shown = {n for edge in edges for n in (edge - 1, edge)}
+    for n in _find_telling(part.text):
+        shown.update(range(n - _AROUND, n + _AROUND + 1))
     gaps: list[Gap] = []
-    for n, (start, end) in enumerate(pairwise(starts)):
-        start = start if n not in shown else min(end, start + _LONGEST_LINE)
-        if gaps and gaps[-1][1] == start:
-            gaps[-1] = (gaps[-1][0], end)
-        elif start < end:
-            gaps.append((start, end))
+    end = 0  # of what is shown
+    for n in sorted(shown.intersection(range(len(starts) - 1))):
+        gaps.append((end, starts[n]))
+        end = min(starts[n + 1], starts[n] + _LONGEST_LINE)
+    gaps.append((end, len(part.text)))
     worthy = (gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP)
     return replace(part, gaps=tuple(worthy)).cut(_MOST_REPORT)
+
+
+def _find_telling(text: str) -> Iterator[int]:
+    """Yield the numbers of the lines that tell of a conflict, a failure or a sum of tests."""
+    text = text.lower()
+    lines = text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    for n, line in enumerate(lines):
+        if line[0] in "e>=" and _TELLING_START.match(line):
+            yield n
+    for word, pattern in _TELLING:
+        at = text.find(word)
+        while at >= 0:
+            n = bisect_right(starts, at) - 1
+            if telling := pattern.match(text, at, starts[n] + _LONGEST_LINE):
+                yield n
+            at = text.find(word, starts[n + 1] if telling else at + 1)
 
 
 def focus(

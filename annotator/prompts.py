@@ -297,11 +297,10 @@ def _tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, observations: Observations
 ) -> str:
     templates = f"{prompt_sha256()} {layout}"
-    texts = [part.header for part in parts]
-    texts += [piece for part in parts for piece, _ in part.pieces]
+    pieces = [piece for part in parts for piece in part.pieces]
+    texts = [*(part.header for part in parts), *(text for text, _ in pieces)]
     # With the sizes no two lists of texts give the same bytes.
-    sizes = [len(text) for text in texts]
-    sizes += [left_out for part in parts for _, left_out in part.pieces]
+    sizes = [*map(len, texts), *(left_out for _, left_out in pieces)]
     if lines := observations.lines:
         templates += facts_sha256() + observations.template
         sizes += [len(line) for line in lines] + [len(lines), observations.more]
@@ -338,6 +337,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(folder("prompts")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        auto_reload=False,  # a look at the file at every call
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from annotator.annotations import Annotation, Vote
 from annotator.clusters import ClusterCounts
 from annotator.rubrics import NONE
-from validation import Estimate, Interval, agreement_of, share_of_totals, wilson
+from validation import Estimate, Interval, wilson
 
 _COUNTED = ("labelled", "none")  # votes that say something
 
@@ -94,12 +94,18 @@ class VoteCounts:
 
     def _share(self, count: Hashable, of: Hashable) -> Interval:
         """Return the share of the traces with one count among those with another, over tasks."""
+        from validation import (
+            share_of_totals,
+        )  # takes numpy, which a run without votes does not need
+
         totals = [self.clusters.totals(label)[0] for label in (count, of) if label is not None]
         k, n = totals if of is not None else (totals[0], self.clusters.totals(count)[1])
         return share_of_totals(k, n) if self.clusters.named else wilson(sum(k), sum(n))
 
     def _kappa(self, names: tuple[str, str]) -> Estimate:
         """Return the kappa of two voters, over tasks."""
+        from validation import agreement_of
+
         items: list[tuple[str, str, Hashable]] = []
         named = len(self.clusters.in_cluster)
         for labels in sorted(self.pairs[names]):

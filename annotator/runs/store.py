@@ -315,7 +315,7 @@ def _read_overhead(folder: Path, manifest: Manifest) -> Usage:
         AnnotatorError: it is not what this version of the tool writes.
     """
     try:
-        return Usage.from_fields(manifest.overhead)
+        return Usage.from_fields(manifest.overhead) if manifest.overhead else Usage()
     except ValueError as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise AnnotatorError(

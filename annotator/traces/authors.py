@@ -6,6 +6,7 @@ Anthropic, Gemini, LangChain, AutoGen, ShareGPT and what resembles them.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from annotator.traces.document import text_of
@@ -36,14 +37,17 @@ def read_word(value: Any) -> Author | None:
     """Return the kind of author that a role, a type or a class name stands for; None if it stands
     for none: it may be a name.
     """
-    text = text_of(value)
-    return _WORDS.get(_NOT_LETTERS.sub("", text.lower())) if text else None
+    return _WORDS.get(_letters(text)) if (text := text_of(value)) else None
 
 
 def is_call(word: Any) -> bool:
     """Whether a role is that of calls, which some write beside the role of the agent that calls."""
-    text = text_of(word)
-    return bool(text) and _NOT_LETTERS.sub("", str(text).lower()) in ("functioncall", "toolcall")
+    return _letters(text_of(word) or "") in ("functioncall", "toolcall")
+
+
+@lru_cache(maxsize=256)  # a trace has few words, and each of them many times
+def _letters(word: str) -> str:
+    return _NOT_LETTERS.sub("", word.lower())
 
 
 def are_kinds(items: Iterable[Any]) -> bool:

@@ -13,6 +13,7 @@ from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
+_AUTHORS = ("role", "sender", "from", "source")
 _TEXT = ("message", "content", "text", "value")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
@@ -234,8 +235,9 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
 def _is_item(fields: Mapping[str, Any]) -> bool:
     """Whether a message is an item of the Responses API that is a part by itself."""
     type_ = fields.get("type")
-    told = any(key in fields for key in ("role", "sender", "from", "source"))
-    return not told and isinstance(type_, str) and _is_part_of_agents(type_)
+    if not isinstance(type_, str) or not fields.keys().isdisjoint(_AUTHORS):
+        return False
+    return _is_part_of_agents(type_)
 
 
 def _is_part_of_agents(type_: str) -> bool:

@@ -43,7 +43,6 @@ _PATTERNS = (
         r"(?:(?<![\w\\])|(?<=\\[nrt]))\w[\w.+-]{0,100}(?<!-)@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])",
     ),
 )
-_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 
 @lru_cache(maxsize=1)
@@ -54,8 +53,8 @@ def redaction_sha256() -> str:
 
 def redact_text(text: str) -> str:
     """Return a text of the same length, with its lines, without addresses, keys and tokens."""
-    for kind, pattern in _COMPILED:
-        text = pattern.sub(partial(_cover, kind), text)
+    for kind, pattern in _PATTERNS:
+        text = re.sub(pattern, partial(_cover, kind), text)
     return text
 
 
