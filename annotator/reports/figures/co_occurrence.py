@@ -2,7 +2,7 @@
 
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix
+from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import stack, to_glyphs
 from annotator.reports.headings import name_judge
 
@@ -23,7 +23,7 @@ def figure(source: FigureSource) -> Plot:
             f"Judged traces with both codes (n = {pairs.judged}); on the diagonal, with the code."
         )
         codes = [to_glyphs(code) for code in pairs.codes]
-        panels.append(Matrix(title, codes, pairs.counts, caption, pairs.notes))
+        panels.append(draw_matrix(title, codes, pairs.counts, caption, pairs.notes))
         about.append(
             f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"
             f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"

@@ -5,8 +5,8 @@ from annotator.calibration.correct import describe_labels, match_traces
 from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix
-from annotator.reports.figures.style import stack, to_glyphs
+from annotator.reports.figures.matrix import draw_matrix
+from annotator.reports.figures.style import Panel, stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
@@ -46,7 +46,7 @@ def figure(source: FigureSource) -> Plot:
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
-def _panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> tuple[Matrix, str]:
+def _panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> tuple[Panel, str]:
     """Return the panel of a run, people's labels in rows, and a line about its basis."""
     calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:
@@ -78,4 +78,4 @@ def _panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> 
         f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"
         f"  {len(traces)} labels of {people} ({describe_labels(calibration)}), not weighted"
     )
-    return Matrix(title, codes, counts, caption, notes, sides=("person", "judge")), basis
+    return draw_matrix(title, codes, counts, caption, notes, sides=("person", "judge")), basis

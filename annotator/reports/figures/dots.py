@@ -9,10 +9,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from annotator.reports.digits import UNDEFINED, Share, find_limits
-from annotator.reports.figures.style import BAND, FAINT, GREY, LINE, NAME, SMALL, Theme, wrap
+from annotator.reports.figures.style import BAND, FAINT, GREY, LINE, NAME, SMALL, Panel, Theme, wrap
 
 # Heights in lines of text: a lane, what a row has besides, the gap above a row that is kept apart.
 _LANE, _ROOM, _APART = 0.9, 0.45, 0.5
+_WIDTH = 1.0  # room for a scale, in inches
 
 
 class Mark(NamedTuple):
@@ -60,39 +61,33 @@ class DotRow:
     apart: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Dots:
-    """A panel; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``.
+def draw_dots(
+    title: str,
+    series: Sequence[Series],
+    rows: Sequence[DotRow],
+    below: Sequence[str],
+    *,
+    beside: str = "",
+    full: bool = False,
+) -> Panel:
+    """Return a panel; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``.
 
     ``full``: the axis goes to 100 %.
     """
+    lanes = [lane for lane in series if lane.look]
+    names = [wrap(row.code, NAME) for row in rows]
+    spans: list[tuple[float, float]] = []  # each row's top and bottom, in lines of text
+    end = 0.0
+    for row, name in zip(rows, names, strict=True):
+        top = end + (_APART if row.apart and spans else 0)
+        end = top + max(len(lanes) * _LANE, name.count("\n") + 1) + _ROOM
+        spans.append((top, end))
+    middles = [(top + bottom) / 2 for top, bottom in spans]
 
-    title: str
-    series: Sequence[Series]
-    rows: Sequence[DotRow]
-    below: Sequence[str]
-    beside: str = ""
-    full: bool = False
-
-    @property
-    def key(self) -> list[tuple[Line2D, str]]:
-        """The series, if there are several."""
-        series = self.series if len(self.series) > 1 else ()
-        return [(Line2D([], [], **lane.marker), lane.meaning) for lane in series]
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Room for a scale, and the height of all rows."""
-        return 1.0, LINE * self._spans()[-1][1]
-
-    def draw(self, plot: Axes) -> None:
-        """Draw the rows from top to bottom."""
-        lanes = [series for series in self.series if series.look]
-        spans = self._spans()
-        middles = [(top + bottom) / 2 for top, bottom in spans]
-        plot.set_ylim(spans[-1][1], 0)
-        self._scale(plot)
-        for number, (row, (top, bottom)) in enumerate(zip(self.rows, spans, strict=True)):
+    def draw(plot: Axes) -> None:
+        plot.set_ylim(end, 0)
+        _scale(plot, rows, full=full)
+        for number, (row, (top, bottom)) in enumerate(zip(rows, spans, strict=True)):
             if row.apart and number:
                 plot.axhline(top - _APART / 2, color=GREY, linewidth=0.5)
             if number % 2 == 0 and len(lanes) > 1:
@@ -101,42 +96,35 @@ class Dots:
                 _write(plot, middles[number], row.marks[0].instead)
                 continue
             place = middles[number] - (len(lanes) - 1) / 2 * _LANE
-            for lane, (series, mark) in enumerate(zip(lanes, row.marks, strict=True)):
-                _draw(plot, place + lane * _LANE, mark, series, row.code)
+            for n, (lane, mark) in enumerate(zip(lanes, row.marks, strict=True)):
+                _draw_mark(plot, place + n * _LANE, mark, lane, row.code)
         plot.tick_params(axis="y", length=0, pad=5.5)
-        plot.set_yticks(middles, [wrap(row.code, NAME) for row in self.rows])
-        if self.beside:
+        plot.set_yticks(middles, names)
+        if beside:
             right = plot.secondary_yaxis("right")
-            right.set_yticks(middles, [row.beside for row in self.rows])
+            right.set_yticks(middles, [row.beside for row in rows])
             right.tick_params(length=0, labelsize=SMALL)
             right.spines[:].set_visible(False)
-            plot.set_title(self.beside, loc="right", size=SMALL)
+            plot.set_title(beside, loc="right", size=SMALL)
 
-    def _spans(self) -> list[tuple[float, float]]:
-        """Return the top and bottom of each row, in lines of text from the top."""
-        lanes = sum(series.look is not None for series in self.series)
-        spans, end = [], 0.0
-        for number, row in enumerate(self.rows):
-            top = end + (_APART if row.apart and number else 0)
-            lines = wrap(row.code, NAME).count("\n") + 1
-            end = top + max(lanes * _LANE, lines) + _ROOM
-            spans.append((top, end))
-        return spans
-
-    def _scale(self, plot: Axes) -> None:
-        limits = [find_limits(mark.share) for row in self.rows for mark in row.marks]
-        most = 1.0 if self.full else max((pair[1] for pair in limits if pair), default=1.0)
-        most = max(100 * most, 1.0)
-        ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, most) if tick >= 0]
-        far = min(next((tick for tick in ticks if tick >= most), most), 100.0)
-        plot.set_xlim(0, far)
-        plot.set_xticks([tick for tick in ticks if tick <= far])
-        plot.spines["left"].set_color(FAINT)
-        plot.grid(axis="x", color=FAINT, linewidth=0.4)
-        plot.set_axisbelow(True)
+    key = [(Line2D([], [], **lane.marker), lane.meaning) for lane in series]
+    return Panel(title, key if len(key) > 1 else [], below, _WIDTH, LINE * end, draw)
 
 
-def _draw(plot: Axes, y: float, mark: Mark, series: Series, code: str) -> None:
+def _scale(plot: Axes, rows: Sequence[DotRow], *, full: bool) -> None:
+    limits = [find_limits(mark.share) for row in rows for mark in row.marks]
+    most = 1.0 if full else max((pair[1] for pair in limits if pair), default=1.0)
+    most = max(100 * most, 1.0)
+    ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, most) if tick >= 0]
+    far = min(next((tick for tick in ticks if tick >= most), most), 100.0)
+    plot.set_xlim(0, far)
+    plot.set_xticks([tick for tick in ticks if tick <= far])
+    plot.spines["left"].set_color(FAINT)
+    plot.grid(axis="x", color=FAINT, linewidth=0.4)
+    plot.set_axisbelow(True)
+
+
+def _draw_mark(plot: Axes, y: float, mark: Mark, series: Series, code: str) -> None:
     limits = find_limits(mark.share)
     if limits is None or mark.share is None:
         _write(plot, y, mark.instead)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
-from annotator.reports.figures.style import LOOKS, stack, to_glyphs
+from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
+from annotator.reports.figures.style import LOOKS, Panel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
@@ -66,7 +66,7 @@ def count_labels(correction: "Correction") -> str:
     return f"{count(correction.labels, 'label')}{where}"
 
 
-def _panel(tables: Tables, *, alone: bool) -> Dots:
+def _panel(tables: Tables, *, alone: bool) -> Panel:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
             f"figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
@@ -87,7 +87,7 @@ def _panel(tables: Tables, *, alone: bool) -> Dots:
         for code in _order(with_lane)
     ]
     title = "" if alone else f"{to_glyphs(tables[0].rubric)} v{tables[0].version}"
-    return Dots(title, series, rows, _below(with_lane, alone=len(tables) == 1))
+    return draw_dots(title, series, rows, _below(with_lane, alone=len(tables) == 1))
 
 
 def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> list[Series]:

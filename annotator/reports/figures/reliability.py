@@ -4,9 +4,9 @@ from annotator.calibration.correct import Correction
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
+from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
 from annotator.reports.figures.frequency import basis, count_labels, name_of, title
-from annotator.reports.figures.style import LOOKS, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, Panel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
 
@@ -44,7 +44,7 @@ def figure(source: FigureSource) -> Plot:
     return Plot(stack(panels), title("reliability", tables), basis(tables), left_out)
 
 
-def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
+def _panel(table: FrequencyTable, correction: Correction, name: str) -> Panel:
     rows = []
     for row in table.rows:
         if labels := row.labels:
@@ -58,4 +58,4 @@ def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
         f"Bars: {100 * correction.confidence:g} % intervals; - is not defined by these labels."
         " Right: labels of traces that the judge gave the code + of others that a person gave it.",
     ]
-    return Dots(name, _SERIES, rows, below, beside="labels", full=True)
+    return draw_dots(name, _SERIES, rows, below, beside="labels", full=True)

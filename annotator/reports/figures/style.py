@@ -3,13 +3,14 @@ can tell apart.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from re import compile
 from textwrap import TextWrapper
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib import style
@@ -82,27 +83,19 @@ def settings() -> AbstractContextManager[None]:
     return style.context(_SETTINGS, after_reset=True)
 
 
-class Panel(Protocol):
-    """A part of a figure: a title, the meaning of its markers, a plot, and lines below it."""
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A part of a figure: a title, the markers with their meaning, a plot, and paragraphs below it.
 
-    @property
-    def title(self) -> str:
-        """The title; "" for none."""
+    ``width``: the least width of the plot without its names, in inches; ``height``: its height.
+    """
 
-    @property
-    def key(self) -> Sequence[tuple[Line2D, str]]:
-        """The markers with their meaning."""
-
-    @property
-    def below(self) -> Sequence[str]:
-        """The paragraphs below the plot."""
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """The least width of the plot without its names, and its height, in inches."""
-
-    def draw(self, plot: Axes) -> None:
-        """Draw it."""
+    title: str
+    key: Sequence[tuple[Line2D, str]]
+    below: Sequence[str]
+    width: float
+    height: float
+    draw: Callable[[Axes], None]
 
 
 def stack(panels: Sequence[Panel]) -> Figure:
@@ -125,13 +118,13 @@ def stack(panels: Sequence[Panel]) -> Figure:
             )
         panel.draw(plot)
     rooms = _measure(figure, plots)
-    needed = max(width + panel.size[0] for panel, (width, _) in zip(panels, rooms, strict=True))
+    needed = max(width + panel.width for panel, (width, _) in zip(panels, rooms, strict=True))
     width = next((width for width in (COLUMN, PAGE) if needed <= width), needed)
     for panel, part in zip(panels, parts, strict=True):
         lines = (wrap(text, _CHARACTERS * (1 if width == COLUMN else 2)) for text in panel.below)
         part.supxlabel("\n".join(lines), x=0.01, ha="left", size=SIZE)
     rooms = _measure(figure, plots)
-    heights = [height + panel.size[1] for panel, (_, height) in zip(panels, rooms, strict=True)]
+    heights = [height + panel.height for panel, (_, height) in zip(panels, rooms, strict=True)]
     grid.set_height_ratios(heights)
     figure.set_size_inches(width, sum(heights))
     return figure
