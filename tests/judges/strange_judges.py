@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import threading
 
 from annotator import Claim, Quote, Verdict
@@ -130,16 +129,6 @@ class RaisesLater(Good):
     async def judge(self, trace, rubric):
         async with asyncio.timeout(0.001):
             await asyncio.sleep(9)
-
-
-class Exits(Good):
-    def judge(self, trace, rubric):
-        sys.exit(3)
-
-
-class Cancelled(Good):
-    async def judge(self, trace, rubric):
-        raise asyncio.CancelledError
 
 
 class Unread(Good):
