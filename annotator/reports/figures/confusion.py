@@ -6,7 +6,7 @@ from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
-from annotator.reports.figures.style import Panel, stack, to_glyphs
+from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
@@ -46,7 +46,9 @@ def figure(source: FigureSource) -> Plot:
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
-def _panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> tuple[Panel, str]:
+def _panel(
+    run: Run, rubric: Scheme, calibrations: Calibrations, title: str
+) -> tuple[FigurePanel, str]:
     """Return the panel of a run, people's labels in rows, and a line about its basis."""
     calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:

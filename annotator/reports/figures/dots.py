@@ -9,7 +9,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from annotator.reports.digits import UNDEFINED, Share, find_limits
-from annotator.reports.figures.style import BAND, FAINT, GREY, LINE, NAME, SMALL, Panel, Theme, wrap
+from annotator.reports.figures.style import (
+    BAND,
+    FAINT,
+    GREY,
+    LINE,
+    NAME,
+    SMALL,
+    FigurePanel,
+    Theme,
+    wrap,
+)
 
 # Heights in lines of text: a lane, what a row has besides, the gap above a row that is kept apart.
 _LANE, _ROOM, _APART = 0.9, 0.45, 0.5
@@ -69,7 +79,7 @@ def draw_dots(
     *,
     beside: str = "",
     full: bool = False,
-) -> Panel:
+) -> FigurePanel:
     """Return a panel; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``.
 
     ``full``: the axis goes to 100 %.
@@ -108,7 +118,7 @@ def draw_dots(
             plot.set_title(beside, loc="right", size=SMALL)
 
     key = [(Line2D([], [], **lane.marker), lane.meaning) for lane in series]
-    return Panel(title, key if len(key) > 1 else [], below, _WIDTH, LINE * end, draw)
+    return FigurePanel(title, key if len(key) > 1 else [], below, _WIDTH, LINE * end, draw)
 
 
 def _scale(plot: Axes, rows: Sequence[DotRow], *, full: bool) -> None:

@@ -7,7 +7,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
-from annotator.reports.figures.style import LOOKS, Panel, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
@@ -66,7 +66,7 @@ def count_labels(correction: "Correction") -> str:
     return f"{count(correction.labels, 'label')}{where}"
 
 
-def _panel(tables: Tables, *, alone: bool) -> Panel:
+def _panel(tables: Tables, *, alone: bool) -> FigurePanel:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
             f"figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"

@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures.style import FAINT, GREY, INK, LINE, NAME, Panel, wrap
+from annotator.reports.figures.style import FAINT, GREY, INK, LINE, NAME, FigurePanel, wrap
 
 _DIGIT = 0.062  # the width of a digit, in inches
 _NAMED = 30  # columns that have names, at most; with more, a 0 is an empty cell
@@ -24,7 +24,7 @@ def draw_matrix(
     caption: str,
     notes: Sequence[str] = (),
     sides: tuple[str, str] | None = None,
-) -> Panel:
+) -> FigurePanel:
     """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on.
 
     ``counts``: None where the judge cannot find the code. ``caption``: what is counted; after it
@@ -37,8 +37,8 @@ def draw_matrix(
         rows = [wrap(f"{number} {code}", 2 * NAME) for number, code in enumerate(codes, 1)]
         columns, rotation = [str(number) for number in range(1, n + 1)], 0
     unknown = np.array([[count is None for count in row] for row in counts])
-    known = np.array([[count or 0 for count in row] for row in counts])
-    texts = [["" if large and count == 0 else str(count) for count in row] for row in known]
+    filled = np.array([[count or 0 for count in row] for row in counts])
+    texts = [["" if large and count == 0 else str(count) for count in row] for row in filled]
 
     def draw(plot: Axes) -> None:
         middles = [number + 0.5 for number in range(n)]
@@ -51,7 +51,7 @@ def draw_matrix(
             plot.xaxis.set_label_position("top")
             plot.set_ylabel(sides[0], weight="bold")
             plot.set_xlabel(sides[1], weight="bold")
-        shares = known / max(known.max(), 1)
+        shares = filled / max(filled.max(), 1)
         _squares(plot, ~unknown, 0.4, facecolors=_COLOURS(shares[~unknown]), edgecolors=FAINT)
         _squares(plot, unknown, 0.4, facecolors="#eee", edgecolors="#bdbdbd", hatch="////")
         _squares(plot, np.eye(n, dtype=bool) & ~unknown, 0.7, facecolors="none", edgecolors=GREY)
@@ -65,11 +65,11 @@ def draw_matrix(
                 cell.set_in_layout(False)  # it stands within its cell
 
     hatched = ["Hatched: the judge cannot find the code."] if unknown.any() else []
-    empty = ["Empty: 0."] if large and (known[~unknown] == 0).any() else []
+    empty = ["Empty: 0."] if large and (filled[~unknown] == 0).any() else []
     below = [" ".join((caption, *hatched, *notes, *empty))]
     width = max(0.15, _DIGIT * max(len(text) for row in texts for text in row) + 0.02)
     height = LINE * max(row.count("\n") + 1 for row in rows) + 0.05
-    return Panel(title, [], below, n * width, n * height, draw)
+    return FigurePanel(title, [], below, n * width, n * height, draw)
 
 
 def _squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:

@@ -6,7 +6,7 @@ from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
 from annotator.reports.figures.frequency import basis, count_labels, name_of, title
-from annotator.reports.figures.style import LOOKS, Panel, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
 
@@ -44,7 +44,7 @@ def figure(source: FigureSource) -> Plot:
     return Plot(stack(panels), title("reliability", tables), basis(tables), left_out)
 
 
-def _panel(table: FrequencyTable, correction: Correction, name: str) -> Panel:
+def _panel(table: FrequencyTable, correction: Correction, name: str) -> FigurePanel:
     rows = []
     for row in table.rows:
         if labels := row.labels:

@@ -84,7 +84,7 @@ def settings() -> AbstractContextManager[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class FigurePanel:
     """A part of a figure: a title, the markers with their meaning, a plot, and paragraphs below it.
 
     ``width``: the least width of the plot without its names, in inches; ``height``: its height.
@@ -98,7 +98,7 @@ class Panel:
     draw: Callable[[Axes], None]
 
 
-def stack(panels: Sequence[Panel]) -> Figure:
+def stack(panels: Sequence[FigurePanel]) -> Figure:
     """Return a figure of panels, one below the other: as wide as a column or a page of a paper, or
     wider if a panel needs it.
     """
