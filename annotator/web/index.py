@@ -136,7 +136,7 @@ class IndexProgress:
     error: str | None
 
 
-class _Column:
+class IndexColumn:
     """The texts of some rows: of a row none, one or several. Equal ones are in memory once."""
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class Index:
             self._opened = opened.pop_all()
         self._size = sum(os.fstat(file.fileno()).st_size for _, _, file in self._files)
         self._lock = threading.Lock()  # held while a row is added, and while a question is answered
-        self._columns = {part: _Column() for part in PARTS}
+        self._columns = {part: IndexColumn() for part in PARTS}
         self._texts: list[bytes] = []  # UTF-8 takes the least memory
         self._ids: list[str] = []  # of each row: its trace
         self._firsts: dict[str, int] = {}  # of each trace: its first row
@@ -298,7 +298,7 @@ class Index:
         mask = np.ones(len(self._ids), bool)
         for name, value in filter.columns:
             if name != but:
-                mask &= self._columns.get(name, _Column()).mask(value, len(mask))
+                mask &= self._columns.get(name, IndexColumn()).mask(value, len(mask))
         if filter.text:
             text = storable(filter.text.casefold()).encode()
             mask &= np.array([text in row for row in self._texts], bool)
@@ -388,7 +388,7 @@ class Index:
             "code": [NONE] if annotation.status == "none" else set(annotation.codes),
         }
         for name, texts in values.items():
-            column = self._columns.setdefault(name, _Column())
+            column = self._columns.setdefault(name, IndexColumn())
             for text in texts:
                 column.add(len(self._ids), text)
         self._firsts.setdefault(annotation.trace_id, len(self._ids))
