@@ -38,8 +38,8 @@ class Plugin:
             AnnotatorError: what there is lacks a member.
         """
         made = self.value
-        if isinstance(made, type) or (callable(made) and not _has_all(made, members)):
-            made = made()
+        if isinstance(made, type) or not all(hasattr(made, member) for member in members):
+            made = made() if callable(made) else made
         lacks = [member for member in members if not hasattr(made, member)]
         if lacks:
             raise AnnotatorError(
@@ -67,14 +67,9 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
     an object given as ``module:name``, for which modules in the current folder are found, too.
 
     Raises:
-        AnnotatorError: there is no such plug-in, two distributions have one of that name, or it
-            cannot be imported (the reason).
+        AnnotatorError: there is no such plug-in, or it cannot be imported (the reason).
     """
-    entries = _entries(kind, name)
-    if len(entries) > 1:
-        owners = " and ".join(sorted(_owner(entry) for entry in entries))
-        raise AnnotatorError(f"the plug-in {name!r} stands in {owners}: uninstall one of them")
-    if entries:
+    if entries := _entries(kind, name):
         return Plugin(name, _load(entries[0], _owner(entries[0])), _owner(entries[0]))
     if not _is_reference(name):
         installed = ", ".join(plugin_names(kind)) or "none"
@@ -144,7 +139,3 @@ def _load(entry: "EntryPoint", owner: str) -> Any:
         raise AnnotatorError(
             f"the plug-in {entry.name!r}{whose} cannot be imported: {describe(error)}"
         ) from error
-
-
-def _has_all(value: Any, members: tuple[str, ...]) -> bool:
-    return all(hasattr(value, member) for member in members)

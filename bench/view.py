@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from annotator.runs.run import open_run
 from annotator.traces.library import Library
-from annotator.web.columns import Filter
-from annotator.web.index import Index
+from annotator.web.index import Filter, Index
 from annotator.web.search import search
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +80,7 @@ def measure(folder: Path, annotations: int) -> bool:
     missed = False
     Index([open_run(folder)]).close()  # the imports, which are not what is measured
     before, begun = megabytes(), time.perf_counter()
-    with Index([open_run(folder)]) as index:
+    with closing(Index([open_run(folder)])) as index:
         while len(index.rows(Filter(), 0, 100).rows) < min(100, annotations):
             time.sleep(0.005)
         missed |= show("first page", time.perf_counter() - begun, "s", FIRST_PAGE)

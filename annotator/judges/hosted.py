@@ -1,13 +1,12 @@
 """A judge from elsewhere, with the rest of what a run asks of it."""
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from annotator.annotations import Usage, UsageRange, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending, UnreadableTrace
@@ -45,17 +44,19 @@ class HostedJudge(FreeJudge):
     learned = _ask("learned", {})
     state = _ask("state", "")
     recall = _ask("recall", lambda learned: None)
+    assumption = _ask("assumption", "the judge does not say what it will use")
 
     def __init__(self, judge: Judge, origin: str) -> None:
-        name = judge.__name__ if isinstance(judge, type) else type(judge).__name__
         lacks = [member for member in MEMBERS if not hasattr(judge, member)]
         if isinstance(judge, type) or lacks:
             what = "it is a class" if isinstance(judge, type) else f"lacks {', '.join(lacks)}"
+            name = getattr(judge, "__name__", type(judge).__name__)
             raise AnnotatorError(
                 f"{name} is no judge: {what}; a judge is an object with {', '.join(MEMBERS)}"
             )
         self._judge = judge
         self.id = judge.id
+        self._name = f"the judge {self.id!r}"
         try:
             text = json.dumps(dict(judge.settings), ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -75,31 +76,22 @@ class HostedJudge(FreeJudge):
         """Return its verdict, checked; raises only what stops a run."""
         begun = time.monotonic()
         try:
-            verdict = self._check(await resolve(self._judge.judge(trace, rubric)), rubric)
+            verdict = _validate(await resolve(self._judge.judge(trace, rubric)))
         except (JudgeStopped, BudgetReached, Pending):
             raise
         except UnreadableTrace as error:  # steps that cannot be read, say
             verdict = Verdict(error=str(error), failure="unreadable")
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                raise  # the run was stopped
+        except Exception as error:
             verdict = Verdict(error=f"{self._name} raised {describe(error)}")
-        if verdict.usage.seconds:
-            return verdict
-        seconds = round(time.monotonic() - begun, 6)
+        if not verdict.error and (problem := self._find_problem(verdict, rubric)):
+            verdict = Verdict(error=f"{self._name} {problem}", usage=verdict.usage)
+        seconds = verdict.usage.seconds or round(time.monotonic() - begun, 6)
         return replace(verdict, usage=replace(verdict.usage, seconds=seconds))
 
     @property
     def overhead(self) -> Usage:  # type: ignore[override]
         """What it says that it spent on no trace."""
         return _validate(Verdict(usage=getattr(self._judge, "overhead", Usage()))).usage
-
-    @property
-    def assumption(self) -> str:  # type: ignore[override]
-        """What it assumes of its use."""
-        unknown = f"{self._name} does not say what it will use"
-        return str(getattr(self._judge, "assumption", unknown))
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """Return what it expects to use; a cost that is not known, unless it says so."""
@@ -114,40 +106,23 @@ class HostedJudge(FreeJudge):
         """Close it."""
         await resolve(self._call("close", None))
 
-    @property
-    def _name(self) -> str:
-        return f"the judge {self.id!r}"
-
     def _call(self, member: str, default: Any, *arguments: Any) -> Any:
         method = getattr(self._judge, member, None)
         return default if method is None else method(*arguments)
 
-    def _check(self, verdict: Any, rubric: Rubric) -> Verdict:
-        """Return a verdict as it was given, or one that says why it is invalid."""
-        if not isinstance(verdict, Verdict):
-            what = type(verdict).__name__
-            return Verdict(error=f"{self._name} returned {what}, expected a Verdict")
-        try:
-            checked = _validate(verdict)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"][1:]))
-            return Verdict(error=f"{self._name} returned a wrong Verdict: {place}: {first['msg']}")
-        except ValueError as error:
-            return Verdict(error=f"{self._name} returned a wrong Verdict: usage.{error}")
-        stray = set(_list_codes(checked)) - self.codes(rubric)
-        if checked.error is None and stray:
-            reason = f"found {min(stray)!r}, which is not among its codes for {rubric.id}"
-            return Verdict(error=f"{self._name} {reason}", usage=checked.usage)
-        claimed = {claim.code for claim in checked.claims}
-        if checked.error is None and checked.primary not in {None, *claimed}:
-            reason = f"has no claim for its primary code {checked.primary!r}"
-            return Verdict(error=f"{self._name} {reason}", usage=checked.usage)
-        return checked
+    def _find_problem(self, verdict: Verdict, rubric: Rubric) -> str | None:
+        """Return what is wrong with the codes of a verdict."""
+        if stray := set(_list_codes(verdict)) - self.codes(rubric):
+            return f"found {min(stray)!r}, which is not among its codes for {rubric.id}"
+        if verdict.primary not in {None, *(claim.code for claim in verdict.claims)}:
+            return f"has no claim for its primary code {verdict.primary!r}"
+        return None
 
 
-def _validate(verdict: Verdict) -> Verdict:
+def _validate(verdict: Any) -> Verdict:
     """Return a verdict as it can be read again; raises ValueError."""
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"expected a Verdict, found {type(verdict).__name__}")
     [checked] = _VERDICT.validate_python((verdict,))
     checked.usage.check()
     return checked

@@ -26,10 +26,9 @@ class PluginReader:
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
-        self.matches = partial(self._call, self._reader.matches)
-        self.split = self._optional("split")
-        self.group = self._optional("group")
-        self.identify = self._optional("identify")
+
+    def __getattr__(self, member: str) -> Callable[..., Any]:
+        return partial(self._call, getattr(self._reader, member))
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace in a document; raises UnreadableTrace."""
@@ -47,10 +46,6 @@ class PluginReader:
             read_steps=partial(self._call, trace.read_steps),
             read_tasks=partial(self._call, trace.read_tasks),
         )
-
-    def _optional(self, member: str) -> Callable[[Any], Any] | None:
-        method = getattr(self._reader, member, None)
-        return method and partial(self._call, method)
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -4,14 +4,14 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from annotator.annotations import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
-from annotator.web.columns import Filter
-from annotator.web.index import IndexRow
+from annotator.web.index import Filter, IndexRow
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import dump
 from annotator.web.reading import Reading, Shown
@@ -94,7 +94,7 @@ def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
             for name, value in row.attributes.items()
             if value is not None
         }
-        item = row.as_dict() | {"text": reading.index.text(row.number), "values": values}
+        item = asdict(row) | {"text": reading.index.text(row.number), "values": values}
         rows.append(packed.compress((("," if total else "") + dump(item)).encode()))
         total += 1
     rows.append(packed.compress(b"]") + packed.flush())

@@ -1,16 +1,16 @@
-"""The annotations of some runs in one place, to be listed, filtered and counted."""
+"""The annotations of some runs in memory, to be listed, filtered and counted."""
 
 import os
 import threading
 from array import array
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from annotator.annotations import Annotation, read_lines, value_of
 from annotator.errors import AnnotatorError
@@ -18,9 +18,65 @@ from annotator.labels import Label
 from annotator.regular import explain_unreadable, lines_of, open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
-from annotator.web.columns import Facets, Filter, IndexColumns, Value
+from annotator.text import storable
 
+PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")
+_ATTRIBUTE = "a."  # begins the column of an attribute
+_MOST_VALUES = 200  # of an attribute that are counted
 Agreement = Literal["agrees", "differs", "unlabelled"]
+Counts = tuple[tuple[str, int], ...]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The annotations that a page asks for; None and empty: any.
+
+    ``run`` is the number of a run, from 0; ``code`` a code of the annotation or ``none``, which is
+    a judged trace without a finding; ``rejected`` whether it has rejected findings; ``attributes``
+    names and values, these as :func:`annotator.annotations.value_of` writes them. ``text`` is
+    looked for in the trace's id, in quotes, accepted and rejected, and in rationales, in any case.
+    """
+
+    run: int | None = None
+    rubric: str | None = None
+    status: str | None = None
+    code: str | None = None
+    rejected: bool | None = None
+    agreement: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+    text: str | None = None
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The values that a row must have: the name of a column, and a text."""
+        parts = [(part, getattr(self, part)) for part in PARTS]
+        values = [(part, value) for part, value in parts if value is not None]
+        return [
+            *(
+                (part, str(value).lower() if part == "rejected" else str(value))
+                for part, value in values
+            ),
+            *((f"{_ATTRIBUTE}{name}", value) for name, value in self.attributes),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """How many annotations have each value, the most frequent value first, under all parts of a
+    filter but the one about it. Values are texts; ``rejected`` has ``true`` and ``false``.
+
+    ``omitted``: the attributes with more than 200 values, and with how many.
+    """
+
+    run: Counts
+    rubric: Counts
+    status: Counts
+    code: Counts
+    agreement: Counts
+    rejected: Counts
+    attributes: Mapping[str, Counts]
+    omitted: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +101,6 @@ class IndexRow:
     human: tuple[str, ...] | None
     attributes: Mapping[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -69,10 +121,6 @@ class Neighbours:
     position: int
     total: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
@@ -88,20 +136,38 @@ class IndexProgress:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _AnnotationFile:
-    """An open file of annotations; ``run`` is the number of its run."""
+class IndexColumn:
+    """The texts of some rows: of a row none, one or several. Equal ones are in memory once."""
 
-    run: int
-    path: Path
-    file: BinaryIO
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # of the different texts
+        self._rows, self._row_numbers = array("i"), array("i")
+
+    def add(self, row: int, text: str) -> None:
+        """Add a text of a row."""
+        self._rows.append(row)
+        self._row_numbers.append(self._numbers.setdefault(text, len(self._numbers)))
+
+    def mask(self, text: str, length: int) -> Mask:
+        """Return for each of ``length`` rows whether it has a text."""
+        mask = np.zeros(length, bool)
+        mask[np.array(self._rows)[np.array(self._row_numbers) == self._numbers.get(text, -1)]] = (
+            True
+        )
+        return mask
+
+    def count(self, mask: Mask) -> dict[str, int]:
+        """Return how many rows of a mask have each text."""
+        numbers = np.array(self._row_numbers)[mask[np.array(self._rows)]]
+        counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
+        return {text: n for text, n in zip(self._numbers, counts, strict=True) if n}
 
 
 class Index:
     """The annotations of runs, read in the background from the moment this is made.
 
     Any thread can ask for what was read so far. ``labels``: people's, by rubric and trace. In
-    memory are the values to filter by and where each line stands; a row is read from its file when
+    memory are the values to filter by and the place of each line; a row is read from its file when
     it is asked for. The files stay open because a resumed run is written anew.
 
     Raises:
@@ -115,21 +181,20 @@ class Index:
             raise AnnotatorError("a run in memory has no pages: save it first")
         self._runs = runs
         self._labels = labels or {}
-        with ExitStack() as opened:
+        with ExitStack() as opened:  # each file with the number of its run
             self._files = [
-                _AnnotationFile(number, path, opened.enter_context(_open(path)))
+                (number, path, opened.enter_context(_open(path)))
                 for number, run in enumerate(runs)
                 for path in run.files
             ]
             self._opened = opened.pop_all()
-        self._size = sum(os.fstat(opened.file.fileno()).st_size for opened in self._files)
+        self._size = sum(os.fstat(file.fileno()).st_size for _, _, file in self._files)
         self._lock = threading.Lock()  # held while a row is added, and while a question is answered
-        self._columns = IndexColumns()
+        self._columns = {part: IndexColumn() for part in PARTS}
+        self._texts: list[bytes] = []  # UTF-8 takes the least memory
+        self._ids: list[str] = []  # of each row: its trace
+        self._firsts: dict[str, int] = {}  # of each trace: its first row
         self._places = array("q")  # of each row: its file, where it begins there, its size, a hash
-        self._traces = array("i")  # of each row: the number of its trace
-        self._numbers: dict[str, int] = {}
-        self._ids: list[str] = []
-        self._firsts = array("q")  # of each trace: its first row
         self._bytes = 0
         self._done = self._stopped = False
         self._error: str | None = None
@@ -142,18 +207,12 @@ class Index:
         self._thread.join()
         self._opened.close()
 
-    def __enter__(self) -> "Index":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def progress(self) -> IndexProgress:
         """How much was read."""
         done, error = self._done, self._error
         with self._lock:
-            return IndexProgress(len(self._traces), self._bytes, self._size, done, error)
+            return IndexProgress(len(self._ids), self._bytes, self._size, done, error)
 
     def wait(self) -> None:
         """Wait until all is read.
@@ -173,31 +232,42 @@ class Index:
             AnnotatorError: as all that is asked here: a run's file cannot be read.
         """
         with self._lock:
-            rows = self._columns.select(filter)
+            rows = np.flatnonzero(self._select(filter))
             page = rows[offset : offset + max(limit, 0)].tolist()
             return Page(len(rows), tuple(map(self._row, page)))
 
     def facets(self, filter: Filter) -> Facets:
         """Return the values to choose from, with counts."""
         with self._lock:
-            return self._columns.count(filter)
+            filtered, selected = dict(filter.columns), self._select(filter)
+            counts = {
+                name: column.count(self._select(filter, name) if name in filtered else selected)
+                for name, column in self._columns.items()
+            }
+        parts = {part: _sort(counts.pop(part)) for part in PARTS}
+        attributes = {name.removeprefix(_ATTRIBUTE): values for name, values in counts.items()}
+        many = {
+            name: len(values) for name, values in attributes.items() if len(values) > _MOST_VALUES
+        }
+        shown = {name: _sort(values) for name, values in attributes.items() if name not in many}
+        return Facets(**parts, attributes=shown, omitted=_sort(many))
 
     def neighbours(self, number: int, filter: Filter) -> Neighbours | None:
         """Return what lies around a row among those that a filter lets through, None if that one is
         not among them.
         """
-        row = number - 1
         with self._lock:
-            rows = self._columns.select(filter)
-            place = int(np.searchsorted(rows, row))
-            if row not in rows[place : place + 1]:
+            rows, row = np.flatnonzero(self._select(filter)).tolist(), number - 1
+            if row not in rows:
                 return None
-            traces = np.array(self._traces)
-            others = rows[traces[rows] != traces[row]]
-            before, after = others[others < row].tolist(), others[others > row].tolist()
+            place = rows.index(row)
+            before, after = (
+                next((other for other in others if self._ids[other] != self._ids[row]), None)
+                for others in (reversed(rows[:place]), rows[place + 1 :])
+            )
             return Neighbours(
-                self._row(before[-1]) if before else None,
-                self._row(after[0]) if after else None,
+                None if before is None else self._row(before),
+                None if after is None else self._row(after),
                 place + 1,
                 len(rows),
             )
@@ -205,15 +275,13 @@ class Index:
     def annotations(self, trace_id: str) -> list[tuple[int, Annotation]]:
         """Return all annotations of a trace, each with the number of its run, from 0."""
         with self._lock:
-            number = self._numbers.get(trace_id, -1)
-            rows = np.flatnonzero(np.array(self._traces) == number)
-            return [self._annotation(row) for row in rows.tolist()]
+            rows = [row for row, other in enumerate(self._ids) if other == trace_id]
+            return [self._annotation(row) for row in rows]
 
     def first(self, trace_id: str) -> int | None:
         """Return the number of a trace's first row, None if there is none so far."""
-        with self._lock:
-            number = self._numbers.get(trace_id)
-            return None if number is None else self._firsts[number] + 1
+        row = self._firsts.get(trace_id)
+        return None if row is None else row + 1
 
     def text(self, number: int) -> str:
         """Return the text of a row that a filter's ``text`` is looked for in."""
@@ -223,19 +291,28 @@ class Index:
     def traces(self, number: int) -> list[tuple[int, str]]:
         """Return the traces whose first row is ``number`` or later: that row, and the id."""
         with self._lock:
-            begin = bisect_left(self._firsts, number - 1)
-            numbers = (row + 1 for row in self._firsts[begin:])
-            return list(zip(numbers, self._ids[begin:], strict=True))
+            return [(row + 1, name) for name, row in self._firsts.items() if row + 1 >= number]
+
+    def _select(self, filter: Filter, but: str = "") -> Mask:
+        """Return for each row whether it has what a filter asks of all columns ``but`` one."""
+        mask = np.ones(len(self._ids), bool)
+        for name, value in filter.columns:
+            if name != but:
+                mask &= self._columns.get(name, IndexColumn()).mask(value, len(mask))
+        if filter.text:
+            text = storable(filter.text.casefold()).encode()
+            mask &= np.array([text in row for row in self._texts], bool)
+        return mask
 
     def _annotation(self, row: int) -> tuple[int, Annotation]:
         """Return the annotation of a row with the number of its run, read from its file."""
-        number, offset, size, line_hash = self._places[4 * row : 4 * row + 4]
-        opened = self._files[number]
-        with explain_unreadable(opened.path):
-            line = os.pread(opened.file.fileno(), size, offset)
+        place, offset, size, line_hash = self._places[4 * row : 4 * row + 4]
+        run, path, file = self._files[place]
+        with explain_unreadable(path):
+            line = os.pread(file.fileno(), size, offset)
         if hash(line) != line_hash:
-            raise AnnotatorError(f"{opened.path}: changed since it was read; start again")
-        return opened.run, Annotation.from_json(line)
+            raise AnnotatorError(f"{path}: changed since it was read; start again")
+        return run, Annotation.from_json(line)
 
     def _row(self, row: int) -> IndexRow:
         run, annotation = self._annotation(row)
@@ -270,58 +347,62 @@ class Index:
         try:
             for number, run in enumerate(self._runs):
                 check = Check(run)
-                for place, opened in enumerate(self._files):
-                    if opened.run == number:
-                        self._read_file(place, opened, check)
+                for place, (owner, path, file) in enumerate(self._files):
+                    if owner == number:
+                        with explain_unreadable(path):
+                            self._read_file(place, path, file, check)
                 if self._stopped:
                     return
                 check.end()
             error = None
-        except (AnnotatorError, OSError) as problem:
+        except AnnotatorError as problem:
             error = str(problem)
         finally:
             self._error, self._done = error, True
 
-    def _read_file(self, place: int, opened: _AnnotationFile, check: Check) -> None:
+    def _read_file(self, place: int, path: Path, file: BinaryIO, check: Check) -> None:
         offset = 0
-        with explain_unreadable(opened.path):
-            for n, line, annotation in read_lines(lines_of(opened.file), opened.path):
-                if self._stopped:
-                    return
-                rubric = check.hold(annotation, f"{opened.path}, line {n}")
-                with self._lock:
-                    self._add(opened.run, annotation, rubric)
-                    self._places.extend((place, offset, len(line), hash(line)))
-                    self._bytes += len(line)
-                offset += len(line)
+        for n, line, annotation in read_lines(lines_of(file), path):
+            if self._stopped:
+                return
+            rubric = check.hold(annotation, f"{path}, line {n}")
+            with self._lock:
+                self._add(self._files[place][0], annotation, rubric)
+                self._places.extend((place, offset, len(line), hash(line)))
+                self._bytes += len(line)
+            offset += len(line)
 
     def _add(self, run: int, annotation: Annotation, rubric: Scheme) -> None:
         agreement = self._agreement(annotation, rubric)
-        codes = tuple(dict.fromkeys(annotation.codes))
-        parts: dict[str, Value] = {
-            "run": str(run),
-            "rubric": rubric.id,
-            "status": annotation.status,
-            "agreement": agreement or (),
-            "rejected": "true" if annotation.rejected else "false",
-            "code": NONE if annotation.status == "none" else codes,
-        }
-        attributes = {
-            name: value_of(annotation.attributes, name)
+        values: dict[str, Iterable[str]] = {
+            f"{_ATTRIBUTE}{name}": [value_of(annotation.attributes, name)]
             for name, value in annotation.attributes.items()
             if value is not None
         }
-        number = self._numbers.setdefault(annotation.trace_id, len(self._ids))
-        if number == len(self._ids):
-            self._ids.append(annotation.trace_id)
-            self._firsts.append(len(self._traces))
-        self._traces.append(number)
-        self._columns.add(parts, attributes, _join_text(annotation))
+        values |= {
+            "run": [str(run)],
+            "rubric": [rubric.id],
+            "status": [annotation.status],
+            "agreement": [agreement] if agreement else [],
+            "rejected": ["true" if annotation.rejected else "false"],
+            "code": [NONE] if annotation.status == "none" else set(annotation.codes),
+        }
+        for name, texts in values.items():
+            column = self._columns.setdefault(name, IndexColumn())
+            for text in texts:
+                column.add(len(self._ids), text)
+        self._firsts.setdefault(annotation.trace_id, len(self._ids))
+        self._ids.append(annotation.trace_id)
+        self._texts.append(_join_text(annotation).casefold().encode())
 
 
 def _open(path: Path) -> BinaryIO:
     with explain_unreadable(path):
         return open_regular(path)
+
+
+def _sort(counts: Mapping[str, int]) -> Counts:
+    return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 def _join_text(annotation: Annotation) -> str:

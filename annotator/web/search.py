@@ -3,9 +3,9 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from annotator.errors import AnnotatorError
 from annotator.text import one_line
@@ -52,10 +52,6 @@ class Found:
     cursor: Cursor | None
     searched: int
     unread: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self) | {"cursor": self.cursor and list(self.cursor)}
 
 
 def search(

@@ -3,6 +3,7 @@
 import json as json_module
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from annotator.errors import AnnotatorError
 from annotator.traces import Unreadable
 from annotator.web.assets import SCRIPTS, render
-from annotator.web.columns import Filter
+from annotator.web.index import Filter
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import steps_value
 from annotator.web.reading import Reading, Shown
@@ -81,11 +82,7 @@ class View:
             "ready": self._counted and progress.done,
             "problem": self._wrong(),
             "labelled": self._labelled,
-            "progress": {
-                "annotations": progress.annotations,
-                "read": progress.read,
-                "bytes": progress.bytes,
-            },
+            "progress": asdict(progress),
         }
 
     def _wrong(self) -> str | None:
@@ -95,12 +92,12 @@ class View:
         complete = self._reading.index.progress.done
         limit = min(_MOST_ROWS, whole(request, "limit", 100))
         page = self._reading.index.rows(_filter(request), whole(request, "offset", 0), limit)
-        rows = [row.as_dict() for row in page.rows]
+        rows = [asdict(row) for row in page.rows]
         answer = {"total": page.total, "rows": rows}
         return answer | {"complete": complete, "problem": self._wrong()}
 
     def _facets(self, request: Request) -> Any:
-        return self._reading.index.facets(_filter(request)).as_dict()
+        return asdict(self._reading.index.facets(_filter(request)))
 
     def _trace(self, request: Request) -> Any:
         trace_id = _parameter(request, "id")
@@ -114,7 +111,7 @@ class View:
 
     def _neighbours(self, request: Request) -> Any:
         neighbours = self._reading.index.neighbours(whole(request, "row"), _filter(request))
-        return neighbours and neighbours.as_dict()
+        return neighbours and asdict(neighbours)
 
     def _search(self, request: Request) -> Any:
         query = _parameter(request, "q")
@@ -123,8 +120,7 @@ class View:
             cursor = json_module.loads(given) if given else None
         except (ValueError, RecursionError):
             raise Refused(400, "cursor: not what a search has given") from None
-        result = search(self._reading.find, self._reading.index, query, cursor)
-        return result.as_dict()
+        return asdict(search(self._reading.find, self._reading.index, query, cursor))
 
 
 def _answer(name: str, answer: Callable[[Request], Any]) -> Route:

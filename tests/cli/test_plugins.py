@@ -12,7 +12,6 @@ import pytest
 
 from annotator import AnnotatorError, Message
 from annotator.errors import UnreadableTrace
-from annotator.plugins import load_plugin
 from annotator.traces import Trace, Unreadable, read_traces
 from tests.conftest import ROOT, Done
 
@@ -124,15 +123,13 @@ def dist_info(folder: Path, name: str, entries: str) -> None:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installed distribution whose module cannot be imported, and two that share a name."""
+    """An installed distribution whose module cannot be imported."""
     site = tmp_path / "broken"
     site.mkdir()
     (site / "broken_plugin.py").write_text("import no_such_library\n")
     groups = ("readers", "judges", "formats")
     entries = (f"[failure_annotator.{kind}]\nbroken = broken_plugin:thing\n" for kind in groups)
     dist_info(site, "broken-package", "".join(entries))
-    for name in ("one", "other"):
-        dist_info(site, name, f"[failure_annotator.readers]\ntwice = {name}:thing\n")
     monkeypatch.syspath_prepend(str(site))
     return site
 
@@ -168,11 +165,6 @@ def test_a_name_that_nothing_has_is_answered_with_those_there_are(
     assert done.code == 2
     assert "'xml'" in done.err
     assert "'broken'" in done.err
-
-
-def test_a_name_that_two_packages_have_is_refused(broken: Path) -> None:
-    with pytest.raises(AnnotatorError, match=r"stands in one 1\.0 and other 1\.0: uninstall one"):
-        load_plugin("readers", "twice")
 
 
 # --- readers by name ------------------------------------------------------------------------------

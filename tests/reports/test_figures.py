@@ -117,6 +117,10 @@ def test_dots_and_bars_stand_at_the_shares_and_limits(draw, annotate_cli, run):
     for code, (share, low, high) in by_hand.items():
         assert picture.value(f"dot:judged:0:{code}") == pytest.approx(share, abs=0.01)
         assert picture.ends(f"bar:judged:0:{code}") == pytest.approx((low, high), abs=0.01)
+    assert picture.ids("dot:") == {f"dot:judged:0:{code}" for code in by_hand}
+    assert {*CODES, "not judged"} <= set(picture.texts)
+    heights = [picture.height(f"dot:judged:0:{code}") for code in ("beta", "alpha", "none")]
+    assert heights == sorted(heights)  # by share, and none is last
     assert "traces with the code as primary, % of judged traces (n = 10)" in picture.text
     assert "95 % intervals (Wilson), sampling error only" in picture.text
 
@@ -130,29 +134,24 @@ def test_a_judge_that_only_screens_has_no_bars(draw, tmp_path, rubric):
     assert "what it finds is counted and has no share" in picture.text
 
 
-def test_a_code_that_is_not_judged_has_no_dot(draw, run):
-    picture = draw(run)
-    assert picture.ids("dot:") == {f"dot:judged:0:{code}" for code in ("alpha", "beta", "none")}
-    assert "not judged" in picture.texts
-    assert set(CODES) <= set(picture.texts)
-
-
-def test_rows_are_sorted_by_share_and_none_is_last(draw, run):
-    picture = draw(run)
-    heights = [picture.height(f"dot:judged:0:{code}") for code in ("beta", "alpha", "none")]
-    assert heights == sorted(heights)
+def same_shares(picture, row, **ids):
+    """Each number of a row stands at its dot and its bar, whose ids are given by its name."""
+    for name, series in ids.items():
+        share, where = row[name], f"{series}:{row['code']}"
+        if share["value"] is None:
+            assert f"dot:{where}" not in picture.groups
+            continue
+        assert picture.value(f"dot:{where}") == pytest.approx(100 * share["value"], abs=0.01)
+        limits = (100 * share["low"], 100 * share["high"])
+        assert picture.ends(f"bar:{where}") == pytest.approx(limits, abs=0.01)
 
 
 def test_corrected_shares_stand_beside_the_judges_own(draw, annotate_cli, run, file):
     picture = draw(run, "--calibration", file)
     [table] = tables(annotate_cli, run, "--calibration", file)
+    assert all(row["corrected"]["value"] is not None for row in table["rows"])
     for row in table["rows"]:
-        own = row["corrected"]
-        assert own["value"] is not None
-        name = f"corrected:0:{row['code']}"
-        assert picture.value(f"dot:{name}") == pytest.approx(100 * own["value"], abs=0.01)
-        limits = (100 * own["low"], 100 * own["high"])
-        assert picture.ends(f"bar:{name}") == pytest.approx(limits, abs=0.01)
+        same_shares(picture, row, corrected="corrected:0")
     assert "corrected by 8 labels" in picture.texts
     assert "dot:judged:0:gamma" not in picture.groups
 
@@ -261,14 +260,7 @@ def test_precision_and_recall_stand_at_the_tables_numbers(draw, annotate_cli, ru
     picture = draw(run, "--calibration", file, "--plot", "reliability")
     [table] = tables(annotate_cli, run, "--calibration", file)
     for row in table["rows"]:
-        for name in ("precision", "recall"):
-            dot, own = f"dot:{name}:{row['code']}", row[name]
-            if own["value"] is None:
-                assert dot not in picture.groups
-                continue
-            assert picture.value(dot) == pytest.approx(100 * own["value"], abs=0.01)
-            limits = (100 * own["low"], 100 * own["high"])
-            assert picture.ends(f"bar:{name}:{row['code']}") == pytest.approx(limits, abs=0.01)
+        same_shares(picture, row, precision="precision", recall="recall")
     # Of the 3 labels of traces that the judge called beta (t2, t3, t4), 2 are beta; t6 is another.
     assert picture.value("dot:precision:beta") == pytest.approx(100 * 2 / 3, abs=0.01)
     assert "dot:precision:gamma" not in picture.groups
@@ -490,37 +482,22 @@ def test_report_draws_the_same_and_names_the_command(annotate_cli, tmp_path, run
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("figure",), "'--out'"),
-        (("figure", "--out", "x.gif"), "must end in .svg, .png, .pdf"),
-        (("figure", "--out", "x"), "must end in .svg, .png, .pdf"),
-        (("figure", "--out", "gone/x.svg"), "no folder gone"),
-        (("figure", "--out", "x.svg", "--plot", "confusion"), "--calibration FILE"),
-        (("figure", "--out", "x.svg", "--plot", "pie"), "'pie'"),
-        (
-            ("figure", "--out", "x.svg", "--plot", "confusion", "--by", "model"),
-            "leave --by out",
-        ),
-        (
-            ("figure", "--out", "x.svg", "--plot", "co-occurrence", "--by", "model"),
-            "goes with --out only",
-        ),
-        (("report", "--plot", "frequency"), "--plot needs --figure"),
-        (
-            ("report", "--figure", "x.svg", "--plot", "confusion", "--by", "model"),
-            "leave --by out",
-        ),
-        (
-            ("report", "--figure", "x.svg", "--plot", "reliability", "--co-occurrence"),
-            "leave one of them",
-        ),
-        (
-            ("report", "--figure", "x.svg", "--by", "model", "--compare", "m0", "m1"),
-            "leave --compare out",
-        ),
+        ("figure", "'--out'"),
+        ("figure --out x.gif", "must end in .svg, .png, .pdf"),
+        ("figure --out x", "must end in .svg, .png, .pdf"),
+        ("figure --out gone/x.svg", "no folder gone"),
+        ("figure --out x.svg --plot confusion", "--calibration FILE"),
+        ("figure --out x.svg --plot pie", "'pie'"),
+        ("figure --out x.svg --plot confusion --by model", "leave --by out"),
+        ("figure --out x.svg --plot co-occurrence --by model", "goes with --out only"),
+        ("report --plot frequency", "--plot needs --figure"),
+        ("report --figure x.svg --plot confusion --by model", "leave --by out"),
+        ("report --figure x.svg --plot reliability --co-occurrence", "leave one of them"),
+        ("report --figure x.svg --by model --compare m0 m1", "leave --compare out"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(annotate_cli, tmp_path, run, arguments, message):
-    command, *options = arguments
+    command, *options = arguments.split()
     done = annotate_cli(command, run, *options)
     said_in_words(done)
     assert (done.code, done.out, message in done.err) == (2, "", True)
@@ -537,36 +514,43 @@ def test_a_place_that_cannot_be_written_is_named(annotate_cli, tmp_path, run):
     assert set(tmp_path.iterdir()) == before
 
 
-def test_more_groups_than_can_be_told_apart_are_refused(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "r", rubric, [said(f"t{n}", model=f"m{n}") for n in range(9)])
-    done = annotate_cli("report", run, "--by", "model", "--figure", "x.svg")
-    assert done.code == 2
-    assert "9 groups of traces for faults, at most 8" in done.err
+def nine_groups(folder, **_):
+    run = make_run(
+        folder / "r", make_rubric(folder), [said(f"t{n}", model=f"m{n}") for n in range(9)]
+    )
+    return run, "--by", "model"
 
 
-def test_many_codes_per_trace_have_no_confusion(annotate_cli, calibrate, tmp_path):
-    rubric = make_rubric(tmp_path, "many")
-    run = make_run(tmp_path / "r", rubric, [said("a", "alpha", "beta"), said("b")])
+def many_codes(folder, calibrate, **_):
+    rubric = make_rubric(folder, "many")
+    run = make_run(folder / "r", rubric, [said("a", "alpha", "beta"), said("b")])
     rows = [label("a", rubric, "alpha"), label("b", rubric)]
-    options = calibrate(run, rows)
-    done = annotate_cli("report", run, *options, "--plot", "confusion", "--figure", "x.svg")
-    assert done.code == 2
-    assert "a trace can have many codes" in done.err
+    return run, *calibrate(run, rows), "--plot", "confusion"
 
 
-def test_a_confusion_is_of_the_calibrated_run(annotate_cli, tmp_path, rubric, file):
-    other = make_run(tmp_path / "other", rubric, [said("t0", "alpha")], judge="llm:other")
-    arguments = ("--calibration", file, "--transfer", "--plot", "confusion", "--figure", "x.svg")
-    done = annotate_cli("report", other, *arguments)
-    assert done.code == 2
-    assert "does not fit: it was made for another judge" in done.err
+def other_judge(folder, file, **_):
+    run = make_run(folder / "o", make_rubric(folder), [said("t0", "alpha")], judge="llm:other")
+    return run, "--calibration", file, "--transfer", "--plot", "confusion"
 
 
-def test_one_code_per_trace_has_no_co_occurrence(annotate_cli, tmp_path):
-    run = make_run(tmp_path / "r", make_rubric(tmp_path, "one"), [said("a", "alpha")])
-    done = annotate_cli("report", run, "--co-occurrence", "--figure", "x.svg")
-    assert done.code == 2
-    assert "no rubric of these runs allows more than one code" in done.err
+def one_code(folder, **_):
+    run = make_run(folder / "r", make_rubric(folder, "one"), [said("a", "alpha")])
+    return run, "--co-occurrence"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (nine_groups, "9 groups of traces for faults, at most 8"),
+        (many_codes, "a trace can have many codes"),
+        (other_judge, "does not fit: it was made for another judge"),
+        (one_code, "no rubric of these runs allows more than one code"),
+    ],
+)
+def test_runs_without_such_a_figure(annotate_cli, calibrate, tmp_path, file, make, message):
+    arguments = make(tmp_path, calibrate=calibrate, file=file)
+    done = annotate_cli("report", *arguments, "--figure", "x.svg")
+    assert (done.code, message in done.err) == (2, True)
 
 
 def test_without_matplotlib_the_extra_is_named(annotate_cli, monkeypatch, run):
@@ -574,14 +558,6 @@ def test_without_matplotlib_the_extra_is_named(annotate_cli, monkeypatch, run):
     done = annotate_cli("report", run, "--figure", "x.svg")
     said_in_words(done)
     assert "pip install 'matplotlib>=" in done.err
-
-
-def test_settings_that_matplotlib_refuses_are_named(tmp_path, run):
-    command = [sys.executable, "-m", "annotator", "report", str(run), "--figure", "x.svg"]
-    environment = os.environ | {"MPLBACKEND": "nothing", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: matplotlib refuses its own settings (MPLBACKEND")
 
 
 def test_nothing_is_imported_without_a_figure(run):

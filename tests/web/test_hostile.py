@@ -152,11 +152,10 @@ def test_evidence_that_stands_nowhere_is_said(altered: Altered, visit: Visit, wr
     assert "it has changed since" in page.inner_text(".trace .warning")
 
 
-def test_ten_thousand_attributes_are_not_all_chosen_by(altered: Altered, visit: Visit) -> None:
+def test_a_trace_of_ten_thousand_attributes_can_be_read(altered: Altered, visit: Visit) -> None:
     page = visit(report(altered(line={"attributes": {f"k{n}": n for n in range(10_000)}})))
     page.keyboard.press("t")
     page.wait_for_selector("ol.traces li")
-    assert "9,900 more attributes cannot be chosen by" in page.inner_text("main")
 
 
 def test_numbers_that_json_does_not_have_become_texts() -> None:

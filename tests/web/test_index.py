@@ -3,15 +3,15 @@
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, replace
 
 import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.runs.run import open_run, open_runs
-from annotator.web.columns import Filter
-from annotator.web.index import Index
+from annotator.web.index import Filter, Index
 from annotator.web.people import read_person_labels
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import EXAMPLES
@@ -279,16 +279,6 @@ def test_attributes_with_too_many_values_are_omitted_with_their_count(tmp_path, 
     assert len(ids(index, attributes=(("seed", "3"),))) == 2 + 50
 
 
-def test_more_attributes_than_are_counted_are_said(tmp_path, opened):
-    wide = [said("t1", **{f"a{n:03}": n for n in range(130)}), said("t2", b=1)]
-    index = opened([make_run(tmp_path / "run", make_rubric(tmp_path), wide)])
-    facets = index.facets(Filter())
-    assert (len(facets.attributes), facets.unlisted) == (100, 31)
-    assert ids(index, attributes=(("a007", "7"),)) == ["t1"]
-    with pytest.raises(AnnotatorError, match="too many attributes: 100"):
-        index.rows(Filter(attributes=(("a120", "120"),)), 0, 10)
-
-
 def test_hostile_names_and_values_are_only_data(tmp_path, opened):
     run = make_run(
         tmp_path / "run",
@@ -343,7 +333,7 @@ def test_neighbours_are_other_traces(tmp_path, opened):
     assert index.neighbours(1, Filter(rubric="others")) is None
     assert index.neighbours(1, Filter()).previous is None
     assert index.neighbours(6, Filter()).next is None
-    assert json.dumps(near.as_dict())
+    assert json.dumps(asdict(near))
 
 
 def test_traces_stand_once(index):
@@ -385,7 +375,7 @@ def test_damage_is_told_with_its_line_and_what_is_before_it_stays(two_runs, what
     file = two_runs[1][0] / "annotations.jsonl"
     lines = damage(file.read_text().splitlines(), what)
     file.write_text("\n".join(lines) + "\n")
-    with Index(open_runs(two_runs[1])) as index:
+    with closing(Index(open_runs(two_runs[1]))) as index:
         with pytest.raises(AnnotatorError) as error:
             index.wait()
         assert str(error.value) == index.progress.error
@@ -398,7 +388,7 @@ def test_damage_is_told_with_its_line_and_what_is_before_it_stays(two_runs, what
 def test_lines_lost_from_a_finished_run(two_runs):
     file = two_runs[1][1] / "annotations.jsonl"
     file.write_text(file.read_text().splitlines()[0] + "\n")
-    with Index(open_runs(two_runs[1])) as index:
+    with closing(Index(open_runs(two_runs[1]))) as index:
         with pytest.raises(AnnotatorError, match="recorded 2 annotations, 1 are left"):
             index.wait()
         assert len(all_rows(index)) == 7
@@ -470,7 +460,7 @@ def test_many_threads_read_while_it_is_filled(tmp_path):
         assert sums == sorted(sums)
         return sums[-1]
 
-    with Index([open_run(run)]) as index, ThreadPoolExecutor(4) as pool:
+    with closing(Index([open_run(run)])) as index, ThreadPoolExecutor(4) as pool:
         assert list(pool.map(look, [index] * 4)) == [8_000] * 4
         index.wait()
         assert index.facets(Filter()).omitted == (("number", 8_000),)

@@ -2,6 +2,8 @@
 
 import json
 import math
+from contextlib import closing
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
@@ -102,7 +104,7 @@ def test_messages_patches_and_outcome_are_searched(tmp_path):
     library = Library([str(tmp_path / "logs")])
     (own,) = library.ids()
     run = make_run(tmp_path / "run", make_rubric(tmp_path), [said(own)])
-    with Index([open_run(run)]) as index:
+    with closing(Index([open_run(run)])) as index:
         index.wait()
         found = search(library.trace, index, "needle", seconds=FAR)
         assert texts_of(library.trace, found.hits) == ["needle", "needle", "NEEDLE", "Needle"]
@@ -124,7 +126,7 @@ def every_hit(find, index, query, **options):
         hits += found.hits
         if found.cursor is None:
             return hits, found
-        value = found.as_dict()
+        value = asdict(found)
         assert value["searched"] == found.searched
         cursor = json.loads(json.dumps(value["cursor"]))
     raise AssertionError("no end")

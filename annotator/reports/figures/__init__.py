@@ -64,8 +64,8 @@ def check(file: Path) -> None:
     """Find out before the work whether a figure can be written to ``file``.
 
     Raises:
-        AnnotatorError: matplotlib is not installed or cannot start, the file's name does not end as
-            that of a format, or there is no such folder.
+        AnnotatorError: matplotlib is not installed, the file's name does not end as that of a
+            format, or there is no such folder.
     """
     if file.suffix.lower() not in _SUFFIXES:
         raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")
@@ -77,10 +77,6 @@ def check(file: Path) -> None:
         import_module("matplotlib")
     except ImportError as error:
         raise AnnotatorError(f"figures need the extra figures: {say_how('figures')}") from error
-    except ValueError as error:
-        raise AnnotatorError(
-            f"matplotlib refuses its own settings (MPLBACKEND, or a matplotlibrc): {error}"
-        ) from error
 
 
 def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
@@ -107,7 +103,9 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
 def _render(plot: Plot, format_: str) -> bytes:
     from matplotlib.transforms import Bbox
 
-    title, about = _escape(plot.title), _escape(" | ".join(plot.about))
+    # As XML can hold it.
+    texts = [one_line(text, 20_000) for text in (plot.title, " | ".join(plot.about))]
+    title, about = (text.translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}) for text in texts)
     maker = "failure-annotator"  # without versions and dates: they would make other bytes
     metadata: dict[str, dict[str, str | None]] = {
         "svg": {"Title": title, "Description": about, "Creator": maker, "Date": None},
@@ -123,8 +121,3 @@ def _render(plot: Plot, format_: str) -> bytes:
     box = Bbox.union([plot.figure.bbox_inches, plot.figure.get_tightbbox()])
     plot.figure.savefig(out, format=format_, metadata=metadata[format_], bbox_inches=box)
     return out.getvalue()
-
-
-def _escape(text: str) -> str:
-    """Return text as XML can hold it."""
-    return one_line(text, 20_000).translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"})

@@ -1,9 +1,8 @@
 """Which codes stand in the same traces."""
 
 from annotator.errors import AnnotatorError
-from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix
+from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import stack, to_glyphs
 from annotator.reports.headings import name_judge
 
@@ -16,20 +15,19 @@ def figure(source: FigureSource) -> Plot:
     """
     if not source.co_occurrences:
         raise AnnotatorError("figure: no rubric of these runs allows more than one code")
-    alone = len(source.co_occurrences) == 1
-    panels = [_panel(pairs, alone=alone) for pairs in source.co_occurrences]
+    panels, about = [], []
+    for pairs in source.co_occurrences:
+        title = f"{to_glyphs(pairs.rubric)}  {to_glyphs(pairs.folder)}"
+        title = title if len(source.co_occurrences) > 1 else ""
+        caption = (
+            f"Judged traces with both codes (n = {pairs.judged}); on the diagonal, with the code."
+        )
+        codes = [to_glyphs(code) for code in pairs.codes]
+        panels.append(draw_matrix(title, codes, pairs.counts, caption, pairs.notes))
+        about.append(
+            f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"
+            f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
+            f"  run {pairs.run}  judged {pairs.judged}"
+        )
     names = dict.fromkeys(pairs.rubric for pairs in source.co_occurrences)
-    about = [
-        f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"
-        f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
-        f"  run {pairs.run}  judged {pairs.judged}"
-        for pairs in source.co_occurrences
-    ]
     return Plot(stack(panels), f"co-occurrence: {', '.join(names)}", about)
-
-
-def _panel(pairs: CoOccurrence, *, alone: bool) -> Matrix:
-    title = "" if alone else f"{to_glyphs(pairs.rubric)}  {to_glyphs(pairs.folder)}"
-    below = f"Judged traces with both codes (n = {pairs.judged}); on the diagonal, with the code."
-    codes = [to_glyphs(code) for code in pairs.codes]
-    return Matrix(title, codes, pairs.counts, below, pairs.notes)

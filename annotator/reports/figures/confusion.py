@@ -1,33 +1,16 @@
 """What a person and a judge call the same traces."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from annotator.calibration.correct import describe_labels, match_traces
 from annotator.calibration.fit import fit_calibration
-from annotator.calibration.model import Calibration, Calibrations
+from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.matrix import Matrix
-from annotator.reports.figures.style import stack, to_glyphs
+from annotator.reports.figures.matrix import draw_matrix
+from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import confusion_matrix
-
-
-@dataclass(frozen=True, slots=True)
-class _Confusion:
-    """The ``n`` labelled traces that the judge decided, and the number of ``open`` ones.
-    ``counts`` has the person's labels in rows, and None where the judge cannot find the code.
-    """
-
-    run: str
-    rubric: Scheme
-    calibration: Calibration
-    counts: Sequence[Sequence[int | None]]
-    n: int
-    open: int
 
 
 def figure(source: FigureSource) -> Plot:
@@ -39,8 +22,7 @@ def figure(source: FigureSource) -> Plot:
     """
     if not source.calibrations:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
-    confusions: list[_Confusion] = []
-    left_out = []
+    drawn, left_out = [], []
     for run, name in zip(source.runs, name_runs(source.runs), strict=True):
         for rubric in run.schemes.values():
             if rubric.id not in source.calibrations:
@@ -49,18 +31,25 @@ def figure(source: FigureSource) -> Plot:
                 reason = "a trace can have many codes, there is no one confusion"
                 left_out.append(f"{rubric.id}: {reason}")
             else:
-                confusions.append(_count(run, name, rubric, source.calibrations))
-    if not confusions:
+                drawn.append((run, name, rubric))
+    if not drawn:
         raise AnnotatorError(
             f"--plot confusion: nothing to draw: {'; '.join(left_out)}; see --plot reliability"
         )
-    panels = [_panel(confusion, alone=len(confusions) == 1) for confusion in confusions]
-    names = dict.fromkeys(confusion.rubric.id for confusion in confusions)
-    about = [_about(confusion) for confusion in confusions]
+    panels, about = [], []
+    for run, name, rubric in drawn:
+        title = f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(name)}"
+        panel, basis = _panel(run, rubric, source.calibrations, title if len(drawn) > 1 else "")
+        panels.append(panel)
+        about.append(basis)
+    names = dict.fromkeys(rubric.id for _, _, rubric in drawn)
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
-def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
+def _panel(
+    run: Run, rubric: Scheme, calibrations: Calibrations, title: str
+) -> tuple[FigurePanel, str]:
+    """Return the panel of a run, people's labels in rows, and a line about its basis."""
     calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:
         raise AnnotatorError(
@@ -79,26 +68,16 @@ def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _
         ]
         for row in confusion_matrix(human, judge, rubric.labels)
     ]
-    return _Confusion(name, rubric, calibration, counts, len(traces), len(labelled) - len(traces))
-
-
-def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
-    rubric = confusion.rubric
-    title = "" if alone else f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(confusion.run)}"
-    people = to_glyphs(", ".join(confusion.calibration.labels.annotators))
+    people = ", ".join(calibration.labels.annotators)
     code = "primary code" if rubric.choice == "primary" else "code"
-    n = f"n = {confusion.n}, labels of {people}"
-    below = f"Labelled traces by their {code} ({n}); not weighted."
+    n = f"n = {len(traces)}, labels of {to_glyphs(people)}"
+    caption = f"Labelled traces by their {code} ({n}); not weighted."
+    undecided = len(labelled) - len(traces)
+    notes = [f"Undecided, not counted: {undecided}."] if undecided else []
     codes = [to_glyphs(label) for label in rubric.labels]
-    notes = [f"Undecided, not counted: {confusion.open}."] if confusion.open else []
-    return Matrix(title, codes, confusion.counts, below, notes, sides=("person", "judge"))
-
-
-def _about(confusion: _Confusion) -> str:
-    rubric, calibration = confusion.rubric, confusion.calibration
-    return (
+    basis = (
         f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
         f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"
-        f"  {confusion.n} labels of {', '.join(calibration.labels.annotators)}"
-        f" ({describe_labels(calibration)}), not weighted"
+        f"  {len(traces)} labels of {people} ({describe_labels(calibration)}), not weighted"
     )
+    return draw_matrix(title, codes, counts, caption, notes, sides=("person", "judge")), basis

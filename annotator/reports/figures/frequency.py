@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.errors import AnnotatorError
-from annotator.reports.digits import UNDEFINED
+from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
-from annotator.reports.figures.style import LOOKS, stack, to_glyphs
+from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
+from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
@@ -26,18 +26,12 @@ def figure(source: FigureSource) -> Plot:
         AnnotatorError: more groups than can be told apart.
     """
     tables = mark_runs(source.tables, source.runs)
-    panels = rubrics(tables)
-    dots = [_panel(panel, alone=len(panels) == 1) for panel in panels]
-    return Plot(stack(dots), title("frequency", tables), basis(tables))
-
-
-def rubrics(tables: Tables) -> list[Tables]:
-    """Return the tables of each rubric and version together, in their order."""
     by_rubric: dict[tuple[str, ...], list[FrequencyTable]] = {}
     for table in tables:
         codes = (row.code for row in table.rows)
         by_rubric.setdefault((table.rubric_sha256, *codes), []).append(table)
-    return list(by_rubric.values())
+    dots = [_panel(panel, alone=len(by_rubric) == 1) for panel in by_rubric.values()]
+    return Plot(stack(dots), title("frequency", tables), basis(tables))
 
 
 def title(kind: str, tables: Tables) -> str:
@@ -72,7 +66,7 @@ def count_labels(correction: "Correction") -> str:
     return f"{count(correction.labels, 'label')}{where}"
 
 
-def _panel(tables: Tables, *, alone: bool) -> Dots:
+def _panel(tables: Tables, *, alone: bool) -> FigurePanel:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
             f"figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
@@ -81,42 +75,38 @@ def _panel(tables: Tables, *, alone: bool) -> Dots:
         )
     # A group without a judged trace has no lane, but stands in the key.
     with_lane = [table for table in tables if table.judged] or list(tables[:1])
-    first = with_lane[0]
-    series = [
-        lane
-        for n, table in enumerate(tables)
-        for lane in _series(table, n, name_of(table, tables), lane=table in with_lane)
-    ]
+    series: list[Series] = []
+    for number, table in enumerate(tables):
+        series += _series(table, number, name_of(table, tables), lane=table in with_lane)
     rows = [
         DotRow(
             to_glyphs(code),
             [mark for table in with_lane for mark in _marks(table, code)],
-            apart=last,
+            apart=code == NONE,
         )
-        for code, last in ((code, code == NONE) for code in _order(with_lane))
+        for code in _order(with_lane)
     ]
-    title = "" if alone else f"{to_glyphs(first.rubric)} v{first.version}"
-    return Dots(title, series, rows, list(_axis(with_lane, len(tables))))
+    title = "" if alone else f"{to_glyphs(tables[0].rubric)} v{tables[0].version}"
+    return draw_dots(title, series, rows, _below(with_lane, alone=len(tables) == 1))
 
 
-def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Iterable[Series]:
+def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> list[Series]:
     look = LOOKS[number]
     of = f"{name}: " if name else ""
+    if not lane:
+        return [Series(f"judged:{number}", f"{of}no judged traces", None)]
     traces = f"n = {table.judged}" + ("" if table.status == "finished" else ", unfinished run")
     traces += "" if table.limit is None else f", first {table.limit} traces only"
-    if not lane:
-        yield Series(f"judged:{number}", f"{of}no judged traces", None)
-        return
     if table.correction is None:
-        yield Series(f"judged:{number}", f"{of}{traces}", look)
-        return
-    yield Series(f"judged:{number}", f"{of}the judge's own ({traces})", look, filled=False)
-    # Alone it may take a colour of its own; beside others, colour and marker say whose it is.
-    theme = look if name else LOOKS[1]
+        return [Series(f"judged:{number}", f"{of}{traces}", look)]
     corrected = f"{of}corrected by {count_labels(table.correction)}"
     if table.correction.traces != table.judged:
         corrected += f" (n = {table.correction.traces})"
-    yield Series(f"corrected:{number}", corrected, theme)
+    return [
+        Series(f"judged:{number}", f"{of}the judge's own ({traces})", look, filled=False),
+        # Alone it may take a colour of its own; beside others, colour and marker say whose it is.
+        Series(f"corrected:{number}", corrected, look if name else LOOKS[1]),
+    ]
 
 
 def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
@@ -140,34 +130,32 @@ def _order(tables: Tables) -> list[str]:
     return sorted((row.code for row in tables[0].rows), key=place)
 
 
-def _axis(tables: Tables, groups: int) -> Iterable[str]:
+def _below(tables: Tables, *, alone: bool) -> list[str]:
     first = tables[0]
-    n = f" (n = {first.judged})" if groups == 1 else ""
-    sizes = [(table.correction.traces, table.judged) for table in tables if table.correction]
-    of = f"judged traces{n}" if all(size == judged for size, judged in sizes) else "traces"
-    yield f"{first.counted}, % of {of}"
-    shares = [row.share for table in tables for row in table.rows]
-    own_levels = _levels(share.confidence for share in shares if share)
     corrections = [table.correction for table in tables if table.correction]
+    sizes = [(table.correction.traces, table.judged) for table in tables if table.correction]
+    n = f" (n = {first.judged})" if alone else ""
+    of = f"judged traces{n}" if all(size == judged for size, judged in sizes) else "traces"
+    lines = [f"{first.counted}, % of {of}"]
+    rows = [row for table in tables for row in table.rows]
+    own_levels = _levels(row.share.confidence for row in rows if row.share)
     if not own_levels:
-        yield "The judge screens for codes: what it finds is counted and has no share."
+        lines.append("The judge screens for codes: what it finds is counted and has no share.")
     elif not corrections:
-        yield f"Bars: {own_levels} intervals (Wilson), sampling error only."
+        lines.append(f"Bars: {own_levels} intervals (Wilson), sampling error only.")
     else:
         level = _levels(correction.confidence for correction in corrections)
-        yield f"Bars: {level} intervals; the judge's own: {own_levels}, sampling error only."
-    if any(
-        share.value is None and mark.ends
-        for table in tables
-        for row in table.rows
-        for mark in _marks(table, row.code)
-        if (share := mark.share)
-    ):
-        yield "Bar without a marker: only limits are known."
-    if groups == 1 and first.status != "finished":
-        yield "The run is not finished."
-    if groups == 1 and first.limit is not None:
-        yield f"Only the first {count(first.limit, 'trace')} were read."
+        lines.append(
+            f"Bars: {level} intervals; the judge's own: {own_levels}, sampling error only."
+        )
+    shares = [share for row in rows for share in (row.share, row.labels and row.labels.corrected)]
+    if any(find_limits(share) for share in shares if share and share.value is None):
+        lines.append("Bar without a marker: only limits are known.")
+    if alone and first.status != "finished":
+        lines.append("The run is not finished.")
+    if alone and first.limit is not None:
+        lines.append(f"Only the first {count(first.limit, 'trace')} were read.")
+    return lines
 
 
 def _levels(confidences: Iterable[float]) -> str:

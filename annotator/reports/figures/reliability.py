@@ -1,17 +1,20 @@
 """How far a judge can be relied on, code by code: precision and recall."""
 
 from annotator.calibration.correct import Correction
-from annotator.calibration.estimates import CodeEstimates
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
-from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
+from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
 from annotator.reports.figures.frequency import basis, count_labels, name_of, title
-from annotator.reports.figures.style import LOOKS, stack, to_glyphs
-from annotator.reports.frequency import NO_RULE, FrequencyTable, Row, mark_runs
+from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
+from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
 
 _MOST = 8
+_SERIES = (
+    Series("precision", "precision: of the judge's traces, those a person agrees on", LOOKS[2]),
+    Series("recall", "recall: of a person's traces, those the judge finds", LOOKS[3]),
+)
 
 
 def figure(source: FigureSource) -> Plot:
@@ -34,46 +37,25 @@ def figure(source: FigureSource) -> Plot:
     for table, correction in corrected:
         among = [other for other in tables if other.rubric_sha256 == table.rubric_sha256]
         rubric = f"{to_glyphs(table.rubric)} v{table.version}" if among != tables else ""
-        parts = (rubric, name_of(table, among))
-        panels.append(_panel(table, correction, "  ".join(part for part in parts if part)))
-    left_out = [
-        f"{table.rubric}: not calibrated, not drawn"
-        for table in source.tables
-        if not table.correction
-    ]
-    return Plot(
-        stack(panels),
-        title("reliability", tables),
-        basis(tables),
-        list(dict.fromkeys(left_out)),
-    )
+        name = "  ".join(filter(None, (rubric, name_of(table, among))))
+        panels.append(_panel(table, correction, name))
+    others = dict.fromkeys(table.rubric for table in source.tables if not table.correction)
+    left_out = [f"{rubric}: not calibrated, not drawn" for rubric in others]
+    return Plot(stack(panels), title("reliability", tables), basis(tables), left_out)
 
 
-def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
-    series = (
-        Series("precision", "precision: of the judge's traces, those a person agrees on", LOOKS[2]),
-        Series("recall", "recall: of a person's traces, those the judge finds", LOOKS[3]),
-    )
-    calibrated = [(row, row.labels) for row in table.rows if row.labels]
-    rows = [
-        DotRow(
-            to_glyphs(row.code),
-            _marks(row, labels),
-            f"{labels.flagged}+{labels.missed}",
-            apart=row.code == NONE,
-        )
-        for row, labels in calibrated
-    ]
-    level = 100 * correction.confidence
-    axis = [
+def _panel(table: FrequencyTable, correction: Correction, name: str) -> FigurePanel:
+    rows = []
+    for row in table.rows:
+        if labels := row.labels:
+            instead = "not judged" if row.unknown == NO_RULE else UNDEFINED
+            shares = (labels.precision, labels.recall)
+            marks = [Mark(share if share.value is not None else None, instead) for share in shares]
+            beside = f"{labels.flagged}+{labels.missed}"
+            rows.append(DotRow(to_glyphs(row.code), marks, beside, apart=row.code == NONE))
+    below = [
         f"precision and recall, % (n = {count_labels(correction)})",
-        f"Bars: {level:g} % intervals; - is not defined by these labels. Right: labels of traces"
-        " that the judge gave the code + of others that a person gave it.",
+        f"Bars: {100 * correction.confidence:g} % intervals; - is not defined by these labels."
+        " Right: labels of traces that the judge gave the code + of others that a person gave it.",
     ]
-    return Dots(name, series, rows, axis, beside="labels", full=True)
-
-
-def _marks(row: Row, labels: CodeEstimates) -> list[Mark]:
-    shares = (labels.precision, labels.recall)
-    instead = "not judged" if row.unknown == NO_RULE else UNDEFINED
-    return [Mark(share if share.value is not None else None, instead) for share in shares]
+    return draw_dots(name, _SERIES, rows, below, beside="labels", full=True)

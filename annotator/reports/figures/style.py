@@ -2,16 +2,20 @@
 can tell apart.
 """
 
-import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from re import compile
+from textwrap import TextWrapper
+from typing import Any, NamedTuple
 
 import matplotlib
-from matplotlib.figure import Figure, SubFigure
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font
 from matplotlib.lines import Line2D
 
@@ -19,10 +23,11 @@ from annotator.text import one_line
 
 COLUMN, PAGE = 3.4, 7.0  # the widths of one column and of both, in a paper of two columns
 LINE = 0.13  # the height of a line of text, in inches
-CHARACTERS = 66  # in a line across a column; a page has twice as many
 NAME = 24  # characters in a line of a code's name
 SIZE, SMALL = 7.0, 6.0  # of letters, in points
 INK, GREY, FAINT, BAND = "#000000", "#595959", "#d9d9d9", "#f5f5f5"
+_CHARACTERS = 66  # in a line across a column; a page has twice as many
+_ROOMY = 40.0  # inches: space for every name while the room around the plots is measured
 
 
 class Theme(NamedTuple):
@@ -45,7 +50,7 @@ LOOKS = (
     Theme("#7F7F7F", "h", (0, (1, 3))),
 )
 
-_FONT = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+_FONT = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # it comes with matplotlib: the same letters everywhere
@@ -54,9 +59,6 @@ _SETTINGS: dict[Any, Any] = {
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.labelsize": SIZE,
-    "xtick.labelsize": SIZE,
-    "ytick.labelsize": SIZE,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
@@ -67,7 +69,6 @@ _SETTINGS: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": SIZE,
     "legend.borderpad": 0,
-    "legend.borderaxespad": 0.5,
     "legend.labelspacing": 0.25,
     "legend.handletextpad": 0.4,
     "savefig.dpi": 300,
@@ -77,57 +78,66 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def settings() -> Iterator[None]:
+def settings() -> AbstractContextManager[None]:
     """Draw with the settings of this file and of no ``matplotlibrc``."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
-        yield
+    return style.context(_SETTINGS, after_reset=True)
 
 
-class Plate(Protocol):
-    """A part of a figure."""
+@dataclass(frozen=True, slots=True)
+class FigurePanel:
+    """A part of a figure: a title, the markers with their meaning, a plot, and paragraphs below it.
 
-    @property
-    def width(self) -> float:
-        """The width that it needs, in inches."""
+    ``width``: the least width of the plot without its names, in inches; ``height``: its height.
+    """
 
-    @property
-    def height(self) -> float:
-        """About how high it is drawn, in inches."""
+    title: str
+    key: Sequence[tuple[Line2D, str]]
+    below: Sequence[str]
+    width: float
+    height: float
+    draw: Callable[[Axes], None]
 
-    def draw(self, part: SubFigure) -> None:
-        """Draw it."""
 
-
-def stack(panels: Sequence[Plate]) -> Figure:
-    """Return a figure as wide as the widest of its panels, one below the other."""
-    heights = [panel.height for panel in panels]
-    width = max(panel.width for panel in panels)
-    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    parts = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)
-    for panel, part in zip(panels, parts.flat, strict=True):
-        panel.draw(part)
+def stack(panels: Sequence[FigurePanel]) -> Figure:
+    """Return a figure of panels, one below the other: as wide as a column or a page of a paper, or
+    wider if a panel needs it.
+    """
+    figure = Figure(figsize=(_ROOMY, _ROOMY * len(panels)), layout="constrained")
+    grid = figure.add_gridspec(len(panels), 1)
+    parts = [figure.add_subfigure(grid[n]) for n in range(len(panels))]
+    plots = [part.add_subplot() for part in parts]
+    for panel, part, plot in zip(panels, parts, plots, strict=True):
+        if panel.title or panel.key:
+            part.legend(
+                [line for line, _ in panel.key],
+                [wrap(label, _CHARACTERS - 8) for _, label in panel.key],
+                title=wrap(panel.title, _CHARACTERS - 12),
+                title_fontproperties={"weight": "bold", "size": SIZE},
+                alignment="left",
+                loc="outside upper left",
+            )
+        panel.draw(plot)
+    rooms = _measure(figure, plots)
+    needed = max(width + panel.width for panel, (width, _) in zip(panels, rooms, strict=True))
+    width = next((width for width in (COLUMN, PAGE) if needed <= width), needed)
+    for panel, part in zip(panels, parts, strict=True):
+        lines = (wrap(text, _CHARACTERS * (1 if width == COLUMN else 2)) for text in panel.below)
+        part.supxlabel("\n".join(lines), x=0.01, ha="left", size=SIZE)
+    rooms = _measure(figure, plots)
+    heights = [height + panel.height for panel, (_, height) in zip(panels, rooms, strict=True)]
+    grid.set_height_ratios(heights)
+    figure.set_size_inches(width, sum(heights))
     return figure
 
 
-def add_key(part: SubFigure, title: str, entries: Sequence[tuple[Line2D, str]] = ()) -> None:
-    """Write a panel's title and, below it, the meaning of each marker."""
-    if title or entries:
-        part.legend(
-            [line for line, _ in entries],
-            [words for _, words in entries],
-            title=title,
-            title_fontproperties={"weight": "bold", "size": SIZE},
-            alignment="left",
-            loc="outside upper left",
-        )
-
-
-def add_notes(part: SubFigure, text: str) -> None:
-    """Write lines below a panel."""
-    part.supxlabel(text, x=0.01, ha="left", size=SIZE)
+def _measure(figure: Figure, plots: Sequence[Axes]) -> list[tuple[float, float]]:
+    """Return the width and height that names, title and notes take beside and above each plot."""
+    figure.draw_without_rendering()
+    boxes = [(plot.figure.bbox, plot.bbox) for plot in plots]
+    return [
+        ((part.width - cells.width) / figure.dpi, (part.height - cells.height) / figure.dpi)
+        for part, cells in boxes
+    ]
 
 
 def to_glyphs(text: str) -> str:
@@ -143,31 +153,18 @@ def to_glyphs(text: str) -> str:
 @cache
 def _is_plain(character: str) -> bool:
     return (
-        ord(character) in _charmap()
+        bool(get_font(str(_FONT)).get_char_index(ord(character)))
         and unicodedata.category(character)[0] not in "MC"
         and unicodedata.bidirectional(character) not in ("R", "AL", "AN")
     )
 
 
-@cache
-def _charmap() -> frozenset[int]:
-    return frozenset(get_font(str(_FONT)).get_charmap())
+class _Wrapper(TextWrapper):
+    """Breaks lines at spaces, hyphens, underscores and the like."""
+
+    wordsep_simple_re = compile(r"(\s+)|(?<=[_/:-])")
 
 
 def wrap(text: str, characters: int) -> str:
-    """Return text in lines of at most so many characters, broken at spaces, hyphens, underscores
-    and the like, and within a word that is longer than a line.
-    """
-    lines = [""]
-    for piece in re.split(r"(?<=[\s_/:-])", text):
-        if lines[-1] and len((lines[-1] + piece).rstrip()) > characters:
-            lines.append("")
-        lines[-1] += piece
-        while len(lines[-1].rstrip()) > characters:
-            lines[-1:] = [lines[-1][:characters], lines[-1][characters:]]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def count_lines(*texts: str) -> int:
-    """Return how many lines texts take, one below the other; an empty one takes none."""
-    return sum(text.count("\n") + 1 for text in texts if text)
+    """Return text in lines of at most so many characters."""
+    return _Wrapper(characters, break_on_hyphens=False).fill(text)

@@ -37,9 +37,8 @@
     return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || row.text.toLowerCase().includes(text)));
   }
 
-  const MOST = 200; // values of an attribute to choose from,
-  const NAMES = 100; // attributes,
-  const HITS = 50; // and what a search gives at once
+  const MOST = 200; // values of an attribute to choose from
+  const HITS = 50; // what a search gives at once
 
   function counts(rows, filter, key) {
     const found = new Map();
@@ -50,8 +49,7 @@
   class FileSource {
     constructor(overview, rows, traces) {
       Object.assign(this, { shown: overview, list: rows, traces });
-      const names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
-      Object.assign(this, { names: names.slice(0, NAMES), unlisted: Math.max(0, names.length - NAMES) });
+      this.names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
     }
     async overview() { return this.shown; }
     async rows(filter, offset, limit) {
@@ -63,7 +61,7 @@
       const all = this.names.map((key) => [key, counts(this.list, filter, `a.${key}`)]);
       const attributes = Object.fromEntries(all.filter(([, values]) => values.length <= MOST));
       const omitted = all.filter(([, values]) => values.length > MOST).map(([key, values]) => [key, values.length]);
-      return { ...facets, attributes, omitted, unlisted: this.unlisted };
+      return { ...facets, attributes, omitted };
     }
     async trace(id) {
       const n = this.traces.get(id);

@@ -191,11 +191,10 @@
       h("label", "Text", text),
       h("a.button", { href: "#/traces" }, "Clear"),
     ].filter(Boolean));
-    const { omitted, unlisted } = facets;
+    const { omitted } = facets;
     return [
       form,
       ...(omitted.length ? [h("p.legend", `Too many values to choose from: ${omitted.map(([key, count]) => `${name(key, 40)} (${count})`).join(", ")}.`)] : []),
-      ...(unlisted ? [h("p.legend", `${annotator.count(unlisted, "more attribute")} cannot be chosen by: they are too many.`)] : []),
     ];
   }
 
