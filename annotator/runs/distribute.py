@@ -63,7 +63,6 @@ class Distribution:
 
     def __post_init__(self) -> None:
         self._before = self.run.spent_dollars
-        self._unrecorded = dict(self.built.unrecorded)
         session = self.built.session
         if session and session.in_batches:
             raise SettingsError(
@@ -146,17 +145,14 @@ class Distribution:
             what = f"{type(error).__name__}: {one_line(str(error), 300)}"
             raise AnnotatorError(f"the engine takes no task any more: {what}") from error
 
-    @property
-    def _spent(self) -> float:
-        """Dollars that the run has cost, in annotations or not."""
-        return self.run.spent_dollars + sum(self._unrecorded.values())
-
     def _lease(self, judgements: int, slots: int, alone: bool) -> float | None:
         """Return the dollars for a task of so many judgements; None if nothing bounds them."""
         settings = self.built.source
         if not isinstance(settings, ModelSettings) or settings.max_cost is None:
             return None
-        left = settings.max_cost - self._spent - sum(begun.dollars for begun in self._begun)
+        left = (
+            settings.max_cost - self.run.spent_dollars - sum(begun.dollars for begun in self._begun)
+        )
         if alone:
             return left
         if self._judged:
@@ -243,13 +239,12 @@ class Distribution:
     def _out_of_money(self) -> BudgetReached:
         most = self.built.source.max_cost
         return BudgetReached(
-            f"the next calls may cost more than is left: {self._spent:.4f} of"
+            f"the next calls may cost more than is left: {self.run.spent_dollars:.4f} of"
             f" {most:.4f} USD (--max-cost) are spent"
         )
 
     def _record(self, annotation: Annotation) -> None:
         self.run.append(annotation)
-        self._unrecorded.pop((annotation.trace_id, annotation.rubric), None)
         self.recorded(annotation)
 
     def _note(self, overhead: Usage) -> None:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from annotator.errors import UnreadableTrace
 from annotator.files import explain_errors
-from annotator.locks import ScratchFolder
 from annotator.regular import check_size, check_unpacked, lines_of, most_bytes, read_whole
 from annotator.text import decode, find_repeated
 from annotator.traces import columnar, hub
@@ -217,7 +217,7 @@ def make_seekable(path: str, stamp: tuple[int, int] | None) -> JsonLines:
         return contents
     if isinstance(contents, Document):
         raise UnreadableTrace(f"{Path(path).name}: one document, no records")
-    scratch = ScratchFolder()
+    scratch = TemporaryDirectory(ignore_cleanup_errors=True)
     copy = Path(scratch.name) / "records.jsonl"
     name, line = Path(path).name, 1
     with explain_errors(copy), copy.open("w", encoding="ascii") as out:

@@ -795,10 +795,10 @@ def test_answers_that_are_damaged_are_asked_again_when_they_are_moved_away(
 def test_where_what_was_spent_cannot_be_read_the_judge_is_let_go_all_the_same(
     annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unrecorded(*_: object) -> None:
+    def unbilled(*_: object) -> None:
         raise AnnotatorError("the answers cannot be read")
 
-    monkeypatch.setattr(AnswerCache, "unrecorded", unrecorded)
+    monkeypatch.setattr(AnswerCache, "unbilled", unbilled)
     runs(1)
     with OpenAIServer(lambda _: replace(RIGHT, more={"model": "another"})) as server:
         done = annotate_cli(*args(server, "--batch", "--out", "out"))

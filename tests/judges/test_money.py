@@ -349,18 +349,6 @@ class TestTheBudget:
             assert (done.code, server.calls) == (3, 0), done.err
             assert annotate_cli(*args, "1", "--resume").code == 0
 
-    def test_what_a_killed_process_had_spent_counts(self, annotate_cli: Cli, runs: Runs) -> None:
-        """Four answers came, and none of their annotations was written."""
-        runs(8)
-        bill = Bill(scripted(RIGHT), lambda _: (DEAR, 0, 0))
-        with OpenAIServer(bill) as server:
-            given = llm(server, *ONE_DOLLAR, *TOOLS, "--max-cost", "0.205")
-            assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
-            for _ in range(4):
-                lose_the_last_line(Path("out"))
-            assert annotate_cli(*ARGS, *given, "--out", "out", "--resume").code == 3
-        assert (bill.dollars, len(bill.usages)) == (pytest.approx(0.2), 4)
-
     def test_one_unknown_cost_does_not_hide_others(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(9)
         bill = Bill(scripted(RIGHT), lambda _: (DEAR, 0, 0))

@@ -355,6 +355,10 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
         done = annotate_cli(*args, "--out", "out", "--resume")
         repeated = server.calls - undisturbed - undisturbed
     assert done.code == 0, done.err
+    assert "cost at least" in done.err or "cost unknown" in done.err, done.err
+    for name, unknown in (("whole", 0), ("out", 1)):  # what the killed process had asked
+        manifest = json.loads((tmp_path / name / "run.json").read_text())
+        assert manifest["totals"]["unreported_calls"] == unknown
     assert sorted(without_time(file)) == sorted(
         without_time(tmp_path / "whole" / "annotations.jsonl")
     )
