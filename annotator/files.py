@@ -5,6 +5,7 @@ lines. If a write fails (a full disk, Ctrl-C, ``kill -9``), the earlier file sta
 """
 
 import errno
+import glob
 import os
 import shutil
 import stat
@@ -67,7 +68,7 @@ class NewFile:
         self._check_free()
         old = None if self._url or not self._target.exists() else self._target.stat()
         self._advice = advice or ("the earlier file is unchanged" if old else "")
-        self._part = self._target.with_name(f".annotate-{uuid.uuid4().hex}.part")
+        self._part = self._target.with_name(f"{_part_prefix(self._target)}{uuid.uuid4().hex}.part")
         self._ended = False
         with explain_errors(path, self._advice):
             if old and not os.access(self._target, os.W_OK):
@@ -197,6 +198,9 @@ class LineLog:
             except Timeout as error:
                 raise AnnotatorError(busy) from error
             try:
+                prefix = glob.escape(_part_prefix(self._target))
+                for left in self._target.parent.glob(f"{prefix}*.part"):  # by a killed process
+                    left.unlink()
                 self._open()
             except BaseException:
                 self._unlock()
@@ -311,6 +315,10 @@ class LineLog:
                 f"{one_line(str(self.file))} was changed by another program; start again (a run:"
                 " with --resume) to go on with it as it is now"
             )
+
+
+def _part_prefix(target: Path) -> str:
+    return f".{target.name[:50]}.annotate-"
 
 
 def _resolve(path: Path) -> Path:

@@ -126,10 +126,12 @@ def test_a_process_killed_in_a_large_write_leaves_the_good_file(tmp_path, by):
     )
     assert done.returncode == -by
     assert file.read_bytes() == b"old"
-    beside = [one.name[:10] for one in tmp_path.iterdir() if one != file]
-    assert beside == ([".annotate-"] if by == signal.SIGKILL else [])
+    beside = [one.name[:15] for one in tmp_path.iterdir() if one != file]
+    assert beside == ([".file.annotate-"] if by == signal.SIGKILL else [])
     write_file(file, "new")
     assert file.read_bytes() == b"new"
+    LineLog(file).close()  # holds it alone, so that nobody is still writing the other
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_file_system_without_locks_is_written(tmp_path, monkeypatch):

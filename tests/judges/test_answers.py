@@ -327,21 +327,6 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_that_only_follows(
     assert all(words in reason for words, reason in zip(said, reasons, strict=True)), reasons
 
 
-def test_an_answer_that_gives_two_values_of_a_field_gives_neither(
-    trace: Trace, rubric: Rubric
-) -> None:
-    def more(fields: str) -> Reply:
-        return Reply(text=f"{json.dumps(RIGHT.answer)[:-1]}, {fields}}}")
-
-    with OpenAIServer(scripted(more('"findings": [], "label": "none"'))) as server:
-        annotation = judged(server, trace, rubric, mode="json_schema")
-        said = '"findings" is given twice, with two values\n"label" is'
-        assert said in (server.seen[-1].reask or "")
-    assert annotation.status == "failed"
-    with OpenAIServer(scripted(more('"label": "C1b"'))) as server:
-        assert judged(server, trace, rubric, mode="json_schema").usage.calls == 1
-
-
 @pytest.mark.parametrize("mode", ["json_schema", "tools"])
 def test_words_without_an_answer_that_are_repeated_end_the_asking(
     trace: Trace, rubric: Rubric, mode: str

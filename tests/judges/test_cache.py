@@ -52,12 +52,6 @@ def wrong_first(request: Request) -> Reply:
     return RIGHT if request.reask else WRONG
 
 
-def lose_the_last_line(folder: Path) -> None:
-    """What a process leaves that is killed between an answer and its annotation."""
-    file = folder / "annotations.jsonl"
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
-
-
 # What was changed -> how many of the two questions are asked again, and how many are known.
 CHANGES: dict[str, tuple[tuple[str, ...], int, int]] = {
     "model": (("--model", "other"), 2, 0),
@@ -132,7 +126,7 @@ def test_a_view_is_not_taken_into_the_cache(tmp_path: Path) -> None:
         )
     cache = AnswerCache(tmp_path / "answers")
     cache.absorb(tmp_path / "other")
-    assert (cache.get("k", ""), cache.problem) == (None, None)
+    assert (cache.get("k"), cache.problem) == (None, None)
     cache.close()
 
 
@@ -146,7 +140,7 @@ def test_a_schema_in_no_encoding_is_damage_whenever_it_is_met(tmp_path: Path) ->
     cache.absorb(tmp_path / "other")
     assert cache.problem is None
     spoil(tmp_path / "answers")
-    cache.put("k", "m", Kept("hello"), Usage(), "")
+    cache.put("k", "m", Kept("hello"), Usage())
     assert "cannot be used" in (cache.problem or "")
 
 
@@ -320,7 +314,7 @@ class TestTheFile:
             ready.wait()
             with closing(AnswerCache(answer_cache, f"run {n}")) as cache:
                 for k in range(20):
-                    cache.put(f"{n} {k}", "m", Kept("x"), Usage(), "t")
+                    cache.put(f"{n} {k}", "m", Kept("x"), Usage())
                 return cache.problem
 
         with ThreadPoolExecutor(6) as threads:
@@ -353,42 +347,11 @@ class TestTheFile:
 class TestWhatARunHasCost:
     PRICED = (*set_model(mode="tools"), "--price-in", "1", "--price-out", "1")
 
-    @pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one", "votes"])
-    def test_an_answer_whose_annotation_was_lost_is_counted_once(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, more: tuple[str, ...]
-    ) -> None:
-        runs(3)
-        with OpenAIServer(wrong_first) as server:
-            args = (*ARGS, *llm(server, *self.PRICED, *more), "--out", "out")
-            annotate_cli(*args)
-            counted = ("calls", "retries", "input_tokens", "output_tokens", "cost_usd")
-            whole = {name: totals(tmp_path / "out")[name] for name in counted}
-            assert whole["calls"] == server.calls
-            for _ in range(2):
-                lose_the_last_line(tmp_path / "out")
-                assert annotate_cli(*args, "--resume").code == 0
-                again = {name: totals(tmp_path / "out")[name] for name in counted}
-                assert (again, server.calls) == (pytest.approx(whole), whole["calls"])
-
-    def test_another_run_does_not_drop_what_it_cost(self, annotate_cli: Cli, runs: Runs) -> None:
-        """The other one forgets a malformed answer that a killed process had paid for."""
-        runs(2)
-        broken = Reply(text="{")
-        with OpenAIServer(lambda one: RIGHT if one.reask else broken) as server:
-            args = (*ARGS, *llm(server, *self.PRICED))
-            annotate_cli(*args, "--out", "one")
-            lose_the_last_line(Path("one"))
-            assert annotate_cli(*args, "--out", "two", *set_model(reasks=0)).code == 1
-            annotate_cli(*args, "--out", "one", "--resume")
-            assert totals(Path("one"))["calls"] + totals(Path("two"))["calls"] == server.calls
-
     def test_of_two_equal_traces_one_is_paid(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(2, talk=TALK)
         with OpenAIServer(scripted(RIGHT)) as server:
             args = (*ARGS, *llm(server, *self.PRICED, "--concurrency", "1"), "--out", "out")
             annotate_cli(*args)
-            lose_the_last_line(Path("out"))
-            annotate_cli(*args, "--resume")
             assert totals(Path("out"))["calls"] == server.calls == 1
 
     @pytest.mark.parametrize("more", [(), ("--samples", "3"), ("--samples", "3", "--no-cache")])

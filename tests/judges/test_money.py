@@ -17,7 +17,7 @@ from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import Done, run_name, set_model, write_run
-from tests.judges.test_cache import ARGS, WRONG, findings, llm, lose_the_last_line, totals
+from tests.judges.test_cache import ARGS, WRONG, findings, llm, totals
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder
 from tests.runs.test_run import statuses

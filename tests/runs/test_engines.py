@@ -371,29 +371,6 @@ def test_money_is_leased(annotate_cli: Cli, runs: Runs, threads: object, tmp_pat
     assert totals["cost_usd"] == pytest.approx(0.4)
 
 
-def test_what_a_killed_worker_has_spent_is_spent(
-    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path, monkeypatch
-) -> None:
-    """Twenty answers of .01 are kept and in no part; of .25 five more are left."""
-    runs(40)
-    usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
-    answer = Reply(answer=NOTHING.answer, more={"usage": usage})
-    with OpenAIServer(lambda request: answer) as server:
-        prices = ("--price-in", "1", "--price-out", "1", *set_model(mode="strict"))
-        model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
-        args = ("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
-        with monkeypatch.context() as patch:
-            patch.setattr("annotator.runs.distribute.read_part", _stop)
-            assert annotate_cli(*args).code == 130
-        for part in (tmp_path / "out" / "parts").glob("*/part.jsonl"):
-            part.unlink()
-        asked = len(server.seen)
-        most = 0.01 * asked + 0.05
-        done = annotate_cli(*args, "--resume", "--max-cost", str(most))
-        assert done.code == 3, done.err
-        assert asked <= len(server.seen) <= asked + 5
-
-
 def test_a_small_task_is_not_out_of_money(annotate_cli: Cli, runs: Runs, threads: object) -> None:
     """What 21 cheap judgements cost is less than what is set aside for a first, long answer."""
     runs(21)
