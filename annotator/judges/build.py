@@ -232,7 +232,8 @@ class BuiltJudge:
 
     def count_unbilled(self) -> Usage:
         """Return the cost of answers from batches that no annotation has yet."""
-        return self.session.cache.unbilled() if self.session and self.session.cache else Usage()
+        cache = self.session and self.session.cache
+        return cache.unbilled() if cache and self.settings and self.settings.batch else Usage()
 
     def preview(self) -> None:
         """Let the judge look at the answers that are known, for a forecast."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from annotator.files import NewFile
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, annotations, set_model
 from tests.judges.test_batch import (
@@ -67,15 +66,6 @@ def test_the_requests_are_written_and_nothing_is_asked(
         assert line["body"]["response_format"]["type"] == "json_schema"
     assert "6 requests are in asked.jsonl" in done.err
     assert "--resume --batch-results FILE" in done.err
-
-
-def test_a_file_that_another_run_writes_is_left_alone(annotate_cli: Cli, runs: Runs) -> None:
-    runs(1)
-    with OpenAIServer() as server, NewFile(Path("asked.jsonl")) as other:
-        done = annotate_cli(*args(server, "--batch-file", "asked.jsonl", "--out", "out"))
-        other.write(b"theirs")
-    assert (done.code, "asked.jsonl: another run is writing it" in done.err) == (2, True)
-    assert Path("asked.jsonl").read_bytes() == b"theirs"
 
 
 def test_a_request_that_two_traces_share_is_written_once(annotate_cli: Cli, runs: Runs) -> None:
