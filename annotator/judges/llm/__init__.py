@@ -349,9 +349,10 @@ class LLMJudge(Model):
         cache = self.session.cache
         kept = cache.get(key, judgement.name) if cache else None
         if kept:
-            pays = kept.unbilled and key not in judgement.keys
-            known = Usage(cache_hits=1)
-            judgement.usage += kept.usage + Usage(retries=int(again)) if pays else known
+            if kept.unbilled and key not in judgement.keys:
+                judgement.usage += kept.usage + Usage(retries=int(again))
+            else:
+                judgement.usage += Usage(cache_hits=1)
             judgement.keys.append(key)
             return kept.reply
         spent = Usage(retries=int(again))
