@@ -1,32 +1,25 @@
 """Every write to a disk: whole files and folders, which take their place in one step, and logs of
-lines. Whatever happens on the way (a full disk, Ctrl-C, ``kill -9``), what was there before stays.
+lines. If a write fails (a full disk, Ctrl-C, ``kill -9``), the earlier file stays.
 
-``advice`` is what the error says when something cannot be written, after the reason (of a log once
-it is open).
+``advice`` ends the error message, after the reason.
 """
 
 import errno
-import fcntl
+import glob
 import os
+import shutil
 import stat
+import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
-from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
-from annotator.regular import check_size, most_bytes, read_regular
+from annotator.regular import read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
-
-_READ_AGAIN = "start again (a run: with --resume) to go on with what is in it now"
-
-_REMEDIES = {
-    errno.ENOSPC: "make room on the disk",
-    errno.EDQUOT: "make room within the quota",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
-}
 
 
 @contextmanager
@@ -34,18 +27,14 @@ def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
     """Say in one sentence why a place cannot be written.
 
     Raises:
-        AnnotatorError: in the place of an :class:`OSError`, with its reason and what to do.
+        AnnotatorError: in the place of an :class:`OSError`, with its reason and the advice.
     """
     try:
         yield
     except OSError as error:
-        raise _explain(place, error, advice) from error
-
-
-def _explain(place: Path | str, error: OSError, advice: str = "") -> AnnotatorError:
-    reason = str(error.strerror or error)
-    parts = filter(None, (reason, _REMEDIES.get(error.errno or 0), advice))
-    return AnnotatorError(f"cannot write {one_line(str(place))}: {'; '.join(parts)}")
+        parts = filter(None, (str(error.strerror or error), advice))
+        message = f"cannot write {one_line(str(place))}: {'; '.join(parts)}"
+        raise AnnotatorError(message) from error
 
 
 def write_file(
@@ -58,65 +47,39 @@ def write_file(
 
 
 class NewFile:
-    """A file in the making: written beside its place, on the disk when it takes the place, in one
-    step, at the end of the ``with`` block (or by :meth:`keep`). It has the permissions of the file
-    whose place it takes; where that is a link, the link stays.
+    """A file in the making, under a hidden name beside its place. It takes the place in one step at
+    the end of the ``with`` block, or by :meth:`keep`, and keeps the permissions of the file that it
+    replaces. A symbolic link stays. An error leaves nothing beside.
 
-    An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves is taken away
-    by the next that writes in the folder; who writes the same file at the same time waits, or is
-    told ``busy``. ``exclusive``: a file that is there already is not replaced. ``private``: a file
-    that was not there is readable by its owner only. At a URL, the
-    file is put in one step, from a temporary one on this machine.
+    ``exclusive``: refuse to replace a file. ``private``: only the owner may read a new file. For a
+    URL the file is made on this machine and then put there.
 
     Raises:
-        AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
-            is a folder or a device, or is there at all and this is ``exclusive``.
+        AnnotatorError: the file cannot be written (here, in the block or at its end), its place is
+            a folder or a device, or a file is there and this is ``exclusive``.
     """
 
-    _lock: BinaryIO | None = None
-
     def __init__(
-        self,
-        path: Path,
-        *,
-        exclusive: bool = False,
-        private: bool = False,
-        busy: str = "",
-        advice: str = "",
+        self, path: Path, *, exclusive: bool = False, private: bool = False, advice: str = ""
     ) -> None:
-        self._path = path
-        self._exclusive = exclusive
-        if exclusive and os.path.lexists(path):
-            raise _explain_taken(path)
+        self._path, self._exclusive = path, exclusive
         self._url = find_url(path)
-        self._aside = ScratchFolder() if self._url else None
-        self._target = Path(self._aside.name, "file") if self._aside else _resolve(path)
-        before = self._target.exists()
-        self._advice = advice or ("what was there is unchanged" if before else "")
-        self._part = beside(self._target, "part")
-        self._out: BinaryIO
+        self._target = Path(tempfile.gettempdir(), "file") if self._url else _resolve(path)
+        self._check_free()
+        old = None if self._url or not self._target.exists() else self._target.stat()
+        self._advice = advice or ("the earlier file is unchanged" if old else "")
+        self._part = self._target.with_name(f"{_part_prefix(self._target)}{uuid.uuid4().hex}.part")
+        self._ended = False
         with explain_errors(path, self._advice):
-            if before and not os.access(self._target, os.W_OK):
+            if old and not os.access(self._target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            try:
-                lock = open_locked(self._part, wait=not busy)
-            except BlockingIOError as error:
-                raise AnnotatorError(busy) from error
-            self._lock = self._out = lock
-            try:
-                os.ftruncate(lock.fileno(), 0)
-                if before:
-                    _make_like(self._target, lock.fileno())
-                elif private:
-                    os.fchmod(lock.fileno(), 0o600)
-                # Whoever writes may close it; the lock stays.
-                self._out = os.fdopen(os.dup(lock.fileno()), "wb")
-            except BaseException:
-                self._let_go()
-                raise
-
-    def __del__(self) -> None:
-        self.drop()
+            mode = 0o600 if private else 0o666
+            fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            self._out: BinaryIO = os.fdopen(fd, "wb")
+            if old:
+                with suppress(OSError):  # a group that others share
+                    os.chown(self._part, old.st_uid, old.st_gid)
+                self._part.chmod(stat.S_IMODE(old.st_mode))
 
     def __enter__(self) -> BinaryIO:
         return self._out
@@ -127,7 +90,8 @@ class NewFile:
             return
         self.drop()
         if isinstance(error, OSError):
-            raise _explain(self._path, error, self._advice) from error
+            with explain_errors(self._path, self._advice):
+                raise error
 
     def write(self, data: bytes) -> None:
         """Write more. Raises :class:`AnnotatorError` if that cannot be done."""
@@ -140,99 +104,74 @@ class NewFile:
         Raises:
             AnnotatorError: it cannot be written; then it is dropped.
         """
-        if self._lock is None:
+        if self._ended:
             return
         try:
             with explain_errors(self._path, self._advice):
                 self._out.close()
-                os.fsync(self._lock.fileno())
-                self._move()
+                _sync(self._part)
+                self._check_free()  # another program may have been faster
+                if self._url:
+                    put_file(self._part, self._url, exclusive=self._exclusive)
+                else:
+                    self._part.replace(self._target)
         finally:
-            self._let_go()
+            self.drop()
         _sync_folder(self._target.parent)
 
     def drop(self) -> None:
-        """Leave nothing of the file, unless it was kept."""
-        self._let_go()
-
-    def _move(self) -> None:
-        if self._url:
-            put_file(self._part, self._url, exclusive=self._exclusive)
-            return
-        if not self._exclusive:
-            self._part.replace(self._target)
-            return
-        try:
-            os.link(self._part, self._target)  # in one step, and only where nothing is
-        except FileExistsError:
-            raise _explain_taken(self._path) from None
-
-    def _let_go(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is None:
-            return
-        with suppress(OSError):  # not there any more: it has taken its place
-            if os.path.samestat(os.fstat(lock.fileno()), self._part.lstat()):
-                self._part.unlink()
-        with suppress(OSError):  # what does not fit is not wanted any more
+        """Remove the file, unless it was kept."""
+        self._ended = True
+        with suppress(OSError):  # a full disk: nobody needs the rest
             self._out.close()
-        with suppress(OSError):  # what is kept is on the disk
-            lock.close()
-        if self._aside:
-            self._aside.cleanup()
+        self._part.unlink(missing_ok=True)
+
+    def _check_free(self) -> None:
+        if self._exclusive and os.path.lexists(self._path):
+            raise AnnotatorError(f"{one_line(str(self._path))} is there already; name another")
 
 
 @contextmanager
 def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
-    """Give a path to make a folder at, which then becomes ``path``.
+    """Yield the path of a folder to make, which replaces ``path`` when the block ends.
 
-    What is at ``path`` is replaced only if ``ours`` says that this tool made it. Nothing is left
-    beside, as with :class:`NewFile`; a process killed at the moment at which the old folder is away
-    and the new one not there leaves the old one to be put back in the same way. What is made beside
-    the path that is given goes at the end.
+    A folder at ``path`` is replaced only if ``ours`` says that this tool made it. Files beside the
+    folder that the block makes are removed at the end.
 
     Raises:
-        AnnotatorError: it cannot be written, or ``path`` is something else already.
+        AnnotatorError: it cannot be written, or ``path`` is something else.
     """
     refuse_url(path, "a folder is written on this machine: name one and copy it")
     if path.exists() and not ours(path):
         raise AnnotatorError(f"{path} is there already and is something else; name another")
     target = Path(os.path.realpath(path))
-    with explain_errors(path), ScratchFolder(target) as aside:
-        part, before = Path(aside) / "part", Path(aside) / BEFORE / target.name
-        yield part
-        _sync_tree(part)
-        before.parent.mkdir()
-        try:
-            if target.exists():
-                target.rename(before)
-            part.rename(target)
-        except BaseException:  # Ctrl-C too: what is left aside goes with it
-            if before.exists() and not target.exists():
-                before.rename(target)
-            raise
-        _sync_folder(target.parent)
+    with (
+        explain_errors(path),
+        tempfile.TemporaryDirectory(
+            prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
+        ) as aside,
+    ):
+        yield (part := Path(aside, "part"))
+        if target.exists():
+            shutil.rmtree(target)
+        part.rename(target)
 
 
 class LineLog:
-    """A file of lines to which lines are appended, locked for this process until it is closed.
+    """A file of lines to which lines are appended. One process at a time holds it.
 
-    A line is one write of one whole line: a process killed at any moment leaves whole lines and at
-    most one torn end (:attr:`torn`), for who opens the log again to cut off. A write that fails is
-    taken back. Lines are taken out or changed by writing the file anew (:class:`NewFile`).
+    A line is one write of one whole line. A process killed at any moment leaves whole lines and at
+    most one torn end (:attr:`torn`), which :meth:`cut_torn` removes. A write that fails is taken
+    back. :meth:`rewrite` takes lines out or changes them.
 
-    ``durable``: what returned is on the disk; else lines are on the disk after :meth:`sync`, and
-    only a crash of the machine, not one of the process, loses those since. A log that another
-    program has changed meanwhile is refused; one that is not durable if its size says so.
-    ``busy``: what is said where another process has the log; without it, this one waits for its
-    turn. ``private``: as of :class:`NewFile`. ``size``: of the log, in bytes.
+    ``durable``: each line is on the disk when :meth:`append` returns; else after :meth:`sync`, and
+    a crash of the machine can lose the lines since. ``busy``: the error if another process holds
+    the log; without it, this one waits. ``private``: as of :class:`NewFile`. ``size``: in bytes.
 
     Raises:
-        AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
+        AnnotatorError: another process holds it, it is a folder or a device, or it cannot be
+            written.
     """
-
-    _fd = -1
-    _lock: BinaryIO | None = None
 
     def __init__(
         self,
@@ -243,39 +182,47 @@ class LineLog:
         private: bool = False,
         advice: str = "",
     ) -> None:
+        from filelock import FileLock, Timeout
+
         refuse_url(file, "an object store takes no lines: name a file here and copy it when done")
         self.file = file
         self._mode = 0o600 if private else 0o666
-        self._advice = advice
-        self._durable = durable
+        self._advice, self._durable = advice, durable
         self._target = _resolve(file)
-        self.lock_file = beside(self._target, "lock")
+        self.lock_file = self._target.with_name(f".{self._target.name}.lock")
+        self._lock = FileLock(self.lock_file, timeout=0 if busy else -1, thread_local=False)
         with explain_errors(file):
+            os.listdir(self._target.parent)  # noqa: PTH208 - the lock makes a missing folder
             try:
-                self._lock = open_locked(self.lock_file, wait=not busy)
-            except BlockingIOError as error:
+                self._lock.acquire()
+            except Timeout as error:
                 raise AnnotatorError(busy) from error
             try:
+                prefix = glob.escape(_part_prefix(self._target))
+                for left in self._target.parent.glob(f"{prefix}*.part"):  # by a killed process
+                    left.unlink()
                 self._open()
             except BaseException:
-                self.close()
+                self._unlock()
                 raise
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        self._out = os.fdopen(os.open(self._target, flags, self._mode), "r+b", buffering=0)
+        self.size = os.fstat(self._out.fileno()).st_size
+        if not self.size:
+            _sync_folder(self._target.parent)
 
     def close(self) -> None:
         """Let go of the log."""
-        fd, self._fd = self._fd, -1
-        lock, self._lock = self._lock, None
-        if fd >= 0:
-            with suppress(OSError):  # what must be on the disk was brought there
-                os.close(fd)
-        if lock is not None:
-            with suppress(OSError):
-                self.lock_file.unlink()
-            with suppress(OSError):
-                lock.close()
+        if not self._out.closed:
+            self._out.close()
+            self._unlock()
 
-    def __del__(self) -> None:
-        self.close()
+    def _unlock(self) -> None:
+        with suppress(OSError):
+            self.lock_file.unlink()
+        self._lock.release()
 
     def __enter__(self) -> "LineLog":
         return self
@@ -285,21 +232,17 @@ class LineLog:
 
     @property
     def torn(self) -> bytes:
-        """What stands after the end of the last line: nothing, or a line that lacks its end."""
+        """The bytes after the end of the last line: none, or a line that lacks its end."""
         end = b""
-        with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
+        with explain_errors(self.file, self._advice):
             while b"\n" not in end and len(end) < self.size:
-                check_size("a line", len(end))
-                start = max(0, self.size - min(2 * len(end) + 4096, most_bytes() + 1))
-                end = b""  # else both are in memory
-                lines.seek(start)
-                end = lines.read(self.size - start)
-                if start + len(end) < self.size:
-                    raise _explain_change(self.file)
+                start = max(0, self.size - 2 * len(end) - 4096)
+                self._out.seek(start)
+                end = os.read(self._out.fileno(), self.size - start)
         return end[end.rfind(b"\n") + 1 :]
 
     def read(self) -> bytes:
-        """Return all that is in the log. Raises :class:`AnnotatorError` if it cannot be read."""
+        """Return the whole log. Raises :class:`AnnotatorError` if it cannot be read."""
         with explain_errors(self.file, self._advice):
             return read_regular(self._target)
 
@@ -307,168 +250,96 @@ class LineLog:
         """Write a line, with its end, after the last one.
 
         Raises:
-            AnnotatorError: it cannot be written (a full disk, say): the log is as before, or the
-                error says that it may not be; or another program has changed the log.
+            AnnotatorError: it cannot be written (a full disk, say), and the log is as before; or
+                another program has changed the log.
         """
-        try:
+        with explain_errors(self.file, self._advice):
             self._check()
             try:
-                written = os.write(self._fd, line)
-                while written < len(line):  # a full disk may take a part
-                    written += os.write(self._fd, line[written:])
+                rest = memoryview(line)
+                while rest:  # a full disk may take a part
+                    rest = rest[self._out.write(rest) :]
                 if self._durable:
-                    os.fsync(self._fd)
+                    os.fsync(self._out.fileno())
             except BaseException:
-                try:
-                    self._cut(self.size)
-                except OSError:  # the next write is refused: the log is not as it was left
-                    self._advice = f"the line may be in it all the same; {_READ_AGAIN}"
+                self._out.truncate(self.size)
                 raise
-            self.size += len(line)
-            self._note()
-        except OSError as error:
-            raise _explain(self.file, error, self._advice) from error
+        self.size += len(line)
 
     def cut_torn(self) -> bytes:
-        """Take off what stands after the end of the last line, and return it.
-
-        Raises:
-            AnnotatorError: as :meth:`append`.
+        """Remove the bytes after the end of the last line, and return them. Raises as
+        :meth:`append`.
         """
         if torn := self.torn:
             with explain_errors(self.file, self._advice):
                 self._check()
-                self._cut(self.size - len(torn))
-                os.fsync(self._fd)
+                self.size -= len(torn)
+                self._out.truncate(self.size)
+                os.fsync(self._out.fileno())
         return torn
 
     def replace(self, at: int, new: bytes | None) -> bytes:
-        """Put another line in the place of line ``at``, from 0, or none; return the one that stood
-        there.
-
-        Raises:
-            AnnotatorError: as :meth:`append`.
+        """Replace line ``at``, from 0, or take it out; return the old line. Raises as
+        :meth:`append`.
         """
-        old = b""
-
-        def changed() -> Iterator[bytes]:
-            nonlocal old
-            with self._target.open("rb") as lines:
-                for n, line in enumerate(lines):
-                    if n == at:
-                        old = line
-                    yield (new or b"") if n == at else line
-
-        self.rewrite(changed())
+        with explain_errors(self.file, self._advice), self._target.open("rb") as file:
+            lines = file.readlines()
+        old, lines[at] = lines[at], new or b""
+        self.rewrite(lines)
         return old
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
-        """Write the log anew, in one step; ``lines`` may be read from it meanwhile.
-
-        Raises:
-            AnnotatorError: as :meth:`append`.
+        """Write the log anew, in one step; ``lines`` may be read from it meanwhile. Raises as
+        :meth:`append`.
         """
         with explain_errors(self.file, self._advice):
             self._check()
-            new = -1
-            try:
-                with NewFile(self.file, advice=self._advice) as out:
-                    out.writelines(lines)
-                    new = os.dup(out.fileno())  # now: once it is in its place, nothing may fail
-                    fcntl.fcntl(new, fcntl.F_SETFL, os.O_APPEND)
-                self._fd, new = new, self._fd
-                self.size = os.fstat(self._fd).st_size
-                self._note()
-            finally:
-                if new >= 0:
-                    with suppress(OSError):
-                        os.close(new)
+            with NewFile(self.file, advice=self._advice) as out:
+                out.writelines(lines)
+            self._out.close()
+            self._open()
 
     def sync(self) -> None:
-        """Bring the log to the disk.
-
-        Raises:
-            AnnotatorError: that cannot be done, or another program has changed the log.
-        """
+        """Bring the log to the disk. Raises as :meth:`append`."""
         with explain_errors(self.file, self._advice):
             self._check()
-            os.fsync(self._fd)
-
-    def _open(self) -> None:
-        new = not self._target.exists()
-        self._fd = os.open(self._target, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
-        if new:
-            _sync_folder(self._target.parent)
-        self.size = os.fstat(self._fd).st_size
-        self._note()
-
-    def _cut(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
-        self.size = size
-        self._note()
-
-    def _note(self) -> None:
-        """Take note of how the file was left."""
-        self._stamp = self._read_stamp(os.fstat(self._fd))
+            os.fsync(self._out.fileno())
 
     def _check(self) -> None:
-        """Raise an error where the log is closed or not as it was left."""
-        if self._fd < 0:
+        """Raise an error if the log is closed, or another program has changed it."""
+        if self._out.closed:
             raise AnnotatorError(f"{self.file}: closed")
-        if self._read_stamp(self._target.stat()) != self._stamp:
-            raise _explain_change(self.file)
-
-    def _read_stamp(self, info: os.stat_result) -> tuple[int, ...]:
-        if not self._durable:  # what is not on the disk yet may get its time later
-            return (info.st_size,)
-        return info.st_ino, info.st_size, info.st_mtime_ns
-
-
-def _explain_change(path: Path) -> AnnotatorError:
-    return AnnotatorError(f"{one_line(str(path))} was changed by another program; {_READ_AGAIN}")
+        there, open_ = self._target.stat(), os.fstat(self._out.fileno())
+        if there.st_size != self.size or (self._durable and not os.path.samestat(there, open_)):
+            raise AnnotatorError(
+                f"{one_line(str(self.file))} was changed by another program; start again (a run:"
+                " with --resume) to go on with it as it is now"
+            )
 
 
-def _explain_taken(path: Path) -> AnnotatorError:
-    return AnnotatorError(f"{one_line(str(path))} is there already; name another")
+def _part_prefix(target: Path) -> str:
+    return f".{target.name[:50]}.annotate-"
 
 
 def _resolve(path: Path) -> Path:
-    """Return where a file is, or will be. Raises :class:`AnnotatorError` if it can be none."""
-    name = one_line(str(path))
-    if "\0" in str(path):
-        raise AnnotatorError(f"cannot write {name}: a NUL in its name")
+    """Return where a file is, or will be. Raises :class:`AnnotatorError` if it is no file."""
+    target = Path(os.path.realpath(path))
     with explain_errors(path):
-        target = Path(os.path.realpath(path))
-        if target.is_symlink():  # in a circle: nothing would stand at its end
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if target.exists() and not target.is_file():
+            name = one_line(str(path))
             raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
     return target
 
 
-def _make_like(old: Path, new: int) -> None:
-    """Give an open file the owner, as far as possible, and the permissions of another."""
-    info = old.stat()
-    with suppress(OSError):
-        os.fchown(new, info.st_uid, info.st_gid)
-    os.fchmod(new, stat.S_IMODE(info.st_mode))
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the file system can do so."""
     with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def _sync_tree(folder: Path) -> None:
-    """Bring a folder and all below it to the disk."""
-    for name in folder.rglob("*"):
-        if name.is_file():
-            with name.open("rb") as file:
-                os.fsync(file.fileno())
-    for name in (folder, *filter(Path.is_dir, folder.rglob("*"))):
-        _sync_folder(name)
+        _sync(folder)

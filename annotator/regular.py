@@ -16,8 +16,6 @@ from annotator.errors import AnnotatorError
 from annotator.remote import name_place
 
 _MOST_MB = 512
-# Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def most_bytes() -> int:
@@ -52,30 +50,13 @@ def open_regular(path: str | Path) -> BufferedReader:
 
     Raises:
         OSError: it is missing, not allowed, or no regular file: opening a pipe would block, and a
-            device has no end. Nor is a file of the system's that waits for what it is to hold.
+            device has no end.
     """
-    try:
-        file = os.open(path, _FLAGS)
-    except ValueError as error:
-        raise OSError(errno.EINVAL, "a NUL in its name") from error
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        file = None  # a socket
-    if file is not None:
-        if _is_there(file):
-            return os.fdopen(file, "rb")
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-    raise OSError(errno.EINVAL, "not a regular file")
-
-
-def _is_there(file: int) -> bool:
-    """Whether an open file is a regular one that can be read without waiting."""
-    info = os.fstat(file)
-    try:
-        return stat.S_ISREG(info.st_mode) and (info.st_size > 0 or os.read(file, 0) == b"")
-    except OSError:
-        return False
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(file, "rb")
 
 
 def read_regular(path: str | Path, most: int = 0) -> bytes:
@@ -87,15 +68,11 @@ def read_regular(path: str | Path, most: int = 0) -> bytes:
     """
     limit = most or most_bytes()
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = file.read(size + 1) if size <= limit else None
-        if data and len(data) > size:  # it grows, or is one of the system's, whose sizes are 0
-            data += file.read(limit - size)
-    if data is None or len(data) > limit:
-        if most:
-            raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
-        raise _describe_size("larger than", limit)
-    return data
+        if os.fstat(file.fileno()).st_size <= limit:
+            return file.read()
+    if most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
+    raise _describe_size("larger than", limit)
 
 
 def read_whole(file: IO[bytes]) -> bytes:

@@ -1,7 +1,6 @@
 """YAML of strangers: read, or refused in words; never a traceback, a crash or an endless read."""
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -86,16 +85,14 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         contents,
     ],
 )
-@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_is_no_regular_file_is_refused_wherever_a_file_is_named(
     tmp_path, monkeypatch, read, kind
 ):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind("socket")
-        with pytest.raises(AnnotatorError, match="not a regular file"):
-            read(Path("/dev/zero" if kind == "device" else kind))
+    with pytest.raises(AnnotatorError, match="not a regular file"):
+        read(Path("/dev/zero" if kind == "device" else kind))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
@@ -104,9 +101,3 @@ def test_what_has_no_end_is_no_sheet(tmp_path, suffix):
     with endless.open("wb") as out:
         out.truncate(1 << 40)
     assert not is_sheet(endless)
-
-
-@pytest.mark.skipif(not os.access("/proc/self/pagemap", os.R_OK), reason="of Linux")
-def test_a_file_of_the_system_without_an_end_is_refused():
-    with pytest.raises(AnnotatorError, match="larger than 1 MB"):
-        read_yaml(Path("/proc/self/pagemap"))

@@ -2,21 +2,17 @@
 
 import asyncio
 import os
-import signal
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from annotator.annotations import Annotation, Usage
 from annotator.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
-from annotator.locks import ScratchFolder
 from annotator.remote import refuse_url
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.distribute import (
@@ -45,8 +41,6 @@ from annotator.runs.store import RunDirectory, read_done
 from annotator.text import one_line
 from annotator.traces import Shard, Traces, TraceSource, load_traces
 from annotator.traces.redaction import redaction_sha256
-
-T = TypeVar("T")
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """What :func:`annotator.judges.build.build_judge` takes."""
@@ -83,76 +77,12 @@ def annotate(
     need_no_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
-        return _finish(lambda: aannotate(traces, rubric, judge, **options, _kept=kept))
+        return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
     except KeyboardInterrupt:
         where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
         error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
         error.run = kept[0] if kept else None
         raise error from None
-
-
-def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of work.
-
-    Ctrl-C, and any signal whose handler raises KeyboardInterrupt, cancels it between two steps of
-    the loop, so that it ends in order. A second one does not disturb the end; a third is raised
-    where it comes. asyncio says nothing of it.
-
-    Raises:
-        KeyboardInterrupt: there was one, and no other error.
-    """
-    heard = 0
-    task: asyncio.Task[Any] | None = None
-
-    def hear(before: Callable[..., Any], number: int, frame: FrameType | None) -> None:
-        nonlocal heard
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            heard += 1
-            if heard > 2:
-                raise
-            if heard == 1 and task and not task.done():
-                task.get_loop().call_soon_threadsafe(task.cancel)
-
-    async def begin() -> T:
-        nonlocal task
-        task = asyncio.current_task()
-        if heard and task:
-            task.cancel()
-        return await work()
-
-    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        told = "transport" in context  # what a connection ran into, its caller is told
-        if not told and not isinstance(context.get("exception"), KeyboardInterrupt):
-            loop.default_exception_handler(context)
-
-    try:
-        with _handle_signals(hear), asyncio.Runner() as runner:
-            runner.get_loop().set_exception_handler(report)
-            result = runner.run(begin())
-    except asyncio.CancelledError:
-        if not heard:
-            raise
-    if heard:
-        raise KeyboardInterrupt
-    return result
-
-
-@contextmanager
-def _handle_signals(handle: Callable[..., None]) -> Iterator[None]:
-    """Let every signal that has a handler be handled by another, which is told of that."""
-    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # the last may stand for the others
-    handlers = {number: at for number in numbers if callable(at := signal.getsignal(number))}
-    if threading.current_thread() is not threading.main_thread():
-        handlers = {}
-    try:
-        for number, before in handlers.items():
-            signal.signal(number, partial(handle, before))
-        yield
-    finally:
-        for number, before in handlers.items():
-            signal.signal(number, before)
 
 
 async def aannotate(
@@ -267,7 +197,7 @@ async def aannotate(
         raise SettingsError("--address is that of a cluster: name its --engine")
     if folder:
         return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
-    with ScratchFolder() as name:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         return await _execute(plan, built, manifest, Path(name), False, callbacks, _hold, kept)
 
 

@@ -160,21 +160,9 @@ def main() -> NoReturn:
         if sys.stdout is not stdout:  # click's mark of a help page that nobody reads
             sys.exit(0)
         raise
-    except (KeyboardInterrupt, click.Abort) as error:
-        if isinstance(error.__cause__, EOFError):  # which click takes for the end of an answer
-            what = "a file ends too early; if a disk was full, delete the folders __pycache__"
-            click.echo(f"Error: {one_line(str(error.__cause__), 300)}: {what}", err=True)
-            sys.exit(2)
-        _end_interrupted()
-    except Exception as error:
-        if "KeyboardInterrupt" in f"{error!r} {error.__context__!r}":  # within a library in C
-            _end_interrupted()
-        raise
-
-
-def _end_interrupted() -> NoReturn:
-    click.echo("Interrupted.", err=True)
-    sys.exit(130)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
 
 
 def _hint(error: click.ClickException) -> None:

@@ -1,7 +1,6 @@
 """Judges from what users name them by: the one place where they are put together."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -134,9 +133,8 @@ class BuiltJudge:
 
     ``source``: what it was built from, for another process to build it again.
     ``settle``: for each model asked in batches, what sends the questions and waits for answers;
-    ``outbox``: the files that questions go to and answers come from; ``unrecorded``: what a killed
-    process has spent on traces, by a rubric each, that have no annotation yet. These are there once
-    the run has begun.
+    ``outbox``: the files that questions go to and answers come from. Both are there once the run
+    has begun.
     """
 
     judge: PaidJudge
@@ -146,7 +144,6 @@ class BuiltJudge:
     session: "Session | None" = None
     settle: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
-    unrecorded: Mapping[tuple[str, str], float] = field(default_factory=dict, init=False)
     _told: str | None = field(default=None, init=False)  # what of the cache the user was told
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
@@ -161,14 +158,8 @@ class BuiltJudge:
 
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
-            # What a killed process had spent and not recorded counts, too.
-            lost: defaultdict[tuple[str, str], float] = defaultdict(float)
-            for trace, rubric, usage in cache.unrecorded(run.is_done) if cache else ():
-                lost[trace, rubric] += usage.cost_usd or 0.0
-            self.unrecorded = lost
-            spent = run.spent_dollars + sum(lost.values())
-            dearest = max(run.dearest, *lost.values(), 0.0)
-            self.session.budget = Budget(self.settings.max_cost, spent, dearest)
+            spent = run.spent_dollars + (self.count_unbilled().cost_usd or 0.0)
+            self.session.budget = Budget(self.settings.max_cost, spent, run.dearest)
         if cache and self.settings.batch:
             self._send_batches(run, cache, notice)
         elif cache and self.settings.by_file:
@@ -182,9 +173,9 @@ class BuiltJudge:
         if not (self.settings and self.settings.cached):
             return None
         if run.in_shards:  # whose machines may share the folder, and no other file
-            cache = AnswerCache(run.folder / ANSWERS, run.id, behind=default_file())
+            cache = AnswerCache(run.folder / ANSWERS, behind=default_file())
         else:
-            cache = AnswerCache(default_file(), run.id)
+            cache = AnswerCache(default_file())
         if cache.problem:
             self._told = cache.problem
             notice(f"{cache.problem}; going on without it")
@@ -230,12 +221,10 @@ class BuiltJudge:
             raise AnnotatorError(intake.problem)
         outbox.errors = intake.errors
 
-    def count_unrecorded(self, run: RunSoFar) -> Usage:
-        """Return what answers in batches cost of whose traces there is no annotation yet."""
-        if not (self.session and self.session.cache and self.settings and self.settings.batch):
-            return Usage()
-        used = self.session.cache.unrecorded(run.is_done)
-        return sum((usage for _, _, usage in used), start=Usage())
+    def count_unbilled(self) -> Usage:
+        """Return the cost of answers from batches that no annotation has yet."""
+        cache = self.session and self.session.cache
+        return cache.unbilled() if cache and self.settings and self.settings.batch else Usage()
 
     def preview(self) -> None:
         """Let the judge look at the answers that are known, for a forecast."""

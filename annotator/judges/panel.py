@@ -127,10 +127,6 @@ class Panel:
             for judgement, verdict in zip(judgements, verdicts, strict=True):
                 member.file(judgement, verdict)
                 ballots.append(Ballot(member.id, judgement.sample, verdict))
-        if 2 * sum(ballot.verdict.error is None for ballot in ballots) <= len(ballots):
-            # The trace will be failed and judged again, with the votes that stand.
-            for member, judgement in done:
-                member.accounted(judgement)
         return Verdict(
             usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),
             ballots=tuple(ballots),

@@ -306,7 +306,7 @@ async def carry_out(
     finally:
         try:
             try:
-                run.unrecorded = built.count_unrecorded(run)
+                run.unbilled = built.count_unbilled()
             finally:
                 built.end(notice)
             if used := describe_usage(run.usage):

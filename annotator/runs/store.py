@@ -54,7 +54,7 @@ class RunDirectory:
         self.failed_before: frozenset[tuple[str, str]] = frozenset()
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
-        self.unrecorded = Usage()  # of answers whose traces have no annotation yet
+        self.unbilled = Usage()  # of answers from batches whose traces have no annotation yet
         self._log = log
         self._done: set[bytes] = set()
 
@@ -123,7 +123,9 @@ class RunDirectory:
                 run.failed_before = frozenset(failed)
             for annotation in Run(merged, folder).annotations():
                 run._remember(annotation)
-            run.save()
+            if before.status == "running" and before.learned:  # killed while a model was asked
+                run._before += Usage(unreported_calls=1)
+            run.save(overhead=asdict(run._before))
             opened.pop_all()
         return run
 
@@ -147,7 +149,7 @@ class RunDirectory:
     @property
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
-        return self._judged + self._before + self._overhead + self.unrecorded
+        return self._judged + self._before + self._overhead + self.unbilled
 
     @property
     def spent_dollars(self) -> float:

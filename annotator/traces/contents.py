@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.files import explain_errors
-from annotator.locks import ScratchFolder
 from annotator.regular import lines_of, most_bytes, read_whole
 from annotator.text import decode, find_repeated
 from annotator.traces import columnar, hub
@@ -196,7 +196,7 @@ def copy_records(contents: JsonLines | Rows) -> JsonLines:
     """
     if isinstance(contents, JsonLines) and contents.seekable:
         return contents
-    scratch = ScratchFolder()
+    scratch = TemporaryDirectory(ignore_cleanup_errors=True)
     copy, line = Path(scratch.name) / "records.jsonl", 1
     with explain_errors(copy), copy.open("w", encoding="ascii") as out:
         for number, _, load in contents.records():

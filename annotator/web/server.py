@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-_LARGEST = 8 << 20  # bytes of a request: a label with megabytes of quotes
-_LONGEST = 4 << 20  # bytes of its head: the id of a trace is in it, and may be of any length
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -144,7 +142,6 @@ def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp"
             UnreadableTrace: _wrong,
             Exception: _broken,
         },
-        max_body_size=_LARGEST,
     )
     return Guard(app, token, port)
 
@@ -185,7 +182,6 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
             access_log=False,
             lifespan="off",
             http="h11",
-            h11_max_incomplete_event_size=_LONGEST,
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=1,

@@ -15,8 +15,6 @@ import datasets
 import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
-from annotator.errors import AnnotatorError
-from annotator.files import replace_folder
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
@@ -178,31 +176,6 @@ def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric):
     ]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-@pytest.mark.parametrize("step", [1, 2])
-def test_what_is_replaced_comes_back_if_it_is_not(tmp_path, monkeypatch, error, step):
-    """Ctrl-C, or an error, at either step: the old folder aside, the new one in its place."""
-    place = tmp_path / "made"
-    place.mkdir()
-    (place / "old").write_text("x")
-    rename, done = Path.rename, []
-
-    def failing(self, target):
-        done.append(self)
-        if len(done) == step:
-            raise error
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", failing)
-    with (
-        pytest.raises((KeyboardInterrupt, AnnotatorError)),
-        replace_folder(place, lambda _: True) as part,
-    ):
-        part.mkdir()
-    assert [one.name for one in place.iterdir()] == ["old"]
-    assert list(tmp_path.iterdir()) == [place]
-
-
 class _PublicHub(BaseHTTPRequestHandler):
     """A hub on which every data set is there and public; it takes nothing."""
 
@@ -295,7 +268,7 @@ def test_what_cannot_be_written_is_said_in_a_line(annotate_cli, tmp_path, rubric
         assert str(place) in done.err
     name = tmp_path / "a\udcff\u202e"
     done = annotate_cli("report", run, "--format", format_, "--out", name)
-    assert done.code == 2 * (format_ == "dataset"), done.err  # the library takes no such name
+    assert done.code == 0, done.err
     assert (done.err.count("\n"), "\u202e" in done.err) == (1, False)
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 

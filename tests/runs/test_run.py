@@ -355,6 +355,10 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
         done = annotate_cli(*args, "--out", "out", "--resume")
         repeated = server.calls - undisturbed - undisturbed
     assert done.code == 0, done.err
+    # One for what the killed process had asked, and four calls that Ctrl-C ended.
+    for name, unknown in (("whole", 0), ("out", 1 + 4)):
+        manifest = json.loads((tmp_path / name / "run.json").read_text())
+        assert manifest["totals"]["unreported_calls"] == unknown
     assert sorted(without_time(file)) == sorted(
         without_time(tmp_path / "whole" / "annotations.jsonl")
     )
@@ -551,7 +555,7 @@ def test_where_a_run_cannot_begin_there_is_nothing_to_go_on_with(
 
     monkeypatch.setattr("os.fsync", full)
     done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
-    assert (done.code, "make room on the disk" in done.err) == (2, True)
+    assert (done.code, "No space left on device" in done.err) == (2, True)
     assert "--resume" not in done.err
     assert not (tmp_path / "out").exists()
 

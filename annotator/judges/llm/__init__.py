@@ -10,7 +10,6 @@ from annotator.annotations import Usage, UsageRange, Verdict
 from annotator.errors import Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
-from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
 from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
@@ -52,8 +51,8 @@ class Judgement:
 
     @property
     def name(self) -> str:
-        """What is judged, as the cache knows it."""
-        return name_judgement(self.rubric.id, self.trace.id)
+        """The rubric and the trace, as the cache knows them."""
+        return f"{self.rubric.id}\n{self.trace.id}"
 
 
 class LLMJudge(Model):
@@ -164,26 +163,19 @@ class LLMJudge(Model):
         return replace(verdict, usage=judgement.usage)
 
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
-        """Let go of the answers to a judgement that failed: they are to be asked for again."""
-        if verdict.error:
-            self._let_go(judgement)
+        """Note that the cost of a judgement is recorded. If it failed, forget its bad answers."""
+        self._bill(judgement, judgement.bad if verdict.error else ())
 
     def drop(self, judgement: Judgement) -> None:
-        """Take note of what a judgement cost that will not be recorded: the run was stopped. Where
-        it had failed, it is to be asked for again, too.
-        """
+        """Count the cost of a judgement without an annotation: the run was stopped."""
         self._overhead += judgement.usage
-        self._let_go(judgement)
+        self._bill(judgement, judgement.bad)
 
-    def _let_go(self, judgement: Judgement) -> None:
-        self.accounted(judgement)
-        if self.session.cache and (not self.outbox or self.outbox.asks_again):
-            self.session.cache.forget(judgement.bad)
-
-    def accounted(self, judgement: Judgement) -> None:
-        """Take note that what a judgement cost is recorded, though its trace is not judged."""
-        if self.session.cache:
-            self.session.cache.recorded(judgement.keys)
+    def _bill(self, judgement: Judgement, bad: Sequence[str]) -> None:
+        if cache := self.session.cache:
+            cache.bill(judgement.keys)
+            if not self.outbox or self.outbox.asks_again:
+                cache.forget(bad)
 
     async def _decided(self, judgement: Judgement) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
@@ -356,14 +348,11 @@ class LLMJudge(Model):
         again = options is not self.options or bool(question.turns)
         cache = self.session.cache
         kept = cache.get(key, judgement.name) if cache else None
-        paid = kept is not None and kept.unrecorded and key not in judgement.keys
-        if kept and not kept.reply:
-            judgement.usage += kept.usage if paid else Usage()
-            judgement.keys.append(key)
-        elif kept and kept.reply:
-            judgement.usage += kept.usage if paid else Usage(cache_hits=1)
-            if paid and self.outbox:  # an answer out of a batch does not know what it was
-                judgement.usage += Usage(retries=int(again))
+        if kept:
+            if kept.unbilled and key not in judgement.keys:
+                judgement.usage += kept.usage + Usage(retries=int(again))
+            else:
+                judgement.usage += Usage(cache_hits=1)
             judgement.keys.append(key)
             return kept.reply
         spent = Usage(retries=int(again))
@@ -377,7 +366,7 @@ class LLMJudge(Model):
         reply = await self._asked(question, options, key, count)
         judgement.keys.append(key)
         if cache:
-            cache.put(key, self.options.model, reply, spent, judgement.name)
+            cache.put(key, self.options.model, reply, spent)
         return reply
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
@@ -393,8 +382,7 @@ class LLMJudge(Model):
         expected = UsageRange()
         for prompt in self._reader.prompts(trace, rubric):
             key = Question(prompt, mode, sample).key(self.options)
-            kept = self.session.cache and self.session.cache.get(key, "")
-            if kept and kept.reply:
+            if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
             count, schema = (

@@ -7,7 +7,6 @@ the end of its context.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
@@ -100,8 +99,6 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         errors = error.errors(include_url=False, include_input=False)
         given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
-    twice = [one_line(name, 40) for name in _differing_fields(text)]
-    wrong += [f'"{name}" is given twice, with two values' for name in twice]
     formed, missed = not wrong, _missed_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_find_false_labels(given, rubric)]
@@ -120,22 +117,6 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         usable = consistent and (not contradictions or any(claim.evidence for claim in claims))
         raise Wrong(wrong, verdict if usable else None, not read if formed or read else None)
     return verdict
-
-
-def _differing_fields(text: str) -> list[str]:
-    """Return the fields that an object of an answer has twice with different values, of which a
-    reader of JSON keeps the last without a word.
-    """
-    differing: dict[str, None] = {}
-
-    def note(fields: list[tuple[str, object]]) -> dict[str, object]:
-        last = dict(fields)
-        differing.update((name, None) for name, value in fields if value != last[name])
-        return last
-
-    with suppress(ValueError, RecursionError):  # what is wrong with it is known
-        json.loads(text, object_pairs_hook=note, parse_constant=str)
-    return list(differing)
 
 
 def _keep_formed(

@@ -75,8 +75,7 @@ class FileOutbox:
         self.written = 0
         self.errors: dict[str, NoAnswer] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
-        busy = f"{file}: another run is writing it: wait for its end, or name another --batch-file"
-        self._out = NewFile(file, private=True, busy=busy) if file else None
+        self._out = NewFile(file, private=True) if file else None
 
     def refusal(self, key: str) -> ModeRefused | None:
         """See :meth:`annotator.judges.llm.session.Outbox.refusal`."""
@@ -420,8 +419,7 @@ class BatchOutbox:
             raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._clean(reasons, 300)}")
         missed = {}
         for key in asked:
-            kept = self._cache.get(key, "")
-            if kept and kept.reply:
+            if self._cache.get(key):
                 continue
             missed[key] = errors.get(key, NoAnswer(f"no answer in the batch ({status})"))
             final = key in intake.contradicted or missed[key].refused

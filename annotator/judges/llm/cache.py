@@ -4,7 +4,7 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from json import dumps, loads
@@ -41,11 +41,6 @@ create table if not exists answers (
 """
 
 
-def name_judgement(rubric: str, trace: str) -> str:
-    """Return the name under which the cache knows a trace and a rubric."""
-    return f"{rubric}\n{trace}"
-
-
 def default_file() -> Path:
     """Return the file of the cache that all runs share: ANNOTATOR_CACHE, else in the user's cache
     folder.
@@ -59,24 +54,20 @@ def default_file() -> Path:
 class KeptAnswer:
     """An answer in the cache, and what it cost when it was given.
 
-    ``reply`` is None where another run found that the answer is no judgement: it is to be asked
-    again, and the row is kept for what it cost.
-
-    ``unrecorded``: this very run asked for it and for this trace, and was killed before the
-    annotation was written: what it cost is in no annotation yet.
+    ``unbilled``: the answer came in a batch of this run, and no annotation has its cost yet.
     """
 
-    reply: Reply | None
+    reply: Reply
     usage: Usage
-    unrecorded: bool
+    unbilled: bool
 
 
 class AnswerCache:
     """The answers in one SQLite file, shared by any number of processes.
 
-    ``run`` is the id of the run that asks; answers that are not in the file are looked for in the
-    one ``behind`` it, in which nothing is written. A file that cannot be used is no reason to stop
-    a run: ``problem`` says so, and nothing is found or kept from then on. Where ``vital``, it is.
+    ``run``: the id of the run whose batches bring the answers; :meth:`unbilled` is about them. The
+    file ``behind`` is only read, for answers that are not in this one. A file that cannot be used
+    stops no run, unless it is ``vital``: ``problem`` says so, and nothing more is found or kept.
 
     Raises:
         AnnotatorError: the file cannot be used, and it is vital.
@@ -93,7 +84,7 @@ class AnswerCache:
     ) -> None:
         self.file = file
         there = behind and behind.exists()
-        self._behind = AnswerCache(behind, run, read_only=True) if behind and there else None
+        self._behind = AnswerCache(behind, read_only=True) if behind and there else None
         self.problem: str | None = None
         self._run = run
         self._vital = vital
@@ -108,67 +99,55 @@ class AnswerCache:
         except (OSError, *_DAMAGED) as error:
             self._failed(error)
 
-    def get(self, key: str, trace: str) -> KeptAnswer | None:
-        """Return the answer to the question of this key, or None."""
+    def get(self, key: str, judgement: str = "") -> KeptAnswer | None:
+        """Return the answer to the question of this key, or None. The first ``judgement`` that asks
+        for an answer out of a batch is billed for it.
+        """
         if self._base is None:
             return None
         try:
             row = self._base.execute(
-                "select reply, usage, run, trace from answers where key = ?", (key,)
+                "select reply, usage, run, trace from answers where key = ? and reply != ''", (key,)
             ).fetchone()
             if row is None:
-                return self._behind.get(key, trace) if self._behind else None
-            text, used, run, asked_for = map(str, row)
-            reply = Reply.from_json(text) if text else None
-            usage = _read_usage(used, key, text)
+                return self._behind.get(key) if self._behind else None
+            text, used, run, billed = map(str, row)
+            reply, usage = Reply.from_json(text), _read_usage(used, key, text)
         except _DAMAGED as error:
             self._failed(error)
             return None
-        if run == self._run and run and trace and not asked_for:  # it came in a batch
-            self._write("update answers set trace = ? where key = ?", [(trace, key)])
-            asked_for = trace
-        same_trace = bool(run) and (run, asked_for) == (self._run, trace)
-        return KeptAnswer(reply, usage, same_trace)
+        if not (judgement and self._run and run == self._run):
+            return KeptAnswer(reply, usage, False)
+        if not billed:
+            self._write("update answers set trace = ? where key = ?", [(judgement, key)])
+        return KeptAnswer(reply, usage, billed in ("", judgement))
 
-    def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
-        """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""
+    def put(self, key: str, model: str, reply: Reply, usage: Usage) -> None:
+        """Keep an answer."""
         text, used = reply.to_json(), asdict(usage)
         used["check"] = _check(key, text, used)
-        row = (key, model, text, dumps(used), self._run, trace, time.time())
+        row = (key, model, text, dumps(used), self._run, "", time.time())
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop answers that led to no judgement: they will be asked for again.
+        """Drop answers that led to no judgement: they will be asked for again."""
+        self._write("delete from answers where key = ?", [(key,) for key in keys])
 
-        What another run has paid for, and perhaps not recorded, keeps its row without the answer.
-        """
-        rows = [(key, self._run) for key in keys]
-        self._write("delete from answers where key = ? and run in ('', ?)", rows)
-        self._write("update answers set reply = '' where key = ? and run not in ('', ?)", rows)
+    def bill(self, keys: Iterable[str]) -> None:
+        """Note that the cost of these answers is recorded."""
+        if self._run:
+            self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
 
-    def recorded(self, keys: Iterable[str]) -> None:
-        """Note that what these answers cost is counted elsewhere."""
-        rows = [(key, self._run) for key in keys]
-        self._write("update answers set run = '' where key = ? and run = ?", rows)
-
-    def unrecorded(self, is_recorded: Callable[[str, str], bool]) -> list[tuple[str, str, Usage]]:
-        """Return what the answers here cost that this run has asked for, each with its trace and
-        rubric, without those for traces that ``is_recorded`` (trace, rubric) says are counted
-        elsewhere.
-        """
-        if self._base is None:
-            return []
-        used = []
-        asked = "select usage, trace from answers where run = ?"
+    def unbilled(self) -> Usage:
+        """Return the cost of this run's answers that no annotation has yet."""
+        if self._base is None or not self._run:
+            return Usage()
         try:
-            for usage, name in self._base.execute(asked, (self._run,)):
-                rubric, _, trace = str(name).partition("\n")
-                if not is_recorded(trace, rubric):
-                    used.append((trace, rubric, _read_usage(str(usage))))
+            rows = self._base.execute("select usage from answers where run = ?", (self._run,))
+            return sum((_read_usage(str(used)) for (used,) in rows), start=Usage())
         except _DAMAGED as error:
             self._failed(error)
-            return []
-        return used
+            return Usage()
 
     def absorb(self, file: Path) -> None:
         """Take in the answers of another file that are not here; of one that is damaged, none: they

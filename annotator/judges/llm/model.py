@@ -194,13 +194,12 @@ class Model:
 
     def _remember_mode(self) -> None:
         if cache := self.session.cache:
-            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
-            cache.recorded([self._mode_key])
+            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage())
 
     def _recall_mode(self) -> Mode | None:
         """Return the form that was found out by an earlier run, if it is cached."""
-        kept = self.session.cache and self.session.cache.get(self._mode_key, "")
-        name = kept.reply.text if kept and kept.reply else ""
+        kept = self.session.cache and self.session.cache.get(self._mode_key)
+        name = kept.reply.text if kept else ""
         return next((mode for mode in MODES if mode == name), None)
 
     @property
@@ -321,8 +320,7 @@ class Model:
         """Return the form to ask in: one left since, where an answer in it is known."""
         cache = self.session.cache
         for mode in self._refused if cache else ():
-            kept = cache and cache.get(Question(prompt, mode, sample).key(self.options), "")
-            if kept and kept.reply:
+            if cache and cache.get(Question(prompt, mode, sample).key(self.options)):
                 return mode
         return self.mode
 

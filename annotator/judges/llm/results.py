@@ -244,8 +244,8 @@ class Intake:
         says = blake2b((reply.to_json() if reply else words).encode(), digest_size=16).digest()
         once, again = reply or self._asked is not None, key in self._given
         before = self._given.setdefault(key, says) if once else says
-        held = cache.get(key, "")
-        if before != says or (reply and held and held.reply not in (None, reply)):
+        held = cache.get(key)
+        if before != says or (reply and held and held.reply != reply):
             self.contradicted.add(key)
             self.errors[key] = NoAnswer(_CONTRADICTION)
             self.lost += usage + (held.usage if held else Usage())
@@ -255,5 +255,5 @@ class Intake:
             self.errors[key] = NoAnswer(words, result.status if ran else 0)
             self.lost += usage if ran and not again else Usage()  # else it was never asked
         elif held is None or (held.reply, held.usage) != (reply, usage):
-            cache.put(key, self._options.model, reply, usage, "")
+            cache.put(key, self._options.model, reply, usage)
             self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd
