@@ -33,7 +33,7 @@ def test_a_judge_from_elsewhere_judges_and_its_origin_is_recorded(
     codes = {code["id"]: code["judged"] for code in manifest()["rubrics"][0]["codes"]}
     assert [code for code, judged in codes.items() if judged] == ["C3a"]
     dry = annotate_cli(*OUT, "--judge", f"{HERE}:{name}", "--dry-run")
-    assert "the judge 'good' does not say what it will use" in dry.out
+    assert "the judge does not say what it will use" in dry.out
 
 
 def test_all_that_a_run_can_ask_is_asked(annotate_cli: Cli, runs: Runs) -> None:
@@ -85,9 +85,13 @@ STRANGE: dict[str, tuple[int, list[str], str]] = {
     "absent": (2, [], "cannot be imported: AttributeError"),
     "Raises": (1, ["failed"] * 2, r"the judge 'good' raised KeyError: 'message\n3'"),
     "Unread": (1, ["failed"] * 2, "agent1_traj.json: not valid JSON"),
-    "NoVerdict": (1, ["failed"] * 2, "the judge 'good' returned set, expected a Verdict"),
+    "NoVerdict": (
+        1,
+        ["failed"] * 2,
+        "the judge 'good' raised TypeError: expected a Verdict, found set",
+    ),
     "NoClaim": (1, ["failed"] * 2, "the judge 'good' has no claim for its primary code 'C3a'"),
-    "NoCost": (1, ["failed"] * 2, "returned a wrong Verdict: usage.cost_usd: "),
+    "NoCost": (1, ["failed"] * 2, "raised ValidationError: "),
     "OtherCode": (1, ["failed"] * 2, "found 'C1a', which is not among its codes for comm_errors"),
 }
 
