@@ -17,7 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from annotator.judges.rules import REVISION, RulesJudge
+from annotator.cooperbench.rules import REVISION
+from annotator.judges.rules import RulesJudge
 from annotator.rubrics import NONE, load_rubric
 from annotator.traces import Trace, read_traces
 from validation import cohen_kappa, confusion, wilson

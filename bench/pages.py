@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import read_annotations
+from annotator.rubrics.annotations import read_annotations
 from bench.view import ANNOTATIONS, TRACES, make, show
 
 DISTINCT = 1_000  # traces of the report

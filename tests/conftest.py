@@ -14,9 +14,9 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from annotator.annotations import Annotation, read_annotations
 from annotator.cli import main
 from annotator.rubrics import Choice, Scheme, SchemeCode
+from annotator.rubrics.annotations import Annotation, read_annotations
 
 # Nothing here asks the network. Libraries read it when they are first imported, whoever does that.
 os.environ["HF_HUB_OFFLINE"] = "1"

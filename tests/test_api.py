@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import annotator as an
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, BudgetReached, Interrupted, JudgeStopped
+from annotator.base.errors import AnnotatorError, BudgetReached, Interrupted, JudgeStopped
 from annotator.reports.formats import render
+from annotator.rubrics.annotations import Usage
 from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run
 
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)

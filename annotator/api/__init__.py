@@ -1,10 +1,9 @@
 """The way in from Python: a value in, a value out. The command line is a thin layer over it.
 
 Nothing here prints or reads the command line; progress and notices come through callbacks, and the
-errors are those of the command line (:class:`~annotator.errors.AnnotatorError`).
+errors are those of the command line (:class:`~annotator.base.errors.AnnotatorError`).
 """
 
-from annotator.annotations import Annotation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
@@ -29,6 +28,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Forecast, Only
 from annotator.runs.lines import judge_lines

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import list_names
 from annotator.runs.run import Run
-from annotator.text import list_names
 
 if TYPE_CHECKING:
     from annotator.calibration.calibrate import Annotators

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from annotator.annotations import value_of
-from annotator.clusters import DEFAULT_CLUSTER, cluster_of
-from annotator.errors import AnnotatorError
-from annotator.regular import explain_unreadable, read_regular
-from annotator.remote import localize, name_place
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.remote import localize, name_place
+from annotator.base.text import decode, list_names, one_line
+from annotator.rubrics.annotations import value_of
 from annotator.runs.run import Run
-from annotator.text import decode, list_names, one_line
 from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
+from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 
 if TYPE_CHECKING:  # they take numpy, which other commands need not wait for
-    from annotator.patches.diff import Patch
+    from annotator.cooperbench.patches.diff import Patch
     from annotator.reports.conflicts import PairCounts, PatchPair
     from annotator.reports.table import Table
 
@@ -71,7 +71,7 @@ def find_conflicts(
     Raises:
         AnnotatorError: a patch is no unified diff, no trace was found, or none has the attribute.
     """
-    from annotator.patches.diff import parse_patch
+    from annotator.cooperbench.patches.diff import parse_patch
     from annotator.reports.conflicts import PairCounts, compare_patches
 
     paths = [fspath(source) for source in sources if isinstance(source, str | PathLike)]
@@ -131,7 +131,7 @@ def _read_patch(path: str) -> "Patch":
     Raises:
         AnnotatorError: it cannot be read, or a line of it is not of a unified diff.
     """
-    from annotator.patches.diff import parse_patch
+    from annotator.cooperbench.patches.diff import parse_patch
 
     with explain_unreadable(path):
         patch = parse_patch(decode(read_regular(localize(path))))

@@ -9,12 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, Interrupted, SettingsError
+from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
+from annotator.base.remote import refuse_url
+from annotator.base.text import one_line
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
-from annotator.remote import refuse_url
 from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.distribute import (
     ShardJob,
     ShardLogs,
@@ -38,7 +39,6 @@ from annotator.runs.pilot import draw_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.shards import begin_shards, is_in_shards, merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
-from annotator.text import one_line
 from annotator.traces import Shard, Traces, TraceSource, load_traces
 from annotator.traces.redaction import redaction_sha256
 

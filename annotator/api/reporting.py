@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.api.calibrating import make_request
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import list_names
 from annotator.runs.run import Run, name_runs
-from annotator.text import list_names
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
 if TYPE_CHECKING:  # a run that is only made needs no statistics
     from annotator.calibration.model import Calibration, Calibrations
+    from annotator.cooperbench.stats import Stats
     from annotator.reports.frequency import FrequencyTable
-    from annotator.reports.stats import Stats
     from annotator.reports.table import Sort, Table
 
     CalibrationSource = Calibration | str | Path | Iterable[Calibration | str | Path]
@@ -288,7 +288,7 @@ def summarize(
         AnnotatorError: no trace was found, or no trace has the attribute ``by``, that of the
             channel, or one of its values.
     """
-    from annotator.reports.stats import StatsCounts, parse_channel, statistics
+    from annotator.cooperbench.stats import StatsCounts, parse_channel, statistics
 
     loaded = traces if isinstance(traces, Traces) else load_traces(traces)
     counts = StatsCounts(list_names(cluster), by, parse_channel(channel))

@@ -11,9 +11,9 @@ from operator import itemgetter
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
 from annotator.calibration.model import Comparison
-from annotator.clusters import lone_cluster
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
+from annotator.traces.clusters import lone_cluster
 from validation import (
     Estimate,
     Flips,

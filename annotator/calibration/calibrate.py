@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import count
 from annotator.calibration.agreement import (
     Basis,
     compare_attribution,
@@ -49,12 +51,10 @@ from annotator.calibration.model import (
 )
 from annotator.calibration.request import Calibrated, Request
 from annotator.calibration.sample.design import Design, find_design, read_design
-from annotator.clusters import cluster_of
-from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
-from annotator.text import count
+from annotator.traces.clusters import cluster_of
 from validation import Estimate, RaterAgreement, code_report, set_agreement, wilson
 
 

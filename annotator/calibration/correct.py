@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.estimates import (
     CodeEstimates,
     correct_by_error_rates,
@@ -21,10 +22,9 @@ from annotator.calibration.estimates import (
 from annotator.calibration.fit import explain_misfit
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
-from annotator.clusters import cluster_of, lone_cluster
-from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE, Scheme, group_label
 from annotator.runs.run import Run
+from annotator.traces.clusters import cluster_of, lone_cluster
 from validation import joint_shares
 from validation.joint import FOUND_IN
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
+from annotator.base.text import count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
-from annotator.clusters import ClusterCounts
-from annotator.text import count
+from annotator.traces.clusters import ClusterCounts
 from validation import (
     Cell,
     Estimate,

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.judged_sample import (
     JudgedSample,
     empty_judged_sample,
     read_judged_sample,
 )
 from annotator.calibration.model import Calibration
-from annotator.errors import AnnotatorError
 from annotator.runs.run import Run
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from annotator.annotations import Annotation
 from annotator.calibration.model import OPEN
-from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
+from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 
 
 @dataclass(slots=True)

@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import LineLog
+from annotator.base.regular import read_regular
 from annotator.calibration.model import Look
 from annotator.calibration.request import Calibrated, Request
-from annotator.errors import AnnotatorError
-from annotator.files import LineLog
 from annotator.labels import Label
-from annotator.regular import read_regular
 from annotator.runs.manifest import now
 from annotator.runs.run import Run
 

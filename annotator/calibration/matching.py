@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from annotator.annotations import Annotation
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import (
     OPEN,
@@ -15,10 +16,9 @@ from annotator.calibration.model import (
     count_labels,
 )
 from annotator.calibration.sample.design import UNDECIDED, Design
-from annotator.clusters import cluster_of, lone_cluster
-from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
-from annotator.text import count
+from annotator.rubrics.annotations import Annotation
+from annotator.traces.clusters import cluster_of, lone_cluster
 from validation import RaterAgreement, agreement_of
 
 GOLD = "gold"  # the annotator of labels that several people agreed on

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from annotator import __version__
-from annotator.annotations import Annotation
-from annotator.errors import AnnotatorError
-from annotator.files import write_file
-from annotator.regular import explain_unreadable, read_regular
-from annotator.remote import localize
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import write_file
+from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.remote import localize
+from annotator.base.text import dump_json
 from annotator.rubrics import HasCodes, Scheme
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.manifest import now
-from annotator.text import dump_json
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 CORPUS_OF_SPLIT = (

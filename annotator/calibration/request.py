@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from annotator.annotations import Annotation
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.model import Calibration
-from annotator.clusters import DEFAULT_CLUSTER
-from annotator.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme, load_rubric
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
+from annotator.traces.clusters import DEFAULT_CLUSTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import click
 from click_default_group import DefaultGroup
 
-from annotator import __version__, remote
+from annotator import __version__
+from annotator.base import remote
+from annotator.base.errors import AnnotatorError, Interrupted, LabelsError
+from annotator.base.text import one_line, suggest
 from annotator.cli.defaults import find_defaults
-from annotator.errors import AnnotatorError, Interrupted, LabelsError
-from annotator.text import one_line, suggest
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {

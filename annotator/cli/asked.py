@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator import api
+from annotator.base.remote import is_hub, name_place
+from annotator.base.text import one_line
 from annotator.cli.output import attributes, say_notice, say_partial
-from annotator.remote import is_hub, name_place
-from annotator.text import one_line
 
 if TYPE_CHECKING:
     from annotator import Calibration, Run

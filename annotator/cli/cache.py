@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from annotator.base.text import one_line
 from annotator.cli.output import say
-from annotator.text import one_line
 
 
 @click.group("cache")

@@ -6,10 +6,11 @@ from typing import Any, Literal
 import click
 
 from annotator import api
+from annotator.base.remote import name_place
+from annotator.base.text import dump_json
 from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
 from annotator.cli.output import Number, attributes, say, say_notice, say_partial
-from annotator.remote import name_place
 from annotator.reports.calibration import (
     render_annotators,
     render_calibration,
@@ -17,7 +18,6 @@ from annotator.reports.calibration import (
     render_disagreements,
 )
 from annotator.reports.digits import to_digits
-from annotator.text import dump_json
 from validation import RaterAgreement
 
 MISSED, UNDECIDED = 1, 4

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from annotator.plugins import Kind, is_plugin, plugin_names
+from annotator.base.plugins import Kind, is_plugin, plugin_names
 
 
 class PluginChoice(click.Choice[str]):

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from annotator.errors import AnnotatorError
-from annotator.regular import explain_unreadable, read_regular
-from annotator.text import suggest
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "api-key-env", "prices", "out"}
 _KEY = "_API_KEY"

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import dump_json, one_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
-from annotator.errors import AnnotatorError
-from annotator.facts import Fact
-from annotator.facts.registry import KINDS, draw_facts
+from annotator.cooperbench.facts import Fact
+from annotator.cooperbench.facts.registry import KINDS, draw_facts
 from annotator.reports.formats.text import rule_lines
-from annotator.text import dump_json, one_line
 from annotator.traces import Trace, read_traces
 
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 
 from annotator import api
-from annotator.annotations import Usage
+from annotator.base.text import one_line, printable
 from annotator.cli.output import say, say_notice
-from annotator.text import one_line, printable
+from annotator.rubrics.annotations import Usage
 
 _SPEED = 50  # tokens a second, assumed for the minutes
 _PILOT = 5  # traces, of which more are there where a pilot is of use

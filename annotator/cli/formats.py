@@ -103,7 +103,7 @@ def _dataset(asked: Asked, path: Path) -> None:
 
 
 def _html(asked: Asked, path: Path) -> None:
-    from annotator.files import NewFile
+    from annotator.base.files import NewFile
     from annotator.web.file import COMFORTABLE, write_report
 
     with NewFile(path, private=True) as file, TextIOWrapper(file, "utf-8", newline="") as out:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from annotator.base.errors import SettingsError
+from annotator.base.text import without_url_secrets
 from annotator.cli.choices import PluginChoice
 from annotator.cli.output import Number
-from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
     BuiltJudge,
@@ -20,7 +21,6 @@ from annotator.judges.build import (
     model_settings,
     read_settings,
 )
-from annotator.text import without_url_secrets
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import write_file
+from annotator.base.remote import name_place
+from annotator.base.text import one_line, printable
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say, say_notice
-from annotator.errors import AnnotatorError
-from annotator.files import write_file
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
-from annotator.remote import name_place
 from annotator.rubrics import NONE, load_rubric
-from annotator.text import one_line, printable
 from annotator.traces import Ignored, Traces, Unreadable, load_traces
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.files import explain_errors
-from annotator.text import one_line, storable
+from annotator.base.files import explain_errors
+from annotator.base.text import one_line, storable
 
 if TYPE_CHECKING:
     from annotator.api import Run

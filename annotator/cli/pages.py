@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.extras import say_how
 from annotator.cli.output import say
-from annotator.errors import AnnotatorError
-from annotator.extras import say_how
 
 
 def where_served(command: Callable[..., Any]) -> Callable[..., Any]:

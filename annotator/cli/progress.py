@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import Recorded
+from annotator.base.text import one_line
 from annotator.cli.output import say_notice
-from annotator.text import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

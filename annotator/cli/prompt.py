@@ -6,17 +6,17 @@ from typing import get_args
 
 import click
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import header_name, one_line, printable
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
-from annotator.errors import AnnotatorError
-from annotator.fitting import PromptPart
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.context import Reader, Tokens
 from annotator.judges.llm.prices import find_listing
 from annotator.judges.llm.settings import Options
-from annotator.prompts import Considered, Prompt
+from annotator.prompts.render import Considered, Prompt
+from annotator.prompts.truncate import PromptPart
 from annotator.rubrics import load_rubric
-from annotator.text import header_name, one_line, printable
 from annotator.traces import Trace, load_traces
 
 

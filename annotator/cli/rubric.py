@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
+from annotator.base.files import write_file
+from annotator.base.text import dump_json, one_line, printable
 from annotator.cli.output import say
-from annotator.files import write_file
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
 from annotator.rubrics.foreign import id_for, read_foreign
 from annotator.rubrics.lint import count_tokens, lint
-from annotator.text import dump_json, one_line, printable
 
 
 @click.group("rubric")
@@ -46,7 +46,7 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
 
     What is likely to be wrong in one that can is a warning.
     """
-    from annotator.prompts import Prompt
+    from annotator.prompts.render import Prompt
 
     warned = False
     for name in rubrics:

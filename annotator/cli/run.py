@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from annotator import api
+from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
+from annotator.base.text import count as count_noun
+from annotator.base.text import one_line, printable
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
@@ -20,10 +23,7 @@ from annotator.cli.judges import choose_judge, describe_command, judge_options
 from annotator.cli.output import Number, say, say_notice
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
-from annotator.errors import BudgetReached, FailsAlways, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
-from annotator.text import count as count_noun
-from annotator.text import one_line, printable
 from annotator.traces import count_traces, exists, load_traces, parse_shard
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from annotator import api
+from annotator.base.remote import name_place
+from annotator.base.text import printable
 from annotator.calibration.sample.design import Strata
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
@@ -18,9 +20,7 @@ from annotator.calibration.sample.sheets import Split
 from annotator.cli.asked import run_or_traces
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
-from annotator.remote import name_place
 from annotator.reports.tables import plan as plans
-from annotator.text import printable
 
 
 @click.command("sample", context_settings={"show_default": True})

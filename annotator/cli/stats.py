@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from annotator import api
+from annotator.base.remote import name_place
+from annotator.base.text import one_line
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_notice, say_unreadable
 from annotator.cli.tables import put
-from annotator.remote import name_place
 from annotator.reports.formats import FORMATS
-from annotator.text import one_line
 from annotator.traces import Unreadable, load_traces
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
+from annotator.base.files import write_file
+from annotator.base.remote import name_place
+from annotator.base.text import one_line
 from annotator.cli.output import say
-from annotator.files import write_file
-from annotator.remote import name_place
 from annotator.reports.formats import render
 from annotator.reports.table import Table
-from annotator.text import one_line
 
 
 def put(tables: Sequence[Table], format_: str = "table", place: Path | None = None) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.text import dump_json, one_line, printable
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
-from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import dump_json, one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import look_into
 from annotator.traces.read import ProblemKinds, check_source

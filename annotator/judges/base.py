@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
-from annotator.annotations import Usage, UsageRange, Verdict
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 Mode = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
@@ -44,9 +44,9 @@ class Judge(Protocol):
         """Return the verdict on one trace, at once or, from an ``async def``, when it is there.
 
         What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
-        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged,
-        :class:`~annotator.errors.BudgetReached` if there is no money left for this one, and
-        :class:`~annotator.errors.Pending` if the answer comes later.
+        with ``error``. Raises ``JudgeStopped`` if no trace can be judged,
+        ``BudgetReached`` if there is no money left for this one, and
+        ``Pending`` if the answer comes later.
         """
 
 
@@ -94,7 +94,7 @@ class PaidJudge(Judge, Protocol):
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Make ready to judge by these rubrics.
 
-        Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all.
+        Raises ``JudgeStopped`` if it cannot judge at all.
         """
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:

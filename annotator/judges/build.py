@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
-from annotator.annotations import Require, Usage
-from annotator.errors import AnnotatorError, SettingsError
+from annotator.base.errors import AnnotatorError, SettingsError
+from annotator.base.plugins import is_plugin, load_plugin, origin_of
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
-from annotator.plugins import is_plugin, load_plugin, origin_of
+from annotator.rubrics.annotations import Require, Usage
 
 if TYPE_CHECKING:  # a client is imported only where a model is asked
     from annotator.judges.llm import LLMJudge

@@ -8,12 +8,18 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from annotator.annotations import Usage, UsageRange, Verdict
-from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending, UnreadableTrace
+from annotator.base.errors import (
+    AnnotatorError,
+    BudgetReached,
+    JudgeStopped,
+    Pending,
+    UnreadableTrace,
+)
+from annotator.base.plugins import describe
+from annotator.base.text import storable
 from annotator.judges.base import MEMBERS, FreeJudge, Judge, resolve
-from annotator.plugins import describe
 from annotator.rubrics import Rubric
-from annotator.text import storable
+from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 _VERDICT = TypeAdapter(

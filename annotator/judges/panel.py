@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from annotator.annotations import Ballot, Require, Usage, UsageRange, Verdict
-from annotator.errors import Pending
+from annotator.base.errors import Pending
 from annotator.judges.llm import Judgement, LLMJudge, together
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 

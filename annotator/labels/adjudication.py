@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 from annotator.labels.decisions import Decision, check_passages, find_unplaced
 from annotator.labels.model import Label, Labels
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
-from annotator.text import one_line
 from annotator.traces import Trace, Unreadable
 
 # What both labels of a trace carry along from its drawing; it has to be the same.

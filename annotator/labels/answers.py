@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
-from annotator.text import one_line
 from annotator.traces.document import text_of
 
 # Questions whose answers are no codes, by the name they have in the contract.

@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from annotator.errors import LabelsError
+from annotator.base.errors import LabelsError
+from annotator.base.text import find_repeated, list_first, one_line, storable
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
-from annotator.text import find_repeated, list_first, one_line, storable
 from annotator.traces.document import kind
 
 SHOWN = 20  # problems; a file of the wrong kind has one in every line

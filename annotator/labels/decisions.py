@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import one_line, storable
 from annotator.labels.checking import (
     Problems,
     RowCheck,
@@ -18,7 +19,6 @@ from annotator.labels.checking import (
 )
 from annotator.labels.model import LabelRow, Passage
 from annotator.rubrics import Rubric, Scheme
-from annotator.text import one_line, storable
 from annotator.traces import Trace
 
 # The columns of a sheet that go from the question to its answer.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import read_regular
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
-from annotator.regular import read_regular
 from annotator.rubrics import NONE, Rubric
 from annotator.traces.document import parse, text_of
 

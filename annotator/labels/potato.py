@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from annotator.base.text import one_line
 from annotator.labels.answers import BESIDE, drop_empty, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import one_line
 from annotator.traces.document import mapping, text_of
 
 _STATE = "instance_id_to_label_to_value"

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import open_regular
+from annotator.base.text import one_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
-from annotator.regular import open_regular
 from annotator.rubrics import Rubric
-from annotator.text import one_line
 from annotator.traces.document import parse
-from annotator.traces.formats import DOCUMENT_FORMATS
+from annotator.traces.formats import list_document_formats
 
 _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")
@@ -51,7 +51,8 @@ def is_sheet(file: Path) -> bool:
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
         return False
-    if not isinstance(record, dict) or any(form.matches(record) for form in DOCUMENT_FORMATS):
+    formats = list_document_formats()
+    if not isinstance(record, dict) or any(form.matches(record) for form in formats):
         return False
     return all(isinstance(record.get(name), str) for name in _NEEDED)
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import read_regular
+from annotator.base.remote import find_url, name_place
+from annotator.base.text import one_line
 from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, table_rows
-from annotator.regular import read_regular
-from annotator.remote import find_url, name_place
 from annotator.rubrics import Scheme
-from annotator.text import one_line
 from annotator.traces.document import kind, parse
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")

@@ -5,11 +5,11 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from annotator.csv_cells import unguard
-from annotator.errors import AnnotatorError
+from annotator.base.csv_cells import unguard
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ForeignLabel
-from annotator.text import one_line
 
 # What columns are called, in lower case with "_" between words; the first that is there counts.
 _NAMES = {

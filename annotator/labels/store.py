@@ -8,13 +8,13 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-from annotator.errors import AnnotatorError
-from annotator.files import LineLog
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import LineLog
+from annotator.base.text import one_line, storable
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
-from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
 _SUFFIXES = (".jsonl", ".ndjson")

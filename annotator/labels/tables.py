@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from annotator.csv_cells import unguard
-from annotator.errors import AnnotatorError
+from annotator.base.csv_cells import unguard
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import find_repeated, one_line
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import find_repeated, one_line
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")

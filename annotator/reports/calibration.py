@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from annotator.annotations import Annotation
+from annotator.base.text import count, list_first, one_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
@@ -11,7 +11,7 @@ from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render
 from annotator.reports.table import Table
-from annotator.text import count, list_first, one_line
+from annotator.rubrics.annotations import Annotation
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
 

@@ -8,9 +8,9 @@ from operator import attrgetter
 
 import numpy as np
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
-from annotator.errors import AnnotatorError
 from annotator.reports.comparison_corrected import (
     CorrectedDifferences,
     choose_answers,

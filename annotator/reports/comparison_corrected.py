@@ -15,8 +15,8 @@ from annotator.calibration.estimates import (
     place_answers,
 )
 from annotator.calibration.model import OPEN, LabelledTrace
-from annotator.clusters import ClusterCounts
 from annotator.reports.comparison_sides import JudgedTrace, Kind, Sides, Terms
+from annotator.traces.clusters import ClusterCounts
 from validation import (
     LEAST_CLUSTERS,
     Cell,

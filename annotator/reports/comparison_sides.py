@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal
 
-from annotator.annotations import Annotation, value_of
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import match_traces
 from annotator.calibration.estimates import count_open
 from annotator.calibration.fit import fit_calibration
@@ -17,11 +17,11 @@ from annotator.calibration.model import (
     LabelledTrace,
     count_answer,
 )
-from annotator.clusters import DEFAULT_CLUSTER, cluster_of
-from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation, value_of
 from annotator.runs.run import Run, name_runs
+from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 
 Kind = Literal["paired", "same tasks", "independent"]
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import get_args
 
-from annotator.clusters import lone_cluster
-from annotator.patches.diff import Patch
-from annotator.patches.fragments import Words
-from annotator.patches.representations import Kind, Use, representation_conflicts
+from annotator.cooperbench.patches.diff import Patch
+from annotator.cooperbench.patches.fragments import Words
+from annotator.cooperbench.patches.representations import Kind, Use, representation_conflicts
+from annotator.traces.clusters import lone_cluster
 from validation import Estimate, clustered_share
 
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from annotator.annotations import ALL_REJECTED, SURPLUS, Annotation
-from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import ALL_REJECTED, SURPLUS, Annotation
 from annotator.runs.failures import explain_failure
+from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from validation import Interval, wilson
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted

@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from annotator.annotations import Annotation, value_of
-from annotator.clusters import DEFAULT_CLUSTER, cluster_of
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.reports.counts import TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
+from annotator.rubrics.annotations import Annotation, value_of
 from annotator.runs.run import Run, name_runs
+from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 from validation import Interval
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for

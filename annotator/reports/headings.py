@@ -1,6 +1,6 @@
 """How every report names a rubric and a judge, each with the beginning of its hash."""
 
-from annotator.text import one_line
+from annotator.base.text import one_line
 
 
 def name_rubric(rubric: str, version: int, sha256: str) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from annotator.base.text import count, floor_percent
 from annotator.reports.counts import LOST, OTHER, PART, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
-from annotator.text import count, floor_percent
 from validation import Interval
 
 if TYPE_CHECKING:

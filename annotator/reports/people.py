@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from annotator.annotations import Annotation, value_of
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.ledger import labels_sha256
 from annotator.calibration.matching import (
@@ -16,15 +17,14 @@ from annotator.calibration.matching import (
 from annotator.calibration.model import LabelsUsed
 from annotator.calibration.request import Request
 from annotator.calibration.sample.design import find_design
-from annotator.clusters import cluster_of, lone_cluster
-from annotator.errors import AnnotatorError
 from annotator.labels import Label
 from annotator.reports.counts import TraceCounts
 from annotator.reports.frequency import FrequencyTable, build_table, check_attributes
 from annotator.reports.notes import describe_intervals, describe_shares, describe_traces
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation, value_of
 from annotator.runs.run import Run, name_runs
-from annotator.text import count
+from annotator.traces.clusters import cluster_of, lone_cluster
 from validation import Interval, clustered_share
 
 Attributes = Mapping[str, Mapping[str, Any]]

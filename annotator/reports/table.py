@@ -8,8 +8,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, Literal
 
-from annotator.errors import AnnotatorError
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]

@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from annotator.annotations import Annotation, Vote
-from annotator.clusters import ClusterCounts
 from annotator.rubrics import NONE
+from annotator.rubrics.annotations import Annotation, Vote
+from annotator.traces.clusters import ClusterCounts
 from validation import Estimate, Interval, wilson
 
 _COUNTED = ("labelled", "none")  # votes that say something

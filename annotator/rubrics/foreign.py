@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from annotator.errors import RubricError
-from annotator.text import storable
+from annotator.base.errors import RubricError
+from annotator.base.text import storable
+from annotator.base.yaml import read_yaml
 from annotator.traces.document import text_of
-from annotator.yaml_file import read_yaml
 
 _INSTRUCTIONS = (
     "TASK\nReport every code that the run really shows, by its definition: any number, often none."

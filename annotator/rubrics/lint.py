@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from annotator.base.text import suggest
 from annotator.rubrics.model import Code, Rubric
-from annotator.text import suggest
 
 _UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|TBD|lorem ipsum)\b|<[a-z ]+>|^\.\.\.$", re.IGNORECASE)
 _TEMPLATE = (

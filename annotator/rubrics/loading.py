@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from annotator.errors import AnnotatorError, RubricError
-from annotator.remote import find_url, localize
-from annotator.resources import folder
+from annotator.base.errors import AnnotatorError, RubricError
+from annotator.base.remote import find_url, localize
+from annotator.base.resources import folder
+from annotator.base.text import suggest
+from annotator.base.yaml import read_yaml
 from annotator.rubrics.model import Code, Rubric
-from annotator.text import suggest
-from annotator.yaml_file import read_yaml
 
 _MOST_BASES = 8
 

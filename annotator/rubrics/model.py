@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from annotator.text import suggest
+from annotator.base.text import suggest
 from annotator.traces import Origin, Trace
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from annotator.annotations import (
+from annotator.base.text import floor_percent
+from annotator.judges.base import PaidJudge
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import (
     ALL_REJECTED,
     SURPLUS,
     Annotation,
@@ -11,12 +14,9 @@ from annotator.annotations import (
     Status,
     Verdict,
 )
-from annotator.evidence import check
-from annotator.judges.base import PaidJudge
-from annotator.rubrics import Rubric
+from annotator.rubrics.evidence import check
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
 from annotator.runs.votes import elect
-from annotator.text import floor_percent
 from annotator.traces import Trace, Unreadable
 
 

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, value_of
-from annotator.errors import AnnotatorError
-from annotator.files import replace_folder
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import replace_folder
+from annotator.base.text import one_line, storable
+from annotator.rubrics.annotations import Annotation, value_of
 from annotator.runs.run import Run
-from annotator.text import one_line, storable
 
 # The attributes that have a column each, besides passed; all of them stand in attributes.
 ATTRIBUTES = ("model", "setting", "project", "task", "framework", "run_name", "merge")

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator import errors
-from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, BudgetReached
-from annotator.files import explain_errors
+from annotator.base import errors
+from annotator.base.errors import AnnotatorError, BudgetReached
+from annotator.base.files import explain_errors
+from annotator.base.text import one_line
 from annotator.judges.build import ModelSettings
+from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.engines import Engine
 from annotator.runs.execute import Plan
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run
 from annotator.runs.store import describe_usage
-from annotator.text import one_line
 from annotator.traces import Shard, Traces
 
 _LOOK = 0.1  # seconds between two looks at the shards

@@ -7,16 +7,16 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from annotator.annotations import Annotation, Usage, UsageRange, Verdict
-from annotator.errors import AnnotatorError, BudgetReached, Pending
+from annotator.base.errors import AnnotatorError, BudgetReached, Pending
+from annotator.base.text import one_line
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.store import RunDirectory, describe_usage
-from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
 from annotator.traces.read import ProblemKinds
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 
-from annotator.annotations import Annotation, FailureKind
-from annotator.errors import FailsAlways
-from annotator.text import one_line
+from annotator.base.errors import FailsAlways
+from annotator.base.text import one_line
+from annotator.rubrics.annotations import Annotation, FailureKind
 
 LAST = 20  # judgements, of which
 MOST = 18  # failures stop a run

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, Usage
-from annotator.errors import SettingsError
+from annotator.base.errors import SettingsError
 from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.execute import Only, Plan, execute, need_no_loop
 from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards

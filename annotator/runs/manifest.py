@@ -14,12 +14,12 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from annotator import __version__
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import read_regular
+from annotator.base.remote import find_url, is_hub, name_place
+from annotator.base.text import storable, without_url_secrets
 from annotator.judges.base import PaidJudge
-from annotator.regular import read_regular
-from annotator.remote import find_url, is_hub, name_place
 from annotator.rubrics import Rubric, Scheme
-from annotator.text import storable, without_url_secrets
 from annotator.traces import Shard, readers
 
 IfRejected = Literal["undecided", "none"]

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.rubrics.annotations import Usage
 from annotator.runs.execute import Plan, not_for
 from annotator.runs.run import Run
 from annotator.traces import Trace

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotator.annotations import Annotation, annotations_file, read_placed
-from annotator.errors import AnnotatorError
-from annotator.files import explain_errors, replace_folder, write_file
-from annotator.remote import localize, name_place, refuse_url
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import explain_errors, replace_folder, write_file
+from annotator.base.remote import localize, name_place, refuse_url
 from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation, annotations_file, read_placed
 from annotator.runs.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:

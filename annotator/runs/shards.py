@@ -11,11 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import STATUSES, Usage, annotations_file
-from annotator.errors import AnnotatorError
-from annotator.files import NewFile, explain_errors, write_file
-from annotator.regular import explain_unreadable, open_regular
-from annotator.remote import name_place, refuse_url
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import NewFile, explain_errors, write_file
+from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.remote import name_place, refuse_url
+from annotator.rubrics.annotations import STATUSES, Usage, annotations_file
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
-from annotator.errors import AnnotatorError
-from annotator.files import LineLog, NewFile, explain_errors
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import LineLog, NewFile, explain_errors
+from annotator.base.text import storable
+from annotator.rubrics.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.runs.manifest import Manifest, now, read_manifest
 from annotator.runs.run import Run, open_run
-from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again

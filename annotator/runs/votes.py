@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from annotator.annotations import Annotation, Finding, Rejected, Require, Status, Vote
 from annotator.rubrics import NONE, Rubric, group_codes
+from annotator.rubrics.annotations import Annotation, Finding, Rejected, Require, Status, Vote
 
 Ballots = Sequence[tuple[int, Annotation]]
 

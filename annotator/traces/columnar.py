@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from annotator.regular import most_bytes
+from annotator.base.regular import most_bytes
 from annotator.traces.document import open_file
 
 _ROWS = 64  # in memory at a time, where they are not large

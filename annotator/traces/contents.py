@@ -18,10 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from annotator.errors import UnreadableTrace
-from annotator.files import explain_errors
-from annotator.regular import lines_of, most_bytes, read_whole
-from annotator.text import decode, find_repeated
+from annotator.base.errors import UnreadableTrace
+from annotator.base.files import explain_errors
+from annotator.base.regular import lines_of, most_bytes, read_whole
+from annotator.base.text import decode, find_repeated
 from annotator.traces import columnar, hub
 from annotator.traces.document import open_file, parse
 from annotator.traces.records import parse_inner

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from annotator.text import storable
+from annotator.base.text import storable
 from annotator.traces.authors import are_kinds, find_author, have_names, is_call, read_word
 from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces

@@ -13,9 +13,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.remote import is_hub, localize, name_place
-from annotator.text import count, one_line, storable
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.remote import is_hub, localize, name_place
+from annotator.base.text import count, one_line, storable
 from annotator.traces.contents import (
     SAVED,
     Document,

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from annotator.errors import UnreadableTrace
-from annotator.regular import open_regular, read_regular
-from annotator.text import decode, storable
+from annotator.base.errors import UnreadableTrace
+from annotator.base.regular import open_regular, read_regular
+from annotator.base.text import decode, storable
 
 _LATEST = 1e11  # seconds since 1970: the year 5138
 

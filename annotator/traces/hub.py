@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.traces.columnar import arrow_rows
 from annotator.traces.document import read_json
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from annotator.errors import UnreadableTrace
-from annotator.text import one_line
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import one_line
 from annotator.traces.model import Message, Outcome, Step, Trace
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.text import one_line
+from annotator.base.yaml import read_yaml
 from annotator.traces.authors import are_kinds, find_author, have_names, read_word
 from annotator.traces.conversation import Conversation, Utterance, read_parts
 from annotator.traces.document import kind, mapping, text_of, time_of
@@ -25,7 +26,6 @@ from annotator.traces.records import (
     record_id,
     walk_path,
 )
-from annotator.yaml_file import read_yaml
 
 _COMPARISON = re.compile(r"(?P<path>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>.+)")
 _SIGNS = {

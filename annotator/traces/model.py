@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import count, islice
 from typing import Any, Literal
 
-from annotator.visible import see
+from annotator.base.normalize import see
 
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
 """Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
@@ -168,7 +168,7 @@ class Trace:
     ``task``, ``framework``, ``run_name``, ``passed``, ``merge``. ``problems`` are parts that could
     not be read as they should; the trace can be judged without them. Steps and task texts are large
     and seldom needed, so they are read at the first access, which may raise
-    :class:`~annotator.errors.UnreadableTrace`.
+    :class:`~annotator.base.errors.UnreadableTrace`.
     """
 
     id: str

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from annotator.errors import UnreadableTrace
-from annotator.plugins import Plugin, describe
-from annotator.text import storable
+from annotator.base.errors import UnreadableTrace
+from annotator.base.plugins import Plugin, describe
+from annotator.base.text import storable
 from annotator.traces.model import Trace, check_trace
 
 

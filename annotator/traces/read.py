@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from annotator.errors import UnreadableTrace
-from annotator.plugins import describe
-from annotator.regular import explain_unreadable, open_regular
-from annotator.remote import is_hub, localize
-from annotator.text import storable
+from annotator.base.errors import UnreadableTrace
+from annotator.base.plugins import describe
+from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.remote import is_hub, localize
+from annotator.base.text import storable
 from annotator.traces.contents import Document, JsonLines, is_on_lines, open_contents
 from annotator.traces.discover import (
     Ignored,

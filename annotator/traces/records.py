@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from annotator.errors import UnreadableTrace
-from annotator.text import storable
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import storable
 from annotator.traces.document import parse, text_of
 from annotator.traces.model import AgentEnd, Feature, Outcome
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from annotator.errors import SettingsError
+from annotator.base.errors import SettingsError
 
 _MOST = 100_000
 # Where an array of jobs or a group of processes says which of how many one is: number, count, the

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from annotator.annotations import value_of
-from annotator.text import storable
+from annotator.base.text import storable
+from annotator.rubrics.annotations import value_of
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, IndexRow
 from annotator.web.overview import frame_value, tables_value

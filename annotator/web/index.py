@@ -12,13 +12,13 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from annotator.annotations import Annotation, read_lines, value_of
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import explain_unreadable, lines_of, open_regular
+from annotator.base.text import storable
 from annotator.labels import Label
-from annotator.regular import explain_unreadable, lines_of, open_regular
 from annotator.rubrics import NONE, Scheme
+from annotator.rubrics.annotations import Annotation, read_lines, value_of
 from annotator.runs.run import Check, Run
-from annotator.text import storable
 
 PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")
 _ATTRIBUTE = "a."  # begins the column of an attribute
@@ -34,7 +34,7 @@ class Filter:
 
     ``run`` is the number of a run, from 0; ``code`` a code of the annotation or ``none``, which is
     a judged trace without a finding; ``rejected`` whether it has rejected findings; ``attributes``
-    names and values, these as :func:`annotator.annotations.value_of` writes them. ``text`` is
+    names and values, these as ``value_of`` writes them. ``text`` is
     looked for in the trace's id, in quotes, accepted and rejected, and in rationales, in any case.
     """
 

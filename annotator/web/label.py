@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import one_line
 from annotator.labels.adjudication import Disagreement, keep_standing_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.queue import Item
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
-from annotator.text import one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
 from annotator.web.assets import SCRIPTS, render

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from annotator.base.text import one_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
 from annotator.rubrics import definitions_of
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
-from annotator.text import one_line
 
 if TYPE_CHECKING:
     from annotator.web.reading import Shown

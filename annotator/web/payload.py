@@ -7,11 +7,11 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from annotator.annotations import Annotation
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import storable
 from annotator.labels import Label
 from annotator.rubrics import Rubric
-from annotator.text import storable
+from annotator.rubrics.annotations import Annotation
 from annotator.traces import Step, Trace, Unreadable
 from annotator.traces.model import join_pieces
 

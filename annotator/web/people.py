@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.matching import select_labels, select_split
-from annotator.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run

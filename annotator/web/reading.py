@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.text import count, one_line
 from annotator.labels import Label
 from annotator.runs.run import Run
-from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
 from annotator.traces.read import check_source

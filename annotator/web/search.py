@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from annotator.errors import AnnotatorError
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 from annotator.traces import Trace, Unreadable
 from annotator.web.index import Index
 

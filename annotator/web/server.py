@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.text import one_line
 from annotator.web.assets import STATIC
 from annotator.web.payload import dump
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.traces import Unreadable
 from annotator.web.assets import SCRIPTS, render
 from annotator.web.index import Filter

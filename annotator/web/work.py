@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.remote import is_hub, localize
+from annotator.base.text import count, one_line
 from annotator.calibration.sample.design import sheet_sources
-from annotator.errors import AnnotatorError
 from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
@@ -20,9 +22,7 @@ from annotator.labels.adjudication import (
 )
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
-from annotator.remote import is_hub, localize
 from annotator.rubrics import Rubric, load_rubric
-from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
 from annotator.traces.read import check_source

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, Evidence, Finding
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.annotations import Annotation, Evidence, Finding
 from annotator.runs.manifest import new_manifest
 
 CODES = ("alpha", "beta", "gamma")

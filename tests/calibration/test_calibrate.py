@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from annotator import api
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import Design, SampledStratum, write_design
-from annotator.errors import AnnotatorError
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
-from annotator.errors import AnnotatorError
 from tests.calibration.build import (
     calibration,
     label,

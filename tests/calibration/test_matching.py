@@ -3,8 +3,8 @@
 import pytest
 
 from annotator.calibration.matching import select_labels
-from annotator.clusters import cluster_of
 from annotator.labels import read_labels
+from annotator.traces.clusters import cluster_of
 from tests.calibration.build import (
     calibration,
     label,

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from annotator.annotations import Vote
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import (
     Candidate,
     Design,
@@ -23,8 +23,8 @@ from annotator.calibration.sample.design import (
     top_up,
 )
 from annotator.calibration.sample.sheets import Split
-from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
+from annotator.rubrics.annotations import Vote
 from tests.calibration.build import (
     calibration,
     label,

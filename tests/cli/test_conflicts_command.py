@@ -9,7 +9,7 @@ import pytest
 
 from annotator import Trace, find_conflicts
 from tests.conftest import write_run
-from tests.facts.diffs import change
+from tests.cooperbench.facts.diffs import change
 
 BASE = " class Shelf:\n     def __init__(self):\n         self.size = 3\n"
 A_LIST = change(f"{BASE}+        self.loans = []")

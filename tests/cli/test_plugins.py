@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from annotator import AnnotatorError, Message
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces import Trace, Unreadable, read_traces
 from tests.conftest import ROOT, Done
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.prompts import Layout, render
+from annotator.prompts.render import Layout, render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import Done, run_name, set_model, write_run

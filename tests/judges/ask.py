@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator import annotate
-from annotator.annotations import Annotation, Usage
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Annotation, Usage
 from annotator.traces import Message, Trace
 from tests.conftest import Done, annotations, set_model
 from tests.server import Reply, Request, Server, finding

@@ -4,8 +4,8 @@ import asyncio
 import signal
 
 from annotator import Claim, Quote, Verdict
-from annotator.annotations import Usage
-from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
+from annotator.base.errors import BudgetReached, JudgeStopped, UnreadableTrace
+from annotator.rubrics.annotations import Usage
 
 
 def echo(trace, code="C3a"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from annotator.annotations import read_annotations
+from annotator.rubrics.annotations import read_annotations
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import (
     ARGS,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from annotator.facts import registry
-from annotator.facts.model import Fact, FactSpan
-from annotator.facts.registry import KINDS, draw_facts
+from annotator.cooperbench.facts import registry
+from annotator.cooperbench.facts.model import Fact, FactSpan
+from annotator.cooperbench.facts.registry import KINDS, draw_facts
 from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
-from annotator.prompts import Observations, render
+from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
 from tests.conftest import Done, annotations, set_model
@@ -90,7 +90,7 @@ class TestWhatIsShown:
 
     def test_a_judge_without_facts_knows_nothing_of_them(self) -> None:
         script = "import sys, annotator.judges.llm, annotator.cli.run as r; "
-        script += "sys.exit('annotator.facts' in sys.modules)"
+        script += "sys.exit('annotator.cooperbench.facts' in sys.modules)"
         subprocess.run([sys.executable, "-c", script], check=True)
 
     def test_a_trace_without_facts_is_asked_about_as_ever(self, rubric: Rubric) -> None:

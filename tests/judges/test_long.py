@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import floor_percent
 from annotator.rubrics import Rubric
 from annotator.rubrics.model import Part
-from annotator.text import floor_percent
 from annotator.traces import Feature, Outcome, Trace
 from tests.conftest import annotations, run_name, write_run
 from tests.judges.ask import LONG, MANY, Cli, ask, end, llm, long, question, refuse_above, talk

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
-from annotator.prompts import render
+from annotator.base.text import header_name
+from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
-from annotator.text import header_name
 from annotator.traces import Feature, Message, Outcome, Trace
 from tests.conftest import ROOT, TALK
 from tests.judges.ask import RIGHT, TOOLS, WRONG, Cli, Runs, ask, ask_all, llm, manifest, talk
@@ -106,7 +106,7 @@ def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name)
     script = """
 from pathlib import Path
-from annotator.prompts import facts_sha256, prompt_sha256
+from annotator.prompts.render import facts_sha256, prompt_sha256
 seen = set()
 for file in [None, *sorted(Path("prompts").iterdir())]:
     if file:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from annotator.annotations import Annotation
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.judges.llm.dialects import find_dialect
+from annotator.rubrics.annotations import Annotation
 from annotator.traces import Trace
 from tests.conftest import set_model
 from tests.judges.ask import (

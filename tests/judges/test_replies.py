@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Trace
 from tests.judges.ask import ALL_APIS, IGNORED, QUESTION, RIGHT, WRONG, ask, ask_all, talk

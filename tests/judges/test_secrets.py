@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from annotator.base.text import without_url_secrets
 from annotator.judges.llm.secrets import Secrets
-from annotator.text import without_url_secrets
 from annotator.traces import Trace
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import ARGS, IGNORED, RIGHT, Cli, Runs, ask, llm

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.annotate import annotate
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
-from tests.patches.pairs import Pair
+from tests.cooperbench.patches.pairs import Pair
 from tests.server import Reply, Request, Server
 
 RUBRIC = load_rubric("symptoms")

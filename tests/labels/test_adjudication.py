@@ -2,8 +2,8 @@
 
 import pytest
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.matching import GOLD
-from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
 from annotator.labels.adjudication import (
     compare,

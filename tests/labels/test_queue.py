@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import read_design, sheet_sources
 from annotator.calibration.sample.sheets import FIELDS, write_sheet
-from annotator.errors import AnnotatorError
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from tests.calibration.build import make_rubric, make_run, said, write_labels
 from tests.conftest import EXAMPLES

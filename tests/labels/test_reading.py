@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line
 from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
 from annotator.rubrics import Scheme, load_rubric
-from annotator.text import one_line
 from tests.conftest import make_scheme
 
 SHA = "a" * 64

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import storable
 from annotator.labels import read_labels
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore, Undone
 from annotator.rubrics import load_rubric
-from annotator.text import storable
 from annotator.traces import Feature, Message, Outcome, Trace
 from annotator.traces.model import AgentEnd
 from tests.calibration.build import label, make_rubric, write_labels

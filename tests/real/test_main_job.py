@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation
+from annotator.rubrics.annotations import Annotation
 from tests.conftest import Done, annotations, set_model
 from tests.server import NOTHING, Part, Reply, Request, Server, finding
 

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import read_annotations
+from annotator.rubrics.annotations import read_annotations
 from tests.web.conftest import tool
 
 BLOCK = re.compile(r'<script type="text/plain" data-trace="\d+" data-id="[^"]+">([^<]+)</script>')

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from annotator.evidence import check
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
+from annotator.rubrics.evidence import check
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT
 from tests.real.test_calibration import kappa_of, primaries

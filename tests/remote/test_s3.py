@@ -8,7 +8,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from annotator import AnnotatorError, load_traces, open_run, remote
+from annotator import AnnotatorError, load_traces, open_run
+from annotator.base import remote
 from tests.conftest import EXAMPLES
 
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")

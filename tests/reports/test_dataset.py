@@ -14,7 +14,7 @@ from typing import ClassVar
 import datasets
 import pytest
 
-from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
+from annotator.rubrics.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT

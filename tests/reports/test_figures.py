@@ -23,7 +23,7 @@ from tests.calibration.build import (
     said_in_words,
 )
 from tests.conftest import ROOT
-from tests.reports.test_stats import pair
+from tests.cooperbench.test_stats import pair
 from tests.test_architecture import imported
 
 SVG = "{http://www.w3.org/2000/svg}"

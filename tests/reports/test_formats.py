@@ -16,12 +16,12 @@ import pytest
 from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
+from annotator.base.text import one_line
 from annotator.reports.formats import parquet, render, screen
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.table import flatten
 from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
-from annotator.text import one_line
 from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import ROOT
 from validation import wilson

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation, Evidence, Finding, Rejected
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejected
 from annotator.runs.manifest import new_manifest
 from annotator.runs.run import open_run
 from tests.conftest import ROOT, Done

@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 
 import pytest
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.draw import Assumed, Planned
-from annotator.errors import AnnotatorError
+from annotator.cooperbench.stats import StatsCounts, statistics
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
 from annotator.reports.digits import limits, percent, points, to_digits
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.table import Table
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
 from annotator.reports.tables.plan import tabulate

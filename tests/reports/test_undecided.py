@@ -6,13 +6,13 @@ from types import MappingProxyType
 
 import pytest
 
-from annotator.annotations import Annotation, Claim, Quote, Verdict
 from annotator.api import annotate, count, llm
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import PARTLY, frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import Annotation, Claim, Quote, Verdict
 from annotator.runs.annotate import conclude
 from annotator.runs.manifest import Standards
 from annotator.runs.run import open_run

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from annotator.errors import RubricError
+from annotator.base.errors import RubricError
 from annotator.rubrics import list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
 from annotator.rubrics.foreign import read_foreign

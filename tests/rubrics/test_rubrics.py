@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from annotator.errors import RubricError
+from annotator.base.errors import RubricError
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import AgentEnd, Message, Outcome, Trace
 

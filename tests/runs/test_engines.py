@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import pytest
 
 from annotator import Claim, Quote, Trace, Verdict, judge_lines, load_rubric, load_traces
-from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.traces.lines import dump_trace, load_trace
 from tests.conftest import EXAMPLES, ROOT, Done, set_model
 from tests.runs.test_shards import judgements

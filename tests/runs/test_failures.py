@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation
+from annotator.rubrics.annotations import Annotation
 from tests.conftest import Done, set_model
 from tests.judges.ask import RIGHT
 from tests.runs.test_run import annotations, llm, statuses

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.manifest import new_manifest
 from annotator.runs.store import RunDirectory
 from annotator.traces import Trace, read_traces

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from annotator import load_traces, merge, open_run
-from annotator.errors import AnnotatorError, SettingsError
+from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.traces import Ignored, Shard, parse_shard
 from tests.conftest import EXAMPLES, Done, set_model
 from tests.server import NOTHING, Reply, Request, Server

@@ -11,11 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation, Evidence, Finding, Rejected, Require, Usage, Vote
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import (
+    Annotation,
+    Evidence,
+    Finding,
+    Rejected,
+    Require,
+    Usage,
+    Vote,
+)
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
 from tests.conftest import TALK, Done, annotations, set_model

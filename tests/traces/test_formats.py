@@ -21,7 +21,7 @@ import yaml
 
 from annotator import AnnotatorError, load_traces
 from annotator.traces import Outcome, Trace, count_traces, read_traces
-from annotator.traces.formats import DOCUMENT_FORMATS
+from annotator.traces.formats import list_document_formats
 from annotator.traces.library import Library
 from tests.conftest import EXAMPLES
 
@@ -248,7 +248,7 @@ def test_samples(name, monkeypatch):
 def test_golden_file_holds_these_cases_and_every_format():
     assert set(EXPECTED) == {*CASES, *NAMES}
     formats = {trace.get("format") for row in EXPECTED.values() for trace in row.get("traces", ())}
-    assert formats >= {reader.name for reader in DOCUMENT_FORMATS}
+    assert formats >= {reader.name for reader in list_document_formats()}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.library import Library
 from tests.conftest import EXAMPLES, ROOT, write_run

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.traces import read_traces
 from annotator.traces.mapping import suggest_map
 

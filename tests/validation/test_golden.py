@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import validation as v
-from annotator.reports.stats.difficulty import curve_areas
+from annotator.cooperbench.stats.difficulty import curve_areas
 from tests.conftest import ROOT
 from validation import cell
 from validation.clusters import kish

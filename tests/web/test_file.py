@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annotator.annotations import Annotation, read_annotations
+from annotator.rubrics.annotations import Annotation, read_annotations
 from annotator.web.assets import STATIC, asset
 from tests.conftest import EXAMPLES, TALK, run_name, write_run
 from tests.web.conftest import Visit, settled, tool, until

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from annotator.annotations import Evidence, Finding, Rejected, read_annotations
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.rubrics.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.runs.run import open_run, open_runs
 from annotator.web.index import Filter, Index
 from annotator.web.people import read_person_labels

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.runs.run import open_run
 from annotator.traces.library import Library
 from annotator.web.index import Index

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from annotator.annotations import read_annotations
+from annotator.rubrics.annotations import read_annotations
 from tests.conftest import EXAMPLES, run_name
 from tests.web.conftest import NET, Held, Launched, Served, Visit, settled, tool, until
 from tests.web.hostile import ATTACKS, hostile_run

@@ -14,13 +14,13 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import write_file
+from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.text import one_line, storable
 from annotator.calibration.model import OPEN
-from annotator.errors import AnnotatorError
-from annotator.files import write_file
 from annotator.labels import Label
-from annotator.regular import explain_unreadable, read_regular
 from annotator.runs.run import Run
-from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample

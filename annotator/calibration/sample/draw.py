@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.model import read_calibrations
 from annotator.calibration.sample.design import (
@@ -32,11 +33,10 @@ from annotator.calibration.sample.sheets import (
     make_rows,
     write_sheet,
 )
-from annotator.clusters import DEFAULT_CLUSTER
-from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
 from annotator.runs.run import Run
+from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, expected_half_widths, share_of_totals
 from validation.intervals import quantile
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation
+from annotator.base.csv_cells import harmless
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import write_file
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.sample.design import (
     DIVIDED,
@@ -21,13 +23,11 @@ from annotator.calibration.sample.design import (
     Strata,
     split_of,
 )
-from annotator.clusters import cluster_of
-from annotator.csv_cells import harmless
-from annotator.errors import AnnotatorError
-from annotator.files import write_file
 from annotator.rubrics import NONE, Rubric
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable, read_traces
+from annotator.traces.clusters import cluster_of
 
 FIELDS = (
     *("order", "trace_id", "rubric", "rubric_sha256", "task", "split", "inclusion_probability"),

@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from annotator.annotations import Usage, UsageRange, Verdict
-from annotator.errors import Pending, UnreadableTrace
+from annotator.base.errors import Pending, UnreadableTrace
+from annotator.base.text import hide_values, one_line
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
@@ -16,16 +16,16 @@ from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256
-from annotator.judges.llm.windows import leave_open, leave_unseen_open, merge
-from annotator.prompt_parts import measure_reading
-from annotator.prompts import (
+from annotator.prompts.parts import measure_reading
+from annotator.prompts.render import (
     Prompt,
     facts_sha256,
     first_claims,
     prompt_sha256,
 )
+from annotator.prompts.windows import leave_open, leave_unseen_open, merge
 from annotator.rubrics import Rubric
-from annotator.text import hide_values, one_line
+from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 T = TypeVar("T")

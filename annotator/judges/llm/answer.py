@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
-from annotator.annotations import Claim, Quote, Verdict
-from annotator.evidence import source_id, verify
+from annotator.base.text import header_name, one_line
 from annotator.judges.base import Mode
 from annotator.judges.llm.reply import Reply
-from annotator.prompts import Considered, Prompt
+from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
-from annotator.text import header_name, one_line
+from annotator.rubrics.annotations import Claim, Quote, Verdict
+from annotator.rubrics.evidence import source_id, verify
 from annotator.traces import Trace
 
 MOST_QUOTES = 8

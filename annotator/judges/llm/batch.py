@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
-from annotator.files import NewFile, explain_errors, write_file
+from annotator.base.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
+from annotator.base.files import NewFile, explain_errors, write_file
+from annotator.base.regular import explain_unreadable, lines_of, open_regular, read_regular
+from annotator.base.text import one_line, without_url_secrets
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.prices import Price
@@ -31,8 +32,7 @@ from annotator.judges.llm.results import (
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
-from annotator.regular import explain_unreadable, lines_of, open_regular, read_regular
-from annotator.text import one_line, without_url_secrets
+from annotator.rubrics.annotations import Usage
 
 _STATE = "state.json"
 _MOST_REQUESTS = 50_000  # in one file: OpenAI's limits

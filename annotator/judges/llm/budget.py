@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 
-from annotator.errors import BudgetReached
+from annotator.base.errors import BudgetReached
 
 
 @dataclass(slots=True)

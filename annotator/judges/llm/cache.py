@@ -14,12 +14,12 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.remote import cache_folder
+from annotator.base.text import one_line
 from annotator.judges.llm.reply import Reply
-from annotator.regular import explain_unreadable, open_regular
-from annotator.remote import cache_folder
-from annotator.text import one_line
+from annotator.rubrics.annotations import Usage
 
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
 _NO_MODE = f"key not like '{MODE}%' and reply != ''"

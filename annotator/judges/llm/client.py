@@ -15,12 +15,12 @@ import httpx2
 from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
 
 from annotator import __version__
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import open_regular
+from annotator.base.text import one_line, without_url_secrets
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
-from annotator.regular import open_regular
-from annotator.text import one_line, without_url_secrets
 
 _PACKINGS = ("identity", "gzip", "deflate")
 _FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")

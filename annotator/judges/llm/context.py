@@ -12,12 +12,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from annotator.annotations import Claim, FailureKind
+from annotator.base.text import header_name, one_line
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.prompt_parts import select_parts
-from annotator.prompts import (
+from annotator.prompts.parts import select_parts
+from annotator.prompts.render import (
     NO_OBSERVATIONS,
     Observations,
     Prompt,
@@ -26,11 +26,11 @@ from annotator.prompts import (
     render_windows,
 )
 from annotator.rubrics import Rubric
-from annotator.text import header_name, one_line
+from annotator.rubrics.annotations import Claim, FailureKind
 from annotator.traces import Trace
 
 if TYPE_CHECKING:  # not needed where no facts are shown
-    from annotator.facts.model import Fact
+    from annotator.cooperbench.facts.model import Fact
 
 LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
 SHRINKS = 6  # how often a prompt that was too long is made shorter
@@ -303,7 +303,7 @@ def _refuse(address: str) -> bytes:
 
 def observe(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
-    from annotator.facts.registry import draw_facts
+    from annotator.cooperbench.facts.registry import draw_facts
 
     facts = list(draw_facts(trace))
     lines: list[str] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.judges.base import Mode
 
 KeyHeader = Literal["Authorization", "api-key", "x-api-key"]

@@ -18,8 +18,8 @@ from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
-from annotator.annotations import Usage
-from annotator.errors import JudgeStopped
+from annotator.base.errors import JudgeStopped
+from annotator.base.text import one_line, without_url_secrets
 from annotator.judges.llm.budget import Budget, Expected
 from annotator.judges.llm.client import Transient, describe_redirect, open_client
 from annotator.judges.llm.native import Native, open_native
@@ -37,7 +37,7 @@ from annotator.judges.llm.reply import (
 from annotator.judges.llm.responses import as_responses
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import NATIVE, Options
-from annotator.text import one_line, without_url_secrets
+from annotator.rubrics.annotations import Usage
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, JudgeStopped
+from annotator.base.errors import AnnotatorError, JudgeStopped
+from annotator.base.text import one_line
 from annotator.judges.base import MODES, Mode
 from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
 from annotator.judges.llm.budget import Expected
@@ -34,9 +34,9 @@ from annotator.judges.llm.settings import (
     own_headers,
     without_secrets,
 )
-from annotator.prompts import Prompt, tiny_question
+from annotator.prompts.render import Prompt, tiny_question
 from annotator.rubrics import Rubric
-from annotator.text import one_line
+from annotator.rubrics.annotations import Usage
 
 if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
     from annotator.judges.llm.endpoint import Endpoint

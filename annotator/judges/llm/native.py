@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import httpx2
 from openai import APIConnectionError, APIStatusError
 
-from annotator.errors import JudgeStopped
+from annotator.base.errors import JudgeStopped
 from annotator.judges.llm.client import all_headers, explain_address, open_http, split_address
 from annotator.judges.llm.settings import Options
 

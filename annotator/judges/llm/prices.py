@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from annotator.annotations import Usage
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.yaml import read_yaml
 from annotator.judges.llm.dialects import Dialect
 from annotator.judges.llm.reply import read_dollars, read_usage
-from annotator.yaml_file import read_yaml
+from annotator.rubrics.annotations import Usage
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
 _UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of

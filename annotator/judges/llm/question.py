@@ -20,7 +20,7 @@ from annotator.judges.llm.answer import (
 )
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.settings import Options
-from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
+from annotator.prompts.render import Considered, Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
 
 _VERSION = 5  # of how a request is put together; another one makes all cached answers unknown

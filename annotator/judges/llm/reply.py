@@ -1,6 +1,6 @@
 """What comes of a question: the parts of a chat completion that matter, or how asking failed.
 
-What fails for every trace is :class:`~annotator.errors.JudgeStopped`.
+What fails for every trace is :class:`~annotator.base.errors.JudgeStopped`.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from annotator.annotations import FailureKind, Usage
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import one_line, storable
 from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
 from annotator.judges.llm.responses import as_completion
-from annotator.text import one_line, storable
+from annotator.rubrics.annotations import FailureKind, Usage
 
 LONGEST_RESPONSE = 16 << 20  # bytes
 TRANSIENT = frozenset([408, 409, 429])  # statuses below 500 of what may be answered another time

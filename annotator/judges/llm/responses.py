@@ -6,7 +6,7 @@ Some models are served nowhere else. What is asked, cached and hashed is the sam
 from collections.abc import Mapping
 from typing import Any
 
-from annotator.errors import JudgeStopped
+from annotator.base.errors import JudgeStopped
 
 _CAPS = ("max_completion_tokens", "max_tokens")
 _OURS = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])

@@ -9,7 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Usage
+from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.text import one_line, storable
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN
 from annotator.judges.llm.prices import Price, expect_dollars, least_tokens, read_cost
@@ -23,8 +24,7 @@ from annotator.judges.llm.reply import (
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options
-from annotator.regular import explain_unreadable, open_regular
-from annotator.text import one_line, storable
+from annotator.rubrics.annotations import Usage
 
 NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _CONTRADICTION = "the results hold two different answers to this one request"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from annotator.annotations import Usage
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.reply import ModeRefused
+from annotator.rubrics.annotations import Usage
 
 
 class Outbox(Protocol):

@@ -20,13 +20,13 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import from_json
 
-from annotator.errors import AnnotatorError
-from annotator.extras import say_how
+from annotator.base.errors import AnnotatorError
+from annotator.base.extras import say_how
+from annotator.base.text import one_line, without_url_secrets
+from annotator.base.yaml import read_yaml
 from annotator.judges.base import Mode
 from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
-from annotator.prompts import Considered, Layout
-from annotator.text import one_line, without_url_secrets
-from annotator.yaml_file import read_yaml
+from annotator.prompts.render import Considered, Layout
 
 DEFAULT_URL = "https://api.openai.com/v1"
 

@@ -11,19 +11,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotator.errors import AnnotatorError
-from annotator.extras import say_how
-from annotator.files import write_file
-from annotator.remote import find_url
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError
+from annotator.base.extras import say_how
+from annotator.base.files import write_file
+from annotator.base.remote import find_url
+from annotator.base.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from annotator.calibration.model import Calibrations
+    from annotator.cooperbench.stats import Stats
     from annotator.reports.co_occurrence import CoOccurrence
     from annotator.reports.frequency import FrequencyTable
-    from annotator.reports.stats import Stats
     from annotator.runs.run import Run
 
 # Kind -> its module here; each has figure(FigureSource) -> Plot.

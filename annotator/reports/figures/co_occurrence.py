@@ -1,6 +1,6 @@
 """Which codes stand in the same traces."""
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import stack, to_glyphs

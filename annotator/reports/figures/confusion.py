@@ -1,9 +1,9 @@
 """What a person and a judge call the same traces."""
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import describe_labels, match_traces
 from annotator.calibration.fit import fit_calibration
 from annotator.calibration.model import Calibrations
-from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import FigurePanel, stack, to_glyphs

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import count
+from annotator.cooperbench.stats.model import Bucket, Curve
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.style import (
@@ -22,9 +24,7 @@ from annotator.reports.figures.style import (
     to_glyphs,
     wrap,
 )
-from annotator.reports.stats.model import Bucket, Curve
 from annotator.reports.tables.stats import retention_cells
-from annotator.text import count
 
 _ACROSS = 3  # panels beside each other
 _MOST = 12

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from annotator.errors import AnnotatorError
+from annotator.base.errors import AnnotatorError
+from annotator.base.text import count, one_line
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
@@ -11,7 +12,6 @@ from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
-from annotator.text import count, one_line
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction

@@ -1,7 +1,7 @@
 """How far a judge can be relied on, code by code: precision and recall."""
 
+from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import Correction
-from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font
 from matplotlib.lines import Line2D
 
-from annotator.text import one_line
+from annotator.base.text import one_line
 
 COLUMN, PAGE = 3.4, 7.0  # the widths of one column and of both, in a paper of two columns
 LINE = 0.13  # the height of a line of text, in inches

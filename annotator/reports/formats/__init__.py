@@ -7,10 +7,10 @@ a plug-in.
 from collections.abc import Sequence
 from importlib import import_module
 
-from annotator.errors import AnnotatorError
-from annotator.plugins import is_plugin, load_plugin
+from annotator.base.errors import AnnotatorError
+from annotator.base.plugins import is_plugin, load_plugin
+from annotator.base.text import storable
 from annotator.reports.table import Table
-from annotator.text import storable
 
 # Name -> its module here, imported when it is asked for.
 FORMATS = {

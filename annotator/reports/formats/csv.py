@@ -5,10 +5,10 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from annotator.csv_cells import harmless
+from annotator.base.csv_cells import harmless
+from annotator.base.text import one_line
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.table import Table
-from annotator.text import one_line
 
 
 def render(tables: Sequence[Table]) -> str:

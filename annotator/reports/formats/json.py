@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from annotator.base.text import dump_json
 from annotator.reports.table import Table
-from annotator.text import dump_json
 
 
 def render(tables: Sequence[Table]) -> str:

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
+from annotator.base.text import one_line
 from annotator.reports.table import Table
-from annotator.text import one_line
 
 PREAMBLE = (
     r"% Needs \usepackage{booktabs} and \usepackage[T1]{fontenc}, and pdflatex. A character that"

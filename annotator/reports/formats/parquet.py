@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from annotator.errors import AnnotatorError
-from annotator.files import NewFile
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import NewFile
+from annotator.base.text import storable
 from annotator.reports.table import Table
-from annotator.text import storable
 
 # The type of Arrow for each of a schema.
 _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool"}

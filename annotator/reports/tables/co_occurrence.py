@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from annotator.base.text import one_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Table, columns_of
-from annotator.text import one_line
 
 NOTHING = "no rubric of this run allows more than one code"
 _ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from annotator.base.text import one_line
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.digits import UNDEFINED, percent, points, to_digits
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.rubrics import NONE
-from annotator.text import one_line
 
 _COLUMNS = (
     *columns_of("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),

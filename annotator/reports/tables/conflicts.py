@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from annotator.base.text import count, one_line
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
 from annotator.reports.digits import UNDEFINED, limits, percent
 from annotator.reports.table import Line, Table, columns_of, flatten
-from annotator.text import count, one_line
 from validation import Estimate
 
 _Group = tuple[str | None, Sequence[PatchPair]]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from annotator.base.text import count, one_line
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
@@ -12,7 +13,6 @@ from annotator.reports.table import Column, Line, Sort, Table, columns_of, flatt
 from annotator.reports.votes import Votes
 from annotator.rubrics import definitions_of
 from annotator.runs.failures import ADVICE
-from annotator.text import count, one_line
 from validation import Interval
 
 if TYPE_CHECKING:

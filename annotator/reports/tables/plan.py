@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from annotator.base.text import one_line
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.reports.digits import UNDEFINED, to_digits
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE
-from annotator.text import one_line
 
 
 def tabulate(planned: Sequence[Planned]) -> Table:

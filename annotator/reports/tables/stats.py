@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.reports.digits import UNDEFINED, Share, limits, percent, points, to_digits
-from annotator.reports.stats import channel
-from annotator.reports.stats.communication import ALL, NO_PLAN, PLAN
-from annotator.reports.stats.model import (
+from annotator.base.text import list_first, one_line
+from annotator.cooperbench.stats import channel
+from annotator.cooperbench.stats.communication import ALL, NO_PLAN, PLAN
+from annotator.cooperbench.stats.model import (
     Communication,
     Curve,
     Difficulty,
@@ -16,8 +16,8 @@ from annotator.reports.stats.model import (
     Sizes,
     Stats,
 )
+from annotator.reports.digits import UNDEFINED, Share, limits, percent, points, to_digits
 from annotator.reports.table import Line, Table, columns_of
-from annotator.text import list_first, one_line
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"

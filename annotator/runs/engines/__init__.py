@@ -7,9 +7,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
-from annotator.errors import AnnotatorError, SettingsError
-from annotator.plugins import is_plugin, load_plugin
-from annotator.text import one_line
+from annotator.base.errors import AnnotatorError, SettingsError
+from annotator.base.plugins import is_plugin, load_plugin
+from annotator.base.text import one_line
 
 ENGINES = ("processes", "dask", "ray")
 

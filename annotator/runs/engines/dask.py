@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from annotator.errors import AnnotatorError
-from annotator.extras import say_how
+from annotator.base.errors import AnnotatorError
+from annotator.base.extras import say_how
 
 _PATIENCE = 10  # seconds for a scheduler to answer
 

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
-from annotator.errors import SettingsError
+from annotator.base.errors import SettingsError
 
 _PATIENCE = 10  # seconds for a process to save its run after Ctrl-C
 

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import Any
 
-from annotator.errors import AnnotatorError
-from annotator.extras import say_how
+from annotator.base.errors import AnnotatorError
+from annotator.base.extras import say_how
 
 _RETRIES = 3  # how often Ray starts a shard again whose worker died
 

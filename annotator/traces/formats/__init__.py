@@ -1,12 +1,12 @@
 """The formats that traces come in, and what reads each.
 
 A format is a module (or an object) with a ``name`` and, for one that is a folder of files, the
-three functions of :mod:`~annotator.traces.formats.cooperbench`; for one that is JSON documents:
+three functions of :mod:`~annotator.cooperbench.reader`; for one that is JSON documents:
 
 - ``matches(document)``: whether a document (a file, a record of a list in one, a line, a row) is of
   the format;
 - ``read(document, trace_id, path)``: the trace in it; raises
-  :class:`~annotator.errors.UnreadableTrace`;
+  :class:`~annotator.base.errors.UnreadableTrace`;
 - ``split(document)``, where a document holds several traces, or the records of several: these;
 - ``group(record)``, where many records make up a trace: what they have in common; "" for those of
   the file's one trace; None for a record that is a trace by itself. Then ``read`` gets a list of
@@ -19,46 +19,43 @@ Opening, decompressing, decoding, ids, grouping and problems with files are the 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
-from annotator.errors import AnnotatorError
-from annotator.plugins import is_plugin, load_plugin, plugin_names
-from annotator.traces.formats import (
-    api_logs,
-    atif,
-    autogen,
-    claude_code,
-    codex,
-    codex_exec,
-    cooperbench,
-    cooperbench_export,
-    crewai,
-    generic,
-    google_adk,
-    inspect_log,
-    langchain,
-    magentic_one,
-    mast,
-    openai_agents,
-    openhands,
-    openhands_events,
-    opentelemetry,
-    pydantic_ai,
-    smolagents,
-    span_exports,
-    swe_agent,
-    tau,
-)
+from annotator.base.errors import AnnotatorError
+from annotator.base.plugins import is_plugin, load_plugin, plugin_names
 from annotator.traces.records import record_id
 
-# The first that recognises its own wins. A new format is one file and one name here, or a plug-in.
-FOLDER_FORMATS: tuple[Any, ...] = (cooperbench, openhands_events)
-DOCUMENT_FORMATS: tuple[Any, ...] = (
-    *(cooperbench_export, mast, magentic_one, tau, swe_agent, openhands, atif, inspect_log),
-    *(claude_code, codex, codex_exec, opentelemetry, span_exports, openai_agents),
-    *(autogen, langchain, pydantic_ai, google_adk, crewai, smolagents, api_logs, generic),
-)
-FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
+# The first that recognises its own wins. A new format is one file and one line here, or a plug-in.
+_FOLDERS = {
+    "cooperbench": "annotator.cooperbench.reader",
+    "openhands-events": "annotator.traces.formats.openhands_events",
+}
+_DOCUMENTS = {
+    "cooperbench-export": "annotator.cooperbench.export",
+    "mast": "annotator.traces.formats.mast",
+    "magentic-one": "annotator.traces.formats.magentic_one",
+    "tau-bench": "annotator.traces.formats.tau",
+    "swe-agent": "annotator.traces.formats.swe_agent",
+    "openhands": "annotator.traces.formats.openhands",
+    "atif": "annotator.traces.formats.atif",
+    "inspect": "annotator.traces.formats.inspect_log",
+    "claude-code": "annotator.traces.formats.claude_code",
+    "codex": "annotator.traces.formats.codex",
+    "codex-exec": "annotator.traces.formats.codex_exec",
+    "opentelemetry": "annotator.traces.formats.opentelemetry",
+    "span-export": "annotator.traces.formats.span_exports",
+    "openai-agents": "annotator.traces.formats.openai_agents",
+    "autogen": "annotator.traces.formats.autogen",
+    "langchain": "annotator.traces.formats.langchain",
+    "pydantic-ai": "annotator.traces.formats.pydantic_ai",
+    "google-adk": "annotator.traces.formats.google_adk",
+    "crewai": "annotator.traces.formats.crewai",
+    "smolagents": "annotator.traces.formats.smolagents",
+    "api-log": "annotator.traces.formats.api_logs",
+    "generic": "annotator.traces.formats.generic",
+}
+FORMATS = (*_FOLDERS, *_DOCUMENTS)
 
 MAP = "map:"
 """Before the name of a file that maps the keys of records: a format of the user's own. A # in it is
@@ -96,14 +93,19 @@ def readers(format: str) -> Readers:
         raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
 
 
+def _load(modules: dict[str, str], format: str) -> tuple[Any, ...]:
+    names = modules if format == "auto" else {format}.intersection(modules)
+    return tuple(import_module(modules[name]) for name in names)
+
+
+def list_document_formats() -> tuple[Any, ...]:
+    """Return the built-in formats of JSON documents, in the order in which they are tried."""
+    return _load(_DOCUMENTS, "auto")
+
+
 def _choose(format: str) -> Readers:
-    if format == "auto":
-        return Readers(FOLDER_FORMATS, DOCUMENT_FORMATS)
-    if format in FORMATS:
-        return Readers(
-            tuple(reader for reader in FOLDER_FORMATS if reader.name == format),
-            tuple(reader for reader in DOCUMENT_FORMATS if reader.name == format),
-        )
+    if format == "auto" or format in FORMATS:
+        return Readers(_load(_FOLDERS, format), _load(_DOCUMENTS, format))
     if format.startswith(MAP):
         from annotator.traces.mapping import load_map
 

@@ -7,7 +7,7 @@ the answer.
 
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.document import text_of
 from annotator.traces.model import Outcome, Trace

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
 from annotator.traces.document import text_of, time_of
 from annotator.traces.model import Trace

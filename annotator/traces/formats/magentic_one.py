@@ -14,7 +14,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import read_word
 from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
 from annotator.traces.document import kind, mapping, text_of

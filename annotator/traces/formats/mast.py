@@ -9,7 +9,7 @@ tell who wrote what: one message of an unknown author. Modes are labels of peopl
 from dataclasses import replace
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.document import kind, text_of
 from annotator.traces.model import Message, Trace

@@ -9,7 +9,7 @@ named as its source. The thought beside a call is what the agent wrote before it
 
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import (
     Conversation,
     Utterance,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.document import text_of, time_of
 from annotator.traces.formats.opentelemetry import read_fields
 from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text

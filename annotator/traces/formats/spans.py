@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from annotator.errors import UnreadableTrace
-from annotator.text import count
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import text_of
 from annotator.traces.formats.langchain import unwrap

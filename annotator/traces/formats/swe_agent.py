@@ -10,7 +10,7 @@ outputs of commands. Whether the patch passes is not in the files, but in the ro
 from dataclasses import replace
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Outcome, Trace

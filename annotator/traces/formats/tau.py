@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from annotator.errors import UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.document import kind, text_of
 from annotator.traces.model import Message, Trace

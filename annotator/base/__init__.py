@@ -1,0 +1,1 @@
+"""Small tools without a domain: errors, text, files, YAML, plug-ins."""

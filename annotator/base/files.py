@@ -1,0 +1,345 @@
+"""Every write to a disk: whole files and folders, which take their place in one step, and logs of
+lines. If a write fails (a full disk, Ctrl-C, ``kill -9``), the earlier file stays.
+
+``advice`` ends the error message, after the reason.
+"""
+
+import errno
+import glob
+import os
+import shutil
+import stat
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from annotator.base.errors import AnnotatorError
+from annotator.base.regular import read_regular
+from annotator.base.remote import find_url, put_file, refuse_url
+from annotator.base.text import one_line, storable
+
+
+@contextmanager
+def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
+    """Say in one sentence why a place cannot be written.
+
+    Raises:
+        AnnotatorError: in the place of an :class:`OSError`, with its reason and the advice.
+    """
+    try:
+        yield
+    except OSError as error:
+        parts = filter(None, (str(error.strerror or error), advice))
+        message = f"cannot write {one_line(str(place))}: {'; '.join(parts)}"
+        raise AnnotatorError(message) from error
+
+
+def write_file(
+    path: Path, content: str | bytes, *, exclusive: bool = False, private: bool = False
+) -> None:
+    """Write a whole file. Raises :class:`AnnotatorError` as :class:`NewFile`."""
+    data = storable(content).encode() if isinstance(content, str) else content
+    with NewFile(path, exclusive=exclusive, private=private) as out:
+        out.write(data)
+
+
+class NewFile:
+    """A file in the making, under a hidden name beside its place. It takes the place in one step at
+    the end of the ``with`` block, or by :meth:`keep`, and keeps the permissions of the file that it
+    replaces. A symbolic link stays. An error leaves nothing beside.
+
+    ``exclusive``: refuse to replace a file. ``private``: only the owner may read a new file. For a
+    URL the file is made on this machine and then put there.
+
+    Raises:
+        AnnotatorError: the file cannot be written (here, in the block or at its end), its place is
+            a folder or a device, or a file is there and this is ``exclusive``.
+    """
+
+    def __init__(
+        self, path: Path, *, exclusive: bool = False, private: bool = False, advice: str = ""
+    ) -> None:
+        self._path, self._exclusive = path, exclusive
+        self._url = find_url(path)
+        self._target = Path(tempfile.gettempdir(), "file") if self._url else _resolve(path)
+        self._check_free()
+        old = None if self._url or not self._target.exists() else self._target.stat()
+        self._advice = advice or ("the earlier file is unchanged" if old else "")
+        self._part = self._target.with_name(f"{_part_prefix(self._target)}{uuid.uuid4().hex}.part")
+        self._ended = False
+        with explain_errors(path, self._advice):
+            if old and not os.access(self._target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            mode = 0o600 if private else 0o666
+            fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            self._out: BinaryIO = os.fdopen(fd, "wb")
+            if old:
+                with suppress(OSError):  # a group that others share
+                    os.chown(self._part, old.st_uid, old.st_gid)
+                self._part.chmod(stat.S_IMODE(old.st_mode))
+
+    def __enter__(self) -> BinaryIO:
+        return self._out
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.keep()
+            return
+        self.drop()
+        if isinstance(error, OSError):
+            with explain_errors(self._path, self._advice):
+                raise error
+
+    def write(self, data: bytes) -> None:
+        """Write more. Raises :class:`AnnotatorError` if that cannot be done."""
+        with explain_errors(self._path, self._advice):
+            self._out.write(data)
+
+    def keep(self) -> None:
+        """Let the file take its place, unless it was kept or dropped before.
+
+        Raises:
+            AnnotatorError: it cannot be written; then it is dropped.
+        """
+        if self._ended:
+            return
+        try:
+            with explain_errors(self._path, self._advice):
+                self._out.close()
+                _sync(self._part)
+                self._check_free()  # another program may have been faster
+                if self._url:
+                    put_file(self._part, self._url, exclusive=self._exclusive)
+                else:
+                    self._part.replace(self._target)
+        finally:
+            self.drop()
+        _sync_folder(self._target.parent)
+
+    def drop(self) -> None:
+        """Remove the file, unless it was kept."""
+        self._ended = True
+        with suppress(OSError):  # a full disk: nobody needs the rest
+            self._out.close()
+        self._part.unlink(missing_ok=True)
+
+    def _check_free(self) -> None:
+        if self._exclusive and os.path.lexists(self._path):
+            raise AnnotatorError(f"{one_line(str(self._path))} is there already; name another")
+
+
+@contextmanager
+def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield the path of a folder to make, which replaces ``path`` when the block ends.
+
+    A folder at ``path`` is replaced only if ``ours`` says that this tool made it. Files beside the
+    folder that the block makes are removed at the end.
+
+    Raises:
+        AnnotatorError: it cannot be written, or ``path`` is something else.
+    """
+    refuse_url(path, "a folder is written on this machine: name one and copy it")
+    if path.exists() and not ours(path):
+        raise AnnotatorError(f"{path} is there already and is something else; name another")
+    target = Path(os.path.realpath(path))
+    with (
+        explain_errors(path),
+        tempfile.TemporaryDirectory(
+            prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
+        ) as aside,
+    ):
+        yield (part := Path(aside, "part"))
+        if target.exists():
+            shutil.rmtree(target)
+        part.rename(target)
+
+
+class LineLog:
+    """A file of lines to which lines are appended. One process at a time holds it.
+
+    A line is one write of one whole line. A process killed at any moment leaves whole lines and at
+    most one torn end (:attr:`torn`), which :meth:`cut_torn` removes. A write that fails is taken
+    back. :meth:`rewrite` takes lines out or changes them.
+
+    ``durable``: each line is on the disk when :meth:`append` returns; else after :meth:`sync`, and
+    a crash of the machine can lose the lines since. ``busy``: the error if another process holds
+    the log; without it, this one waits. ``private``: as of :class:`NewFile`. ``size``: in bytes.
+
+    Raises:
+        AnnotatorError: another process holds it, it is a folder or a device, or it cannot be
+            written.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        busy: str = "",
+        durable: bool = True,
+        private: bool = False,
+        advice: str = "",
+    ) -> None:
+        from filelock import FileLock, Timeout
+
+        refuse_url(file, "an object store takes no lines: name a file here and copy it when done")
+        self.file = file
+        self._mode = 0o600 if private else 0o666
+        self._advice, self._durable = advice, durable
+        self._target = _resolve(file)
+        self.lock_file = self._target.with_name(f".{self._target.name}.lock")
+        self._lock = FileLock(self.lock_file, timeout=0 if busy else -1, thread_local=False)
+        with explain_errors(file):
+            os.listdir(self._target.parent)  # noqa: PTH208 - the lock makes a missing folder
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise AnnotatorError(busy) from error
+            try:
+                prefix = glob.escape(_part_prefix(self._target))
+                for left in self._target.parent.glob(f"{prefix}*.part"):  # by a killed process
+                    left.unlink()
+                self._open()
+            except BaseException:
+                self._unlock()
+                raise
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        self._out = os.fdopen(os.open(self._target, flags, self._mode), "r+b", buffering=0)
+        self.size = os.fstat(self._out.fileno()).st_size
+        if not self.size:
+            _sync_folder(self._target.parent)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if not self._out.closed:
+            self._out.close()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        with suppress(OSError):
+            self.lock_file.unlink()
+        self._lock.release()
+
+    def __enter__(self) -> "LineLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def torn(self) -> bytes:
+        """The bytes after the end of the last line: none, or a line that lacks its end."""
+        end = b""
+        with explain_errors(self.file, self._advice):
+            while b"\n" not in end and len(end) < self.size:
+                start = max(0, self.size - 2 * len(end) - 4096)
+                self._out.seek(start)
+                end = os.read(self._out.fileno(), self.size - start)
+        return end[end.rfind(b"\n") + 1 :]
+
+    def read(self) -> bytes:
+        """Return the whole log. Raises :class:`AnnotatorError` if it cannot be read."""
+        with explain_errors(self.file, self._advice):
+            return read_regular(self._target)
+
+    def append(self, line: bytes) -> None:
+        """Write a line, with its end, after the last one.
+
+        Raises:
+            AnnotatorError: it cannot be written (a full disk, say), and the log is as before; or
+                another program has changed the log.
+        """
+        with explain_errors(self.file, self._advice):
+            self._check()
+            try:
+                rest = memoryview(line)
+                while rest:  # a full disk may take a part
+                    rest = rest[self._out.write(rest) :]
+                if self._durable:
+                    os.fsync(self._out.fileno())
+            except BaseException:
+                self._out.truncate(self.size)
+                raise
+        self.size += len(line)
+
+    def cut_torn(self) -> bytes:
+        """Remove the bytes after the end of the last line, and return them. Raises as
+        :meth:`append`.
+        """
+        if torn := self.torn:
+            with explain_errors(self.file, self._advice):
+                self._check()
+                self.size -= len(torn)
+                self._out.truncate(self.size)
+                os.fsync(self._out.fileno())
+        return torn
+
+    def replace(self, at: int, new: bytes | None) -> bytes:
+        """Replace line ``at``, from 0, or take it out; return the old line. Raises as
+        :meth:`append`.
+        """
+        with explain_errors(self.file, self._advice), self._target.open("rb") as file:
+            lines = file.readlines()
+        old, lines[at] = lines[at], new or b""
+        self.rewrite(lines)
+        return old
+
+    def rewrite(self, lines: Iterable[bytes]) -> None:
+        """Write the log anew, in one step; ``lines`` may be read from it meanwhile. Raises as
+        :meth:`append`.
+        """
+        with explain_errors(self.file, self._advice):
+            self._check()
+            with NewFile(self.file, advice=self._advice) as out:
+                out.writelines(lines)
+            self._out.close()
+            self._open()
+
+    def sync(self) -> None:
+        """Bring the log to the disk. Raises as :meth:`append`."""
+        with explain_errors(self.file, self._advice):
+            self._check()
+            os.fsync(self._out.fileno())
+
+    def _check(self) -> None:
+        """Raise an error if the log is closed, or another program has changed it."""
+        if self._out.closed:
+            raise AnnotatorError(f"{self.file}: closed")
+        there, open_ = self._target.stat(), os.fstat(self._out.fileno())
+        if there.st_size != self.size or (self._durable and not os.path.samestat(there, open_)):
+            raise AnnotatorError(
+                f"{one_line(str(self.file))} was changed by another program; start again (a run:"
+                " with --resume) to go on with it as it is now"
+            )
+
+
+def _part_prefix(target: Path) -> str:
+    return f".{target.name[:50]}.annotate-"
+
+
+def _resolve(path: Path) -> Path:
+    """Return where a file is, or will be. Raises :class:`AnnotatorError` if it is no file."""
+    target = Path(os.path.realpath(path))
+    with explain_errors(path):
+        if target.exists() and not target.is_file():
+            name = one_line(str(path))
+            raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
+    return target
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the file system can do so."""
+    with suppress(OSError):
+        _sync(folder)

@@ -1,0 +1,1 @@
+"""CooperBench: its reader, facts about its runs, patches, the rules judge, statistics."""

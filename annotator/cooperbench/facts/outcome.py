@@ -1,0 +1,148 @@
+"""Facts from the outcome: what failed, after the merge and alone, and the line that says why."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from annotator.base.normalize import see
+from annotator.base.text import one_line
+from annotator.cooperbench.facts.model import Fact, FactSpan
+from annotator.cooperbench.facts.trace_facts import TraceFacts
+from annotator.traces import Feature, Trace
+
+KINDS: Mapping[str, str] = {
+    "merge_result": "what merging the patches gave",
+    "feature_failed": "a feature's tests fail after the merge",
+    "feature_lost": "a feature's tests fail after the merge, and its patch alone passes them",
+    "run_error": "the harness reports an error of the whole run",
+    "agent_crashed": "the harness says that an agent did not finish",
+}
+
+MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
+LONGEST_LINE = 400  # characters of a line that are shown
+
+_WORDS = re.compile(r"\w+")
+_LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
+
+
+def draw(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield what the harness reports: merge, crashes, then feature by feature.
+
+    Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners
+    sum up; what is before them is named.
+    """
+    trace = facts.trace
+    places = _places(trace)
+    if trace.outcome.merge:
+        merge = one_line(trace.outcome.merge, 60)
+        about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
+        line = (FactSpan("outcome", 0, len(trace.outcome.merge)),)
+        whole = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
+        says = f"Merging the patches: {merge}."
+        yield Fact("merge_result", says, (), line if whole else (), about)
+    if trace.outcome.error:
+        says = f"The run ended with an error: {one_line(trace.outcome.error, 160)}."
+        error_spans = _telling(trace.outcome.error, places[("error", 0)])
+        yield Fact("run_error", says, (), error_spans, {})
+    for number, end in enumerate(trace.outcome.agents):
+        if end.crashed:
+            says = (
+                f"{one_line(end.agent, 60)} did not finish: {one_line(end.status or 'error', 60)}."
+            )
+            spans = _telling(end.error or "", places.get(("agent", number), 0))
+            yield Fact("agent_crashed", says, (end.agent,), spans, {"status": end.status})
+    for number, feature in enumerate(trace.outcome.features):
+        yield from _feature(feature, places.get(("output", number), 0))
+
+
+def _places(trace: Trace) -> dict[tuple[str, int], int]:
+    """Return where in the text of ``outcome`` each agent's error and feature's output begins."""
+    outcome = trace.outcome
+    pieces: list[tuple[tuple[str, int], str | None]] = [
+        (("merge", 0), outcome.merge),
+        (("error", 0), outcome.error),
+        *((("agent", n), end.error) for n, end in enumerate(outcome.agents)),
+        *((("output", n), feature.output) for n, feature in enumerate(outcome.features)),
+    ]
+    places, at = {}, 0
+    for key, text in pieces:
+        if text:
+            places[key] = at
+            at += len(text) + 1
+    return places
+
+
+def _feature(feature: Feature, start: int) -> Iterator[Fact]:
+    agents = (feature.agent,) if feature.agent else ()
+    if feature.passed is not False:
+        return
+    name = one_line(feature.name, 60)
+    about = {"feature": feature.name, "passed_alone": feature.passed_alone}
+    spans = _best_line(feature.output, start)
+    if feature.passed_alone:
+        says = f"Feature {name} fails after the merge, and passes with its patch alone."
+        yield Fact("feature_lost", says, agents, spans, about)
+    else:
+        alone = "fails alone too" if feature.passed_alone is False else "alone it is not known"
+        says = f"Feature {name} fails after the merge; {alone}."
+        yield Fact("feature_failed", says, agents, spans, about)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are read, each with where it begins; a cut first line is left out."""
+    at = 0
+    if len(text) > MOST_OUTPUT:
+        at = text.find("\n", len(text) - MOST_OUTPUT) + 1
+        if not at:
+            return
+    for line in _LINE_END.split(text[at:]):
+        yield at, line
+        at += len(line) + 1
+
+
+def _best_line(text: str, start: int) -> tuple[FactSpan, ...]:
+    """Return the line that says most about a failure: a failed test before a bare error."""
+    best: tuple[int, FactSpan] | None = None
+    for at, line in _lines(text):
+        rank = _rank(see(line).text)
+        if (
+            rank is not None
+            and (best is None or rank < best[0])
+            and (span := _span(line, start + at))
+        ):
+            best = (rank, span)
+    return (best[1],) if best else ()
+
+
+def _telling(text: str, start: int) -> tuple[FactSpan, ...]:
+    """Return the line of an error that says most, else its first."""
+    return _best_line(text, start) or _first_line(text, start)
+
+
+def _first_line(text: str, start: int) -> tuple[FactSpan, ...]:
+    for at, line in _lines(text):
+        if span := _span(line, start + at):
+            return (span,)
+    return ()
+
+
+def _span(line: str, at: int) -> FactSpan | None:
+    """Return the place of a line without its blanks, cut at a blank if it is long; None if it has
+    not two words to be quoted by.
+    """
+    lead = len(line) - len(line.lstrip())
+    shown = line.strip()
+    if len(shown) > LONGEST_LINE:
+        shown = shown[: max(shown.rfind(" ", 0, LONGEST_LINE), 0)].rstrip()
+    if len(_WORDS.findall(shown)) < 2:
+        return None
+    return FactSpan("outcome", at + lead, at + lead + len(shown))
+
+
+def _rank(line: str) -> int | None:
+    if line.startswith("FAILED "):
+        return 0
+    if line.startswith(("E   ", "--- FAIL")):
+        return 1
+    if line.startswith(("ERROR ", "FAIL ", "panic:", "error:")):
+        return 2
+    return 3 if "Error: " in line[:LONGEST_LINE] or "Exception: " in line[:LONGEST_LINE] else None

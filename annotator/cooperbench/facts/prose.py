@@ -1,0 +1,293 @@
+"""The parts of a message that say something in words, with their offsets.
+
+A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``): its code is
+nobody's statement, and its lists name things without saying anything of them. Fenced blocks are
+code as well, and lines that begin with ">" repeat what another has said.
+
+Read is what a reader sees, in one typography (:func:`read_prose`): what the check of quotes lets
+pass changes no fact either.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from annotator.base.normalize import VisibleText, rewrite, see
+from annotator.base.text import one_line
+from annotator.cooperbench.facts.model import FactSpan
+from annotator.cooperbench.facts.question_patterns import question_at
+from annotator.traces import Message, Trace
+
+MOST_TEXT = 20_000
+"""Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
+
+MOST_MESSAGES = 2_000
+"""Messages of one trace that are looked at; the rest is said in ``not_read`` facts."""
+
+MOST_TOTAL = 1_000_000
+"""Characters of all messages of one trace that are looked at."""
+
+_LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
+_SHORT_SPAN = 240
+_WHOLE_CLAUSE = 1_000  # a longer one is no clause that anybody wrote
+_CLAUSE_END = re.compile(r";\s|\.\s|\s[–—-]{1,2}\s")
+
+# Zero-width, so that a run of 100,000 full stops costs one look at each.
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?=[\s\"')\]*`]|\Z)|\n")
+_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|approx|incl|resp|fig)\.\Z", re.IGNORECASE)
+_FORM = re.compile(r"\s*type:", re.IGNORECASE)
+_FIELD = re.compile(
+    r"^(type|files?|my_files|your_files|regions?|lines|code|diff|patch|spec|note|notes|summary|status"
+    r"|message|comment|question|answer|reason|next|plan|body|text|details?):(?=\s|\Z)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LISTED = re.compile(r"[^\n]*(?:\n(?:[ \t]+|[-*+][ \t])[^\n]*)*")
+_FENCE = re.compile(r"^[ \t]*```+[^`\n]*$", re.MULTILINE)
+_BREAKS = r"\x0b\x0c\x85\u2028\u2029"
+_TYPOGRAPHY = re.compile(
+    # Looked at first, as most characters are none of these.
+    rf"(?=[*~\\_\t\r{_BREAKS}\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+    r"‘’‚‛′“”„‟″‐‑‒−]|(?<=\S) \s)(?:"
+    r"(?P<emphasis>(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
+    r"|(?<=[\w\"'”’`)\].,;:!?])(?:\*{1,3}|~~)(?![\w*~])|\\(?=[^\w\s]))"
+    r"|(?<!\w)(?P<open>_)[A-Za-z][^_\n]{0,80}(?P<close>_)(?!\w)"
+    rf"|(?P<blank>(?<=\S)(?:[^\S\n\r{_BREAKS}]{{2,}}|[^\S \n\r{_BREAKS}])(?=\S))"
+    rf"|(?P<line>\r(?!\n)|[{_BREAKS}])"
+    r"|(?P<single>[‘’‚‛′])|(?P<double>[“”„‟″])|(?P<dash>[‐‑‒−])"
+    r"|(?P<escaped>(?<![\w:])\\[nr]|\\[nr](?![a-z])))"
+)
+_PLAIN = {"emphasis": "", "blank": " ", "line": "\n", "single": "'", "double": '"', "dash": "-"}
+_CODE_FIELDS = frozenset(["code", "diff", "patch"])
+_LIST_FIELDS = frozenset(
+    ["type", "file", "files", "my_files", "your_files", "region", "regions", "lines"]
+)
+_LEAD = " \t\r\f\v)]\"'`*#"
+_BULLET = re.compile(r"[-+•]\s+")
+_WORD = re.compile(r"\w+")
+_TWO_WORDS = re.compile(r"\w\W+\w|\w{12}")
+_LETTERS = re.compile(r"[a-z]+")
+
+Part = Literal["prose", "list", "code"]
+
+
+class Sentence(NamedTuple):
+    """A sentence or line of a message as it is read: ``message.text[start:end] == text``, never
+    blank.
+
+    ``low`` is the text in lower case, of the same length (as it stands where that is not possible),
+    ``words`` its words of letters in lower case ("I'll" is "i" and "ll"); ``asks`` is where a
+    question or request begins in it, or None.
+    """
+
+    text: str
+    start: int
+    end: int
+    low: str
+    words: frozenset[str]
+    asks: int | None
+
+
+def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
+    """Return what the first ``stop`` characters of a message consist of, in order.
+
+    Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
+    is none: what follows it is read.
+    """
+    parts: list[tuple[Part, int, int]] = []
+    if not _FORM.match(text):
+        parts.append(("prose", 0, stop))
+    else:
+        marks = list(_FIELD.finditer(text, 0, stop))
+        parts.append(("prose", 0, marks[0].start() if marks else stop))
+        for mark, after in zip_longest(marks, marks[1:]):
+            name = mark.group(1).lower()
+            part: Part = (
+                "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"
+            )
+            begin, end = mark.end(), after.start() if after else stop
+            if part == "list":  # what is listed goes on in items and indented lines only
+                listed = _LISTED.match(text, begin, end)
+                begin = listed.end() if listed else begin
+                parts.append((part, mark.end(), begin))
+                part = "prose"
+            parts.append((part, begin, end))
+    if "```" in text:
+        parts = [piece for whole in parts for piece in _without_fences(text, *whole)]
+    return parts
+
+
+def _without_fences(
+    text: str, part: Part, start: int, stop: int
+) -> Iterator[tuple[Part, int, int]]:
+    at, opening = start, None
+    for mark in _FENCE.finditer(text, start, stop):
+        if opening is None:
+            opening = mark
+        else:
+            yield part, at, opening.start()
+            yield "code", opening.start(), mark.start()
+            at, opening = mark.start(), None
+    yield part, at, stop
+
+
+def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    for at in sorted(offset for offset in breaks if start <= offset < stop):
+        yield start, at
+        start = at + 1  # the character at a break belongs to neither side
+    yield start, stop
+
+
+def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
+    at = start
+    for mark in (*_SENTENCE_END.finditer(text, start, stop), None):
+        end = mark.end() if mark else stop
+        if mark and mark.start() == end and _ABBREVIATION.search(text, max(at, end - 8), end):
+            continue
+        # What closes the sentence before ('." ') is not how this one begins.
+        first = end - len(text[at:end].lstrip().lstrip(_LEAD))
+        if bullet := _BULLET.match(text, first, end):
+            first = bullet.end()
+        last = first + len(text[first:end].rstrip())
+        quoted = text.startswith(">", at)
+        if first < last and not quoted and _WORD.search(text, first, last):
+            passage = text[first:last]
+            low = passage.lower()
+            words = frozenset(_LETTERS.findall(low))
+            low = low if len(low) == len(passage) else passage
+            yield Sentence(passage, first, last, low, words, question_at(low, words))
+        at = end
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedMessage:
+    """A message as it is looked at: its own type, its parts and the sentences of its prose.
+
+    Read once per trace, and handed to everything that looks for something in it. ``stop`` is how
+    many characters were looked at.
+    """
+
+    original: Message
+    view: VisibleText
+    kind: str
+    stop: int
+    parts: tuple[tuple[Part, int, int], ...]
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def n(self) -> int:
+        """The number of the message."""
+        return self.original.n
+
+    @property
+    def sender(self) -> str:
+        """Who wrote it."""
+        return self.original.sender
+
+    @property
+    def text(self) -> str:
+        """The whole text, as it is read."""
+        return self.view.text
+
+    def passage(self, start: int, end: int) -> str:
+        """Return a passage of what is read as it was written."""
+        return self.original.text[slice(*self.view.locate(start, end))]
+
+
+def read_prose(text: str) -> VisibleText:
+    """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
+    view = see(text)
+    escaped = "\n" not in view.text  # then a line end may be written as one
+
+    def edits() -> Iterator[tuple[int, int, str]]:
+        for mark in _TYPOGRAPHY.finditer(view.text):
+            if mark["open"]:
+                yield *mark.span("open"), ""
+                yield *mark.span("close"), ""
+            elif not mark["escaped"]:
+                yield *mark.span(), _PLAIN[mark.lastgroup or ""]
+            elif escaped:
+                yield *mark.span(), "\n"
+
+    return rewrite(view.text, edits(), view)
+
+
+def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
+    """Return a message as it is looked at, its first ``most`` characters up to a blank.
+
+    No sentence is blank, cuts a word or crosses a break.
+    """
+    view = read_prose(message.text)
+    text, breaks = view.text, tuple(map(view.seen, message.breaks))
+    stop = len(text)
+    if stop > most:  # a passage that ends inside a word would be no quote
+        stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
+    pieces = tuple(
+        (part, left, right)
+        for part, start, end in _parts(text, stop)
+        for left, right in _between(start, end, breaks)
+        if left < right
+    )
+    sentences = tuple(
+        sentence
+        for part, start, end in pieces
+        if part == "prose"
+        for sentence in _split_sentences(text, start, end)
+    )
+    return ParsedMessage(message, view, message.declared_type, stop, pieces, sentences)
+
+
+def parse_messages(trace: Trace) -> list[ParsedMessage]:
+    """Return the messages that agents wrote, in order, within the bounds of this module."""
+    parsed: list[ParsedMessage] = []
+    room = MOST_TOTAL
+    for message in trace.spoken[:MOST_MESSAGES]:
+        parsed.append(parse_message(message, min(MOST_TEXT, room)))
+        room -= parsed[-1].stop
+    return parsed
+
+
+def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
+    """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
+
+    A clause is not cut, so that no condition that it stands under is lost; only where what looks
+    like one has more than 1,000 characters, the words from ``at`` on are shown.
+    """
+    start, end = 0, len(sentence.text)
+    if end > _LONGEST_SPAN:
+        cuts = [0, *(mark.end() for mark in _CLAUSE_END.finditer(sentence.text)), end]
+        start = max(cut for cut in cuts if cut <= at)
+        end = next((cut for cut in cuts if cut > max(at, start + _SHORT_SPAN)), end)
+        if end - start > _WHOLE_CLAUSE:
+            start = max(sentence.text.rfind(" ", 0, at + 1), 0)
+            end = sentence.text.find(" ", start + _SHORT_SPAN)
+            end = len(sentence.text) if end < 0 else end
+        passage = sentence.text[start:end]
+        start += len(passage) - len(passage.lstrip())
+        end = start + len(passage.strip())
+        if not points_at(sentence.text[start:end]):
+            start, end = 0, len(sentence.text)
+    start, end = message.view.locate(sentence.start + start, sentence.start + end)
+    seen = see(message.original.text)
+    start, end, text = seen.seen(start), seen.seen(end), seen.text
+    while text[start - 1 : start] == "_":  # emphasis, which belongs to the word beside it
+        start -= 1
+    while text[end : end + 1] == "_":
+        end += 1
+    return FactSpan(f"message:{message.n}", *seen.locate(start, end))
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as one text."""
+    return frozenset(text.split())
+
+
+def show(text: str) -> str:
+    """Return a passage as a fact says it: in one line of at most 160 characters."""
+    return one_line(see(text).text, 160)
+
+
+def points_at(text: str) -> bool:
+    """Whether a passage is enough to be found by: two words, or a long one."""
+    return _TWO_WORDS.search(text) is not None

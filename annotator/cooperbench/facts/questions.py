@@ -1,0 +1,89 @@
+"""Questions and requests for information, and those after which no partner sends anything.
+
+What counts as one is said in :mod:`annotator.cooperbench.facts.question_patterns`.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from annotator.cooperbench.facts.model import Fact, FactSpan, name_of
+from annotator.cooperbench.facts.prose import ParsedMessage, points_at, span_of
+from annotator.cooperbench.facts.trace_facts import TraceFacts
+
+KINDS: Mapping[str, str] = {
+    "question": "an agent asks a question or for information or a decision",
+    "no_reply": "a question or request after which no partner sends anything",
+}
+
+_NO_ANSWER = re.compile(
+    r"\bno (?:response|reply|answer|word)\b|\bnot? (?:heard|received)\b|\bhaven't heard\b"
+    r"|\bdid(?:n't| not) (?:hear|reply|answer|respond)\b|\bwithout an? (?:reply|answer|response)\b"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:never ?mind|found it|figured it out|no longer need|disregard|ignore my)\b"
+)
+
+
+def draw(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield what is asked, message by message, each with what shows that no reply came.
+
+    Nothing is said of a reply where a partner sent messages that were not read.
+    """
+    messages = facts.messages
+    unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
+    last = {message.sender: message.n for message in messages}
+    remarks = _Remarks(messages)
+    for message, sentence in facts.sentences():
+        if sentence.asks is None:
+            continue
+        span = span_of(message, sentence, sentence.asks)
+        text = facts.show(span)
+        partners = facts.addressees(message)
+        about = {"message": message.n, "partners": list(partners)}
+        agents = (message.sender, *partners)
+        whom = " and ".join(map(name_of, partners)) or "nobody"
+        says = f'{name_of(message.sender)} asks {whom} in message {message.n}: "{text}"'
+        yield Fact("question", says, agents, (span,), about)
+        if not partners or not unread.isdisjoint(partners):
+            continue
+        if any(last.get(partner, 0) > message.n for partner in partners):
+            continue
+        if remarks.after(message, _TAKEN_BACK):
+            continue
+        spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
+        says = f"No partner sends anything after what {name_of(message.sender)} asks in "
+        says += f'message {message.n}: "{text}"'
+        yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
+
+
+class _Remarks:
+    """What agents say of their own questions, and their last words, each looked for once."""
+
+    def __init__(self, messages: Sequence[ParsedMessage]) -> None:
+        self._messages = messages
+        self._sentences: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
+        self._last: dict[tuple[str, ...], FactSpan | None] = {}
+
+    def after(self, message: ParsedMessage, pattern: re.Pattern[str]) -> FactSpan | None:
+        """Return the first later sentence of the same sender that a pattern is in."""
+        key = message.sender, pattern
+        if key not in self._sentences:
+            self._sentences[key] = [
+                (later.n, span_of(later, sentence, match.start()))
+                for later in self._messages
+                if later.sender == message.sender
+                for sentence in later.sentences
+                if points_at(sentence.text) and (match := pattern.search(sentence.low))
+            ]
+        sentences = self._sentences[key]
+        at = bisect_right(sentences, message.n, key=lambda place: place[0])
+        return sentences[at][1] if at < len(sentences) else None
+
+    def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
+        """Return the last sentence that some agents wrote."""
+        if agents not in self._last:
+            last = next((x for x in reversed(self._messages) if x.sender in agents), None)
+            usable = [x for x in last.sentences if points_at(x.text)] if last else []
+            self._last[agents] = span_of(last, usable[-1]) if last and usable else None
+        return self._last[agents]

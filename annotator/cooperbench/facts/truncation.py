@@ -1,0 +1,49 @@
+"""What was too long or too odd to be looked at: of messages, patches and test outputs."""
+
+from collections.abc import Iterator, Mapping
+
+from annotator.base.text import count, one_line
+from annotator.cooperbench.facts.model import Fact
+from annotator.cooperbench.facts.outcome import MOST_OUTPUT
+from annotator.cooperbench.facts.patches import read_patches
+from annotator.cooperbench.facts.prose import MOST_MESSAGES, MOST_TEXT, MOST_TOTAL
+from annotator.cooperbench.facts.trace_facts import TraceFacts
+from annotator.traces import Trace
+
+KINDS: Mapping[str, str] = {"not_read": "text that was too long to be looked at"}
+
+
+def draw(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield a fact for each patch, message and test output of which a part was not read."""
+    yield from _unread_patches(facts.trace)
+    yield from _unread_messages(facts)
+    for feature in facts.trace.outcome.features:
+        if (skipped := len(feature.output) - MOST_OUTPUT) > 0:
+            says = f"The first {count(skipped, 'character')} of a test output were not looked at."
+            agents = (feature.agent,) if feature.agent else ()
+            yield Fact("not_read", says, agents, (), {"source": "outcome", "characters": skipped})
+
+
+def _unread_patches(trace: Trace) -> Iterator[Fact]:
+    patches = read_patches(trace)
+    for agent, text in trace.patches.items():
+        missing = patches[agent].unread if agent in patches else len(text)
+        if missing:
+            source = f"patch:{agent}"
+            says = f"{count(missing, 'character')} of {one_line(source, 80)} were not read."
+            yield Fact("not_read", says, (agent,), (), {"source": source, "characters": missing})
+
+
+def _unread_messages(facts: TraceFacts) -> Iterator[Fact]:
+    spoken = facts.trace.spoken
+    lengths = [len(message.text) for message in spoken]
+    few = len(spoken) <= MOST_MESSAGES and sum(lengths) <= MOST_TOTAL
+    if few and max(lengths, default=0) <= MOST_TEXT:
+        return  # the common case: no message need be parsed
+    omitted = [(message.original, len(message.text) - message.stop) for message in facts.messages]
+    omitted += [(message, len(message.text)) for message in spoken[len(facts.messages) :]]
+    for message, characters in omitted:
+        if characters:
+            says = f"{count(characters, 'character')} of message {message.n} were not looked at."
+            about = {"message": message.n, "source": f"message:{message.n}"}
+            yield Fact("not_read", says, (message.sender,), (), {**about, "characters": characters})

@@ -1,0 +1,346 @@
+"""Unified diffs as typed files, hunks and lines, with their offsets in the text.
+
+Read by our own linear reader. ``unidiff`` and its like raise at the first hunk whose counts are
+wrong, losing all that follows, know no offsets in the text, and take longer.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from annotator.base.text import storable
+
+MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a line
+MOST_LINES = 100_000  # lines of a patch that are read
+
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
+_OCTAL = re.compile(r"\\([0-7]{3}|.)")
+_CONTROL = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
+_SIGNS = frozenset("+- ")
+
+
+class Line(NamedTuple):
+    """One line of a hunk: ``sign`` is ``+``, ``-`` or a space, ``text`` the line without it.
+
+    ``start`` to before ``end`` is the line with its sign in the text of the patch. ``old`` and
+    ``new`` are its numbers in the base and in the changed file; for a line that a side does not
+    have, the number there of the line that follows.
+    """
+
+    sign: str
+    text: str
+    start: int
+    end: int
+    old: int
+    new: int
+
+
+class Edit(NamedTuple):
+    """A run of changed lines: the base lines ``start`` to before ``end``, and what replaced them.
+
+    An insertion has ``start == end`` and stands before base line ``start``.
+    """
+
+    start: int
+    end: int
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One hunk. ``start`` to before ``end`` is its ``@@`` line in the text of the patch.
+
+    ``section`` is what git writes after the numbers of the header, often the definition around the
+    hunk. ``whole``: the lines are as many as the header says.
+    """
+
+    start: int
+    end: int
+    old_start: int
+    section: str
+    lines: tuple[Line, ...]
+    whole: bool = True
+
+    def edits(self) -> Iterator[Edit]:
+        """Yield the runs of changed lines, in order."""
+        run: list[Line] = []
+        for line in self.lines:
+            if line.sign != " ":
+                run.append(line)
+            elif run:
+                yield _edit(run)
+                run = []
+        if run:
+            yield _edit(run)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What a patch does to one file. ``start`` to before ``end`` is a header line that names it.
+
+    ``path`` is the name after the change (before it, for a deleted file; "" if none is given),
+    ``old_path`` the name before it. A patch may hold several of these for one path.
+    """
+
+    path: str
+    old_path: str
+    start: int
+    end: int
+    hunks: tuple[Hunk, ...] = ()
+    new: bool = False
+    deleted: bool = False
+    renamed: bool = False
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A unified diff. ``unread``: characters that were too many or that no reader understands."""
+
+    text: str
+    files: tuple[File, ...] = ()
+    unread: int = 0
+
+
+@lru_cache(maxsize=4)  # of one trace: every module of facts asks for the same few
+def parse_patch(text: str) -> Patch:
+    """Return a unified diff in parts; never raises. What is no diff has no files.
+
+    A hunk with wrong counts keeps the lines that can be its own, and is not ``whole``; a hunk whose
+    header is not understood counts as unread.
+    """
+    return _LineReader(text).patch()
+
+
+def same_path(name: str, other: str) -> bool:
+    """Whether two paths can name one file: equal, or one ends in the other by whole folders.
+
+    An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
+    """
+    name, other = (f"/{path.strip().removeprefix('./').strip('/')}" for path in (name, other))
+    return "/" not in (name, other) and (name.endswith(other) or other.endswith(name))
+
+
+def _edit(lines: list[Line]) -> Edit:
+    removed = sum(line.sign == "-" for line in lines)
+    return Edit(lines[0].old, lines[0].old + removed, tuple(lines))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A file while its header is read."""
+
+    start: int
+    end: int
+    old: str = ""
+    new: str = ""
+    named: bool = False  # by "---", which comes once
+    created: bool = False
+    deleted: bool = False
+    renamed: bool = False
+    binary: bool = False
+    hunks: list[Hunk] = field(default_factory=list)
+
+    def file(self) -> File:
+        created = self.created or self.old == "/dev/null"
+        deleted = self.deleted or self.new == "/dev/null"
+        old, new = ("" if name == "/dev/null" else name for name in (self.old, self.new))
+        path = new or old
+        renamed = self.renamed and old != new
+        return File(
+            path, old or path, self.start, self.end,
+            tuple(self.hunks), created, deleted, renamed, self.binary,
+        )  # fmt: skip
+
+
+class _LineReader:
+    """Reads the lines of one patch from the first to the last, each once."""
+
+    def __init__(self, text: str) -> None:
+        end = len(text) if len(text) <= MOST_PATCH else max(text.rfind("\n", 0, MOST_PATCH), 0)
+        self.text = text
+        self.lines = text[:end].split("\n", MOST_LINES)
+        if len(self.lines) > MOST_LINES:
+            end -= len(self.lines.pop())
+        if self.lines and not self.lines[-1]:
+            self.lines.pop()  # what follows the last newline is no line
+        self.unread = len(text) - end
+        self.at = 0  # the offset of line number n
+        self.n = 0
+        self.drafts: list[_Draft] = []
+
+    def patch(self) -> Patch:
+        unclear = False  # behind a hunk header that is not understood
+        while self.n < len(self.lines):
+            line = self.lines[self.n]
+            if line.startswith("@@"):
+                unclear = not self._hunk(line)
+            elif self._header(line):
+                unclear = False
+            if unclear:
+                self.unread += len(line) + 1
+            if not line.startswith("@@") or unclear:
+                self._next()
+        files = tuple(draft.file() for draft in self.drafts)
+        unread = self.unread if files or not self.text.strip() else len(self.text)
+        return Patch(self.text, files, min(unread, len(self.text)))
+
+    def _next(self) -> None:
+        self.at += len(self.lines[self.n]) + 1
+        self.n += 1
+
+    def _header(self, line: str) -> bool:
+        """Read a line outside of hunks; return whether it begins a file."""
+        if line.startswith("diff --git "):
+            self._begin(line)
+            self.drafts[-1].old, self.drafts[-1].new = _git_names(line.removesuffix("\r")[11:])
+            return True
+        if line.startswith("--- ") and self._names_file():
+            last = self.drafts[-1] if self.drafts else None
+            if last is None or last.named or last.hunks or last.binary:
+                self._begin(line)
+            self.drafts[-1].named = True
+            self.drafts[-1].old = _path(line[4:], "a/")
+        elif line.startswith("+++ ") and self.drafts and not self.drafts[-1].hunks:
+            draft = self.drafts[-1]
+            draft.new = _path(line[4:], "b/")
+            if draft.new != "/dev/null":
+                draft.start, draft.end = self.at, self.at + len(line.removesuffix("\r"))
+        elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
+            self._binary(line)
+        elif self.drafts:
+            _read_extended_header(self.drafts[-1], line.removesuffix("\r"))
+            return False
+        else:
+            return False
+        return True
+
+    def _begin(self, line: str) -> None:
+        self.drafts.append(_Draft(self.at, self.at + len(line.removesuffix("\r"))))
+
+    def _binary(self, line: str) -> None:
+        old, _, new = (
+            line[len("Binary files ") :].rstrip().removesuffix(" differ").partition(" and ")
+        )
+        draft = self.drafts[-1] if self.drafts else None
+        if draft is None or draft.hunks or draft.binary or draft.named:
+            self._begin(line)
+            draft = self.drafts[-1]
+        draft.old, draft.new, draft.binary = _path(old, "a/"), _path(new, "b/"), True
+
+    def _names_file(self) -> bool:
+        """Whether the line before the next is a file's ``---`` line."""
+        following = self.lines[self.n + 1] if self.n + 1 < len(self.lines) else ""
+        return following.startswith(("+++ ", "@@ -"))
+
+    def _ends_early(self, n: int) -> bool:
+        """Whether line ``n``, which looks removed, is the next file's: no hunk has an ``@@``."""
+        new_name, header = (*self.lines[n + 1 : n + 3], "", "")[:2]
+        return new_name.startswith("+++ ") and header.startswith("@@ -")
+
+    def _hunk(self, header: str) -> bool:
+        """Read a hunk if its header is understood; return whether it is."""
+        match = _HUNK.match(header)
+        if not match:
+            return False
+        if not self.drafts:
+            self._begin(header)
+        start, end = self.at, self.at + len(header.removesuffix("\r"))
+        old, old_count, new, new_count = (
+            int(number) if number else 1 for number in match.groups()[:4]
+        )
+        self._next()
+        # "-5,0" stands behind line 5.
+        firsts = (old + (old_count == 0), new + (new_count == 0))
+        lines, whole = self._body(firsts, (old_count, new_count))
+        section = match.group(5).removesuffix("\r")
+        hunk = Hunk(start, end, old, section, tuple(lines), whole)
+        self.drafts[-1].hunks.append(hunk)
+        return True
+
+    def _body(self, firsts: tuple[int, int], counts: tuple[int, int]) -> tuple[list[Line], bool]:
+        """Read the lines of a hunk; what follows its counts is its own if it has a sign."""
+        (old, new), (old_left, new_left) = firsts, counts
+        body: list[Line] = []
+        lines, at = self.lines, self.at
+        for n in range(self.n, len(lines) + 1):
+            line = lines[n] if n < len(lines) else "@@"
+            sign = line[:1]
+            if sign == "\\":  # "\ No newline at end of file"
+                at += len(line) + 1
+                continue
+            if old_left > 0 or new_left > 0:
+                if not sign or sign == "\r":
+                    sign = " "  # an empty line whose blank was stripped
+                elif sign == "-" and line.startswith("--- ") and self._ends_early(n):
+                    break
+            elif line.startswith(("--", "+++ ")):
+                break
+            if sign not in _SIGNS:
+                break
+            end = at + len(line)
+            if line[-1:] == "\r":
+                line, end = line[:-1], end - 1
+            body.append(Line(sign, line[1:], at, end, old, new))
+            at += len(lines[n]) + 1
+            if sign != "+":
+                old, old_left = old + 1, old_left - 1
+            if sign != "-":
+                new, new_left = new + 1, new_left - 1
+        self.n, self.at = n, at
+        return body, old_left == 0 and new_left == 0
+
+
+def _read_extended_header(draft: _Draft, line: str) -> None:
+    """Read a line of git's extended header."""
+    if draft.hunks:
+        return
+    if line.startswith(("rename from ", "copy from ")):
+        draft.old, draft.renamed = _path(line.partition(" from ")[2], ""), line[0] == "r"
+    elif line.startswith(("rename to ", "copy to ")):
+        draft.new = _path(line.partition(" to ")[2], "")
+    elif line.startswith("new file mode"):
+        draft.created = True
+    elif line.startswith("deleted file mode"):
+        draft.deleted = True
+    elif line == "GIT binary patch":
+        draft.binary = True
+
+
+def _git_names(names: str) -> tuple[str, str]:
+    """Return the two paths of a ``diff --git`` line, whose blanks are not quoted."""
+    middle = len(names) // 2
+    if names[middle : middle + 1] == " " and names[2:middle] == names[middle + 3 :]:
+        return _path(names[:middle], "a/"), _path(names[middle + 1 :], "b/")
+    for separator in (' "b/', " b/"):
+        old, mark, new = names.partition(separator)
+        if mark:
+            return _path(old, "a/"), _path(separator[1:] + new, "b/")
+    old, _, new = names.partition(" ")
+    return _path(old, "a/"), _path(new, "b/")
+
+
+def _path(name: str, prefix: str) -> str:
+    """Return a path as it is in the repository: unquoted, without git's prefix and a time."""
+    name = name.partition("\t")[0].strip()
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        name = _unquote(name[1:-1])
+    return storable(name.removeprefix(prefix) if prefix else name)
+
+
+def _unquote(name: str) -> str:
+    """Return a path that git has quoted as in C: its octal escapes are bytes of UTF-8."""
+
+    def character(match: re.Match[str]) -> str:
+        code = match.group(1)
+        if len(code) == 3:
+            return chr(int(code, 8) & 255)
+        return chr(_CONTROL[code]) if code in _CONTROL else code
+
+    plain = _OCTAL.sub(character, name)
+    try:
+        return plain.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return plain

@@ -1,0 +1,304 @@
+"""The CooperBench runner's log folders.
+
+One folder a run, ``logs/<run name>/<coop|solo>/<project>/<task>/f<i>_f<j>/``. Two numberings meet
+in it: agents are numbered by place (``agent1`` works on the lower feature), features by their
+number in the task. ``conversation.json`` names agents; patch and trajectory files are named after
+the *feature* (``agent7.patch``); ``eval.json`` numbers features by place (``feature1`` is the first
+of ``features``), ``independent.json`` by feature number.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annotator.base.errors import UnreadableTrace
+from annotator.base.text import decode, storable
+from annotator.traces.conversation import read_chat, read_steps
+from annotator.traces.document import (
+    first_of,
+    flag,
+    is_plain_file,
+    kind,
+    mapping,
+    read_bytes,
+    read_json,
+    read_text,
+    text_of,
+    time_of,
+)
+from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
+
+name = "cooperbench"
+
+_MARK = re.compile(r"(result|eval|independent)\.json|(agent\d+|solo)(\.patch|_traj\.json)")
+_RAW = re.compile(r"\w+_(session|sent)\.jsonl")  # the same messages again, as they were sent
+_TALK = "conversation.json"
+_PAIR = re.compile(r"f\d+(_f\d+)*")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def owns(file: str) -> bool:
+    """Whether a file of this name is one that the runner writes."""
+    return file == _TALK or _MARK.fullmatch(file) is not None
+
+
+def claims(folder: str, files: frozenset[str]) -> bool:
+    """Whether a folder of this name with these files is a run.
+
+    It is if it is named like one and holds any of the runner's files, or if a conversation, a patch
+    or a trajectory lies in it with another of them. A conversation.json alone makes a run only if
+    no other JSON lies beside it.
+    """
+    runner_files = {file for file in files if owns(file)}
+    if not runner_files or _PAIR.fullmatch(folder):
+        return bool(runner_files)
+    other_json = any(file.endswith((".json", ".jsonl")) for file in files - {_TALK})
+    of_agents = any(file == _TALK or file.startswith(("agent", "solo")) for file in runner_files)
+    return (_TALK in runner_files and not other_json) or (of_agents and len(runner_files) >= 2)
+
+
+def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
+    """Return the run in ``folder``, which holds ``names``. Every file but ``conversation.json`` may
+    be missing (a solo run has none); a file that is there and broken makes the run unreadable,
+    because a judge would see less than what happened.
+
+    Raises:
+        UnreadableTrace: a file is broken, or a run of several agents has no conversation.
+    """
+    result = _optional(folder, names, "result.json")
+    evaluation = _optional(folder, names, "eval.json")
+    alone = _optional(folder, names, "independent.json")
+    place = _place(trace_id)
+    setting = text_of(result.get("setting")) or text_of(evaluation.get("setting"))
+    setting = setting or place.get("setting") or "coop"
+    problems: list[str] = []
+    numbers = _feature_numbers(folder, names, result, evaluation)
+    messages: tuple[Message, ...] = ()
+    if _TALK in names:
+        messages, wrong = _conversation(folder)
+        problems += wrong
+    elif setting != "solo":
+        raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
+    problems += [
+        f"{file}: not a file of the runner, not read"
+        for file in sorted(names)
+        if ".json" in file and not owns(file) and not _RAW.fullmatch(file)
+    ]
+    sent = result.get("messages_sent")
+    if isinstance(sent, int) and sent != len(messages):
+        problems.append(
+            f"result.json counts {sent} messages, conversation.json holds {len(messages)}"
+        )
+
+    owners = {"solo": ""} if setting == "solo" else _owners(result, numbers)
+    outcome = _outcome(result, evaluation, alone, numbers, owners)
+    return Trace(
+        id=trace_id,
+        format=name,
+        path=folder,
+        messages=messages,
+        patches=_patches(folder, names, owners, problems),
+        outcome=outcome,
+        attributes=_attributes(result, evaluation, place, setting, outcome),
+        problems=tuple(problems),
+        read_steps=lambda: _steps(folder, owners),
+        read_tasks=lambda: _tasks(folder, place, owners),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
+    return mapping(read_json(folder, file), file) if file in names else {}
+
+
+def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    value = read_json(folder, _TALK)
+    items = value.get("messages") if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        raise UnreadableTrace(f"{_TALK}: found {kind(value)}, expected a list of messages")
+    chat = read_chat(items, _TALK)
+    return tuple(chat.messages), tuple(chat.problems)
+
+
+def _place(trace_id: str) -> dict[str, str]:
+    """Return what the folder names say, where they have the runner's form."""
+    parts = trace_id.split("/")
+    if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
+        return {}
+    attributes = {"setting": parts[-4], "project": parts[-3], "task": parts[-2]}
+    return attributes | ({"run_name": parts[-5]} if len(parts) > 4 else {})
+
+
+def _feature_numbers(
+    folder: str, names: frozenset[str], result: dict[str, Any], evaluation: dict[str, Any]
+) -> tuple[str, ...]:
+    """Return the run's feature numbers in order of place (agent1's first)."""
+    for value in (result.get("features"), evaluation.get("features")):
+        if isinstance(value, list) and value:
+            return tuple(_number(feature) or "?" for feature in value)
+    place = Path(folder).name
+    if _PAIR.fullmatch(place):
+        return tuple(part[1:] for part in place.split("_"))
+    matches = (re.fullmatch(r"agent(\d+)\.patch", name) for name in sorted(names))
+    return tuple(sorted((match.group(1) for match in matches if match), key=int))
+
+
+def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
+    """Return each agent's feature number."""
+    agents = _object(result.get("agents"))
+    by_place = {f"agent{place}": number for place, number in enumerate(numbers, 1)}
+    if not agents:
+        return by_place
+    return {
+        storable(agent): _number(_object(end).get("feature_id")) or by_place.get(agent, "")
+        for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
+    }
+
+
+def _number(value: Any) -> str | None:
+    """Return a feature number as text, or None: it becomes part of a file name."""
+    text = text_of(value)
+    return text if text and _NUMBER.fullmatch(text) else None
+
+
+def _patches(
+    folder: str, names: frozenset[str], owners: Mapping[str, str], problems: list[str]
+) -> dict[str, str]:
+    files = {
+        agent: "solo.patch" if agent == "solo" else f"agent{number}.patch"
+        for agent, number in owners.items()
+    }
+    unclaimed = {file for file in names if file.endswith(".patch")}.difference(files.values())
+    problems += [
+        f"{file}: belongs to no feature of this run, left out" for file in sorted(unclaimed)
+    ]
+    return {agent: read_text(folder, file) for agent, file in files.items() if file in names}
+
+
+def _outcome(
+    result: dict[str, Any],
+    evaluation: dict[str, Any],
+    alone: dict[str, Any],
+    numbers: tuple[str, ...],
+    owners: Mapping[str, str],
+) -> Outcome:
+    agent_of = {number: agent for agent, number in owners.items()}
+    features = []
+    for place, number in enumerate(numbers, 1):
+        merged = _object(evaluation.get(f"feature{place}"))
+        number = _number(merged.get("feature_id")) or number
+        single = evaluation.get(f"feature{place}_independent", alone.get(f"feature{number}"))
+        single = _object(single)
+        features.append(
+            Feature(
+                name=number,
+                agent="solo" if "solo" in owners else agent_of.get(number),
+                passed=flag(merged.get("passed")),
+                passed_alone=flag(single.get("passed")),
+                alone_reason=text_of(single.get("reason")),
+                output=text_of(merged.get("test_output", merged.get("output"))) or "",
+            )
+        )
+    merge = _object(evaluation.get("merge"))
+    passed = flag(evaluation.get("both_passed"))
+    if passed is None:
+        results = {feature.passed for feature in features}
+        passed = False if False in results else True if results == {True} else None
+    return Outcome(
+        passed=passed,
+        merge=text_of(merge.get("status")),
+        strategy=text_of(merge.get("strategy")),
+        features=tuple(features),
+        agents=_ends(result, owners),
+        error=text_of(evaluation.get("error")),
+        started=time_of(result.get("started_at")),
+        ended=time_of(result.get("ended_at")),
+    )
+
+
+def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, ...]:
+    agents = result.get("agents")
+    reports = agents if isinstance(agents, dict) else {"solo": result.get("agent")}
+    ends = []
+    for agent, number in owners.items():
+        report = _object(reports.get(agent))
+        status, error = text_of(report.get("status")), text_of(report.get("error"))
+        ended = time_of(report.get("ended_at"))
+        ends.append(AgentEnd(agent, number or None, status, error, ended))
+    return tuple(ends)
+
+
+def _attributes(
+    result: dict[str, Any],
+    evaluation: dict[str, Any],
+    place: Mapping[str, str],
+    setting: str,
+    outcome: Outcome,
+) -> dict[str, Any]:
+    def first(key: str, fallback: str) -> str | None:
+        return text_of(result.get(key)) or text_of(evaluation.get(key)) or place.get(fallback)
+
+    return {
+        "model": first("model", ""),
+        "setting": setting,
+        "project": first("repo", "project"),
+        "task": first("task_id", "task"),
+        "framework": first("agent_framework", ""),
+        "run_name": first("run_name", "run_name"),
+        "passed": outcome.passed,
+        "merge": outcome.merge,
+    }
+
+
+def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
+    steps = {}
+    for agent, number in owners.items():
+        file = _trajectory(agent, number)
+        if not os.path.lexists(f"{folder}/{file}"):
+            continue
+        value = mapping(read_json(folder, file), file).get("messages")
+        if not isinstance(value, list):
+            raise UnreadableTrace(f"{file}: messages: found {kind(value)}, expected a list")
+        steps[agent] = read_steps(value, file)
+    return steps
+
+
+def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+    """Return each agent's first prompt, with the feature's text of the data set beside ``logs`` if
+    that does not stand in it: a prompt also tells the harness's protocol.
+    """
+    above, logs, _ = f"{folder}/".rpartition("/logs/")
+    tasks = {}
+    for agent, number in owners.items():
+        texts = [prompt] if (prompt := _first_prompt(folder, agent, number)) else []
+        if logs and place:
+            task = f"{above}/dataset/{place['project']}/task{place['task']}/feature{number}"
+            if is_plain_file(f"{task}/feature.md"):
+                feature = read_text(task, "feature.md")
+                texts += [feature] * (feature.strip() not in prompt)
+        if texts:
+            tasks[agent] = "\n\n".join(texts)
+    return tasks
+
+
+def _first_prompt(folder: str, agent: str, number: str) -> str:
+    """Return what an agent was told first; "" if that is not known."""
+    file = _trajectory(agent, number)
+    if not os.path.lexists(f"{folder}/{file}"):
+        return ""
+    # The first of what may be megabytes of messages.
+    first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
+    if isinstance(first, dict):
+        steps = read_steps([first], file)
+    else:
+        steps = _steps(folder, {agent: number}).get(agent, ())
+    return steps[0].text if steps and steps[0].author == "system" else ""
+
+
+def _trajectory(agent: str, number: str) -> str:
+    return f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"

@@ -1,0 +1,65 @@
+"""Rules for three rubrics: they decide by the facts of a run, without a model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from annotator.base.errors import AnnotatorError
+from annotator.cooperbench.rules import comm_errors, emergent, symptoms
+from annotator.cooperbench.rules.case import Case
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Verdict
+from annotator.traces import Trace
+
+REVISION = 8
+"""Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
+the judge that it was made with.
+"""
+
+_RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
+    "comm_errors": (comm_errors.CODES, comm_errors.judge),
+    "symptoms": (symptoms.CODES, symptoms.judge),
+    "emergent": (emergent.CODES, emergent.judge),
+}
+
+_SHOWN: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
+"""The codes of which it was shown that more than half are found: the lower limit of the recall on
+labelled runs is above one half (docs/judges.md).
+"""
+
+
+def list_codes(rubric: Rubric) -> frozenset[str]:
+    """Return the codes that there is a rule for.
+
+    Raises:
+        AnnotatorError: there are no rules for the rubric, or one for a code that it lacks.
+    """
+    if rubric.id not in _RUBRICS:
+        *first_ids, last = _RUBRICS
+        raise AnnotatorError(
+            f"the rules judge has no rules for {rubric.id!r}; it knows "
+            f"{', '.join(first_ids)} and {last}. Use --judge llm"
+        )
+    codes = frozenset(_RUBRICS[rubric.id][0])
+    if missing := codes - {code.id for code in rubric.codes}:
+        raise AnnotatorError(
+            f"the rules judge needs the code(s) {', '.join(sorted(missing))}, "
+            f"which this {rubric.id!r} does not have. Use --judge llm"
+        )
+    return codes
+
+
+def list_screened_codes(rubric: Rubric) -> frozenset[str]:
+    """Return the codes of which the rules were not shown to find more than half."""
+    return list_codes(rubric) - _SHOWN.get(rubric.id, frozenset())
+
+
+def decide(trace: Trace, rubric: Rubric) -> Verdict:
+    """Return what the rules find in a trace, with quotes copied from it; raises as ``list_codes``.
+
+    The same trace gives the same verdict. The rules read messages, patches and outcome, never an
+    agent's steps. They read English. They find a code, exclude it, or leave it undecided. The
+    verdict's ``truncated`` names texts that were too long to be read.
+    """
+    list_codes(rubric)
+    case = Case(trace)
+    return replace(_RUBRICS[rubric.id][1](case), truncated=case.unread)

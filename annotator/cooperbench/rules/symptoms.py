@@ -1,0 +1,188 @@
+"""Rules for the rubric ``symptoms``: what a program can establish of why a run failed.
+
+First what is no matter of coordination: an agent without a result, a clean merge of what fails
+alone; that is primary. All the others are asked as well: else the primary code follows from the
+precedence, and what else is found stands beside it. Where none finds anything the trace is
+undecided: no rule can exclude a symptom.
+"""
+
+import re
+from collections.abc import Callable
+
+from annotator.cooperbench.facts import Fact, FactSpan
+from annotator.cooperbench.facts.patches import rank_of
+from annotator.cooperbench.rules.case import Case, spans
+from annotator.rubrics.annotations import Claim, Verdict
+
+CODES = ("broken_commitment", "timing_dependency", "work_overlap", "implementation_failure")
+"""The codes that there is a rule for, in the order of precedence."""
+
+
+# --- what is no matter of coordination ---------------------------------------------------------
+
+
+def claim_without_delivery(case: Case) -> Claim | None:
+    """broken_commitment: an agent reported its work as done and delivered nothing."""
+    for agent, what in _without_result(case).items():
+        report = _failure(case, agent)
+        for claim in case.of("completion_claim"):
+            if claim.agents[0] == agent and report:
+                rationale = f"{agent} reports its work as done, but {what}."
+                return case.claim("broken_commitment", rationale, *claim.spans, report)
+    return None
+
+
+def nothing_delivered(case: Case) -> Claim | None:
+    """implementation_failure: an agent crashed or handed in an empty patch."""
+    for agent, what in _without_result(case).items():
+        if report := _failure(case, agent):
+            rationale = f"There is no usable result of {agent}: {what}."
+            return case.claim("implementation_failure", rationale, report)
+    return None
+
+
+def fails_alone(case: Case) -> Claim | None:
+    """implementation_failure: the merge is clean, and all that fails also fails by itself."""
+    failing = [feature for feature in case.trace.outcome.features if feature.passed is False]
+    if case.trace.outcome.merge not in ("clean", "identical") or not failing:
+        return None
+    if any(feature.passed_alone is not False for feature in failing):
+        return None
+    passages = spans(case.of("feature_failed"))
+    if not passages:
+        return None
+    names = ", ".join(feature.name for feature in failing)
+    rationale = f"The merge is {case.trace.outcome.merge} and feature {names} also fails alone."
+    return case.claim("implementation_failure", rationale, passages[0])
+
+
+# --- what was said, and a merge that conflicts -------------------------------------------------
+
+
+def order_not_kept(case: Case) -> Claim | None:
+    """timing_dependency: it was agreed who goes first; both patches are made against the base."""
+    orders = case.of("order_lost") if case.clashes else []
+    return case.claim("timing_dependency", orders[0].says, *orders[0].spans) if orders else None
+
+
+def work_done_twice(case: Case) -> Claim | None:
+    """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
+
+    Not counted are texts that were shown in messages to be written by both, and what an agent took
+    back later.
+    """
+    if not case.clashes:
+        return None
+    carried = {fact.agents: fact for fact in case.of("work_carried")}
+    for (agent, partner), fact in carried.items():
+        if (partner, agent) in carried and _meeting(case, agent, partner):
+            rationale = f"{fact.says} {carried[partner, agent].says}"
+            if claim := case.claim("work_overlap", rationale, *fact.spans, shared=True):
+                return claim
+    retracted = {fact.agents: fact.about["message"] for fact in case.of("retraction")}
+    stands: dict[str, Fact] = {}
+    for done in case.of("partner_work"):
+        if done.about["done"] and retracted.get(done.agents, 0) < done.about["message"]:
+            stands.setdefault(done.agents[0], done)
+    for agent, done in stands.items():
+        if meeting := _meeting(case, agent):
+            rationale = f"{done.says} {meeting.says}"
+            return case.claim("work_overlap", rationale, *done.spans, *meeting.spans)
+    return None
+
+
+def same_place_in_silence(case: Case) -> Claim | None:
+    """work_overlap: the patches change the same lines, and no message names that file or anything
+    that stands there.
+    """
+    meeting = _meeting(case) if case.clashes else None
+    if meeting is None:
+        return None
+    if _is_named(case, meeting.about["path"].rpartition("/")[2], *meeting.about["names"]):
+        return None
+    silence = "no message speaks of it" if case.trace.spoken else "no message was exchanged"
+    rationale = f"{meeting.says} The merge conflicts; {silence}."
+    return case.claim("work_overlap", rationale, *meeting.spans)
+
+
+NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
+    claim_without_delivery,
+    nothing_delivered,
+    fails_alone,
+)
+RULES: tuple[Callable[[Case], Claim | None], ...] = (
+    order_not_kept,
+    work_done_twice,
+    same_place_in_silence,
+)
+"""The rules on coordination, in the order of precedence of their codes."""
+
+
+_UNDECIDED = "no rule finds a symptom, and rules cannot exclude one"
+
+
+def judge(case: Case) -> Verdict:
+    """Return what the rules find, the first code by precedence as primary, or undecided."""
+    if case.trace.outcome.passed is True:
+        return Verdict()
+    first = next((claim for rule in NO_MATTER_OF_COORDINATION if (claim := rule(case))), None)
+    by_code = {claim.code: claim for rule in reversed(RULES) if (claim := rule(case))}
+    claims = [first] if first else []
+    claims += [
+        by_code[code] for code in CODES if code in by_code and not (first and first.code == code)
+    ]
+    return _verdict(claims, case) if claims else Verdict(undecided=_UNDECIDED)
+
+
+def _verdict(claims: list[Claim], case: Case) -> Verdict:
+    """Return claims, the first as primary; beside a symptom stands a bare failure."""
+    if all(claim.code != "implementation_failure" for claim in claims):
+        failure = nothing_delivered(case) or _fails_by_itself(case)
+        claims += [failure] if failure else []
+    return Verdict(tuple(claims), claims[0].code, undecided=_UNDECIDED)
+
+
+def _fails_by_itself(case: Case) -> Claim | None:
+    """Return the failure of a feature that is known to fail alone too."""
+    for fact in case.of("feature_failed"):
+        if fact.about["passed_alone"] is False and fact.spans:
+            return case.claim("implementation_failure", fact.says, *fact.spans)
+    return None
+
+
+def _without_result(case: Case) -> dict[str, str]:
+    """Return the agents that handed in an empty patch or crashed, each with what happened.
+
+    An agent that the harness calls crashed but that handed in a patch did deliver, unless its patch
+    is known to fail alone.
+    """
+    trace = case.trace
+    fails = {feature.agent for feature in trace.outcome.features if feature.passed_alone is False}
+    empty = {agent for agent, patch in trace.patches.items() if not patch.strip()}
+    happened = {}
+    for agent in (end.agent for end in trace.outcome.agents if end.crashed):
+        if agent not in trace.patches or agent in empty or agent in fails:
+            happened[agent] = "it crashed"
+    happened |= dict.fromkeys(empty, "its patch is empty")
+    return {agent: happened[agent] for agent in trace.agents if agent in happened}
+
+
+def _failure(case: Case, agent: str) -> FactSpan | None:
+    """Return what the harness says about an agent that delivered nothing, or of the whole run."""
+    facts = case.of("agent_crashed", "feature_failed", "feature_lost")
+    of_agent = [fact for fact in facts if agent in fact.agents]
+    shared = [fact for fact in facts if not fact.agents]
+    passages = spans([*of_agent, *case.of("run_error"), *shared])
+    return passages[0] if passages else None
+
+
+def _meeting(case: Case, *agents: str) -> Fact | None:
+    """Return where patches (of these agents) meet: differently, and overlapping, if they do."""
+    meetings = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
+    return min(meetings, key=rank_of, default=None)
+
+
+def _is_named(case: Case, *names: str) -> bool:
+    """Whether one of some names stands in a message as a whole word."""
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
+    return any(pattern.search(sentence.text) for _, sentence in case.facts.sentences())

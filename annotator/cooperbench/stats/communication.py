@@ -1,0 +1,193 @@
+"""How agents talk, in runs with and without merge conflicts.
+
+Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix "Effective communication
+patterns".
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from annotator.base.errors import UnreadableTrace
+from annotator.cooperbench.facts.mentions import lines_in, paths_in
+from annotator.cooperbench.facts.messages import TYPES, main_type, types_of
+from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, groups_of
+from annotator.cooperbench.stats.model import Channel, Communication, Measure, Opening, StepShare
+from annotator.cooperbench.stats.tally import Key, Tally, difference, uncounted_share, unless_few
+from annotator.traces import Trace
+from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
+from validation import Estimate
+from validation.resampling import Floats, Resamples
+
+_STATES = (CLEAN, CONFLICT, UNKNOWN, NOTHING)
+
+# Measure -> what is divided by what.
+MEASURES = {
+    "messages per run": ("messages", "runs"),
+    "plans per run": ("plan", "runs"),
+    "questions per run": ("question", "runs"),
+    "updates per run": ("update", "runs"),
+    "plans per question": ("plan", "question"),
+    "file path mentions per run": ("paths", "runs"),
+    "line number mentions per run": ("lines", "runs"),
+}
+_COUNTED = ("runs", *dict.fromkeys(top for top, _ in MEASURES.values()))
+_KEYS: list[Key] = [("talk", state, what) for state in _STATES for what in _COUNTED]
+
+PLAN, NO_PLAN, ALL = "first message is a plan", "first message is no plan", "all"
+
+
+def list_openings(channel: Channel | None) -> tuple[str, ...]:
+    """Return the ways in which a run may open, and all."""
+    silent = (QUIET, COULD_NOT) if channel else (SILENT,)
+    return PLAN, NO_PLAN, *silent, ALL
+
+
+def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
+    """Return what one run of several agents adds to the totals."""
+    state = trace.merge_state
+    messages = trace.spoken
+    counts: Counter[Key] = Counter()
+    if messages:
+        types = [types_of(message) for message in messages]
+        counts.update(("talk", state, kind) for held in types for kind in held)
+        counts["talk", state, "runs"] = 1
+        counts["talk", state, "messages"] = len(messages)
+        for message in messages:
+            counts["talk", state, "paths"] += len(list(paths_in(message.text)))
+            counts["talk", state, "lines"] += len(list(lines_in(message.text)))
+    elif state != NOTHING:
+        counts["silent",] = 1
+    if state in (CLEAN, CONFLICT):
+        for opening in openings_of(trace, channel):
+            counts["opening", opening, "n"] = 1
+            counts["opening", opening, "k"] = int(state == CONFLICT)
+    counts.update(_steps(trace))
+    return counts
+
+
+def openings_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
+    """Return the names of ``list_openings`` that a run counts under."""
+    if not trace.spoken:
+        return *groups_of(trace, channel)[:1], ALL
+    return PLAN if "plan" in types_of(trace.spoken[0]) else NO_PLAN, ALL
+
+
+def _steps(trace: Trace) -> Counter[Key]:
+    """Count the steps of the agents whose trajectories are known, and their messages by main type.
+
+    A step is a call of a tool; where a trajectory names no calls, whatever its agent wrote.
+    """
+    try:
+        trajectories = trace.steps
+    except UnreadableTrace:
+        return Counter({("steps unread",): 1})
+    counts: Counter[Key] = Counter()
+    agents = set()
+    for agent, steps in trajectories.items():
+        agent_steps = [step for step in steps if step.author == "agent"]
+        if taken := len([step for step in agent_steps if step.tool]) or len(agent_steps):
+            counts["step", "n"] += taken
+            agents.add(agent)
+    if agents:
+        counts["step", "runs"] = 1
+    for message in trace.spoken:
+        if message.sender in agents:
+            counts["step", "all"] += 1
+            counts["step", main_type(types_of(message), message.declared_type)] += 1
+    return counts
+
+
+def communication(tally: Tally, channel: Channel | None) -> Communication:
+    """Return the statistics of the counted runs.
+
+    Means and the ratio of plans to questions (of their sums) have percentile intervals from
+    resampled tasks. Conflict rates have Wilson's, for the effective number of runs, and their
+    difference Newcombe's made of these.
+    """
+    openings = {
+        name: tally.share(("opening", name, "k"), ("opening", name, "n"))
+        for name in list_openings(channel)
+    }
+    nothing = sum(map(tally.total, tally.keys(NOTHING)))
+    return Communication(
+        runs=sum(tally.total(("talk", state, "runs")) for state in _STATES),
+        silent=tally.total(("silent",)),
+        unmerged=tally.total(("talk", UNKNOWN, "runs")),
+        nothing_to_merge=nothing,
+        measures=tuple(_measures(tally)),
+        openings=(
+            *(Opening(name, share) for name, share in openings.items()),
+            Opening(NOTHING, uncounted_share(nothing, n=nothing)),
+        ),
+        difference=difference({name: openings[name] for name in (PLAN, NO_PLAN)}),
+        steps=tuple(_step_shares(tally)),
+        unread_steps=tally.total(("steps unread",)),
+    )
+
+
+def _step_shares(tally: Tally) -> Iterator[StepShare]:
+    """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
+    names = ("all", *TYPES)
+    keys: list[Key] = [("step", name) for name in ("n", *names)]
+    resamples = Resamples.draw(tally.table(keys), resamples=10_000, seed=0)
+    n = tally.total(("step", "n"))
+    for place, name in enumerate(names, 1):
+        inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
+        interval = resamples.interval(partial(_per_step, place))
+        why = "no trace tells the steps of its agents"
+        yield StepShare(name, interval.estimate(name, n, inputs, why))
+
+
+def _per_step(place: int, totals: Floats) -> Floats:
+    ratio: Floats = totals[:, place] / totals[:, 0]
+    return ratio
+
+
+def _measures(tally: Tally) -> Iterator[Measure]:
+    table = tally.table(_KEYS)
+    resamples = Resamples.draw(table, resamples=10_000, seed=0)
+    sizes = {}
+    for name, state in (("conflict-free", CLEAN), ("conflict", CONFLICT)):
+        runs = table[:, _KEYS.index(("talk", state, "runs"))]
+        tasks = None if tally.tasks is None else int((runs > 0).sum())
+        sizes[name] = int(runs.sum()), tasks
+    for name, ratio in MEASURES.items():
+        yield Measure(
+            name,
+            _estimate(resamples, name, ratio, _STATES),
+            _estimate(resamples, name, ratio, (CLEAN,)),
+            _estimate(resamples, name, ratio, (CONFLICT,)),
+            unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
+        )
+
+
+def _estimate(
+    resamples: Resamples,
+    name: str,
+    ratio: tuple[str, str],
+    states: tuple[str, ...],
+    subtracted: tuple[str, ...] = (),
+) -> Estimate:
+    """Return the ratio in the runs with one of ``states``, less that with one of ``subtracted``."""
+
+    def column(totals: Floats, what: str, among: tuple[str, ...]) -> Floats:
+        columns = [_KEYS.index(("talk", state, what)) for state in among]
+        summed: Floats = totals[:, columns].sum(axis=1)
+        return summed
+
+    def value(totals: Floats) -> Floats:
+        top, bottom = ratio
+        first: Floats = column(totals, top, states) / column(totals, bottom, states)
+        if subtracted:
+            return first - column(totals, top, subtracted) / column(totals, bottom, subtracted)
+        return first
+
+    runs = int(column(resamples.observed, "runs", states + subtracted)[0])
+    counts = {
+        f"{what}_{state}": int(column(resamples.observed, what, (state,))[0])
+        for state in states + subtracted
+        for what in dict.fromkeys((*ratio, "runs"))
+    }
+    why = "no questions" if ratio[1] == "question" else "no such runs"
+    return resamples.interval(value).estimate(name, runs, counts, why if runs else "no such runs")

@@ -1,0 +1,161 @@
+"""Runs by pair, and two groups of runs on the same pairs: those that could speak or could not, say.
+
+A pair is a task together with the features that were to be built. Definitions: CooperBench (arXiv
+2601.13295), section 5 and appendix "Communication ablation".
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from annotator.cooperbench.stats.channel import (
+    explain_contradiction,
+    groups_of,
+    list_comparisons,
+    speaks_anyway,
+)
+from annotator.cooperbench.stats.communication import openings_of
+from annotator.cooperbench.stats.model import Channel, PairComparison
+from annotator.cooperbench.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of
+from annotator.cooperbench.stats.tally import (
+    LEAST_PAIRS,
+    NO_UNION,
+    explain_few,
+    make_undefined,
+)
+from annotator.traces import Trace
+from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.model import CLEAN, CONFLICT
+from validation import Estimate, cluster_mean, paired_difference
+
+_CLEAN, _UNION = "merged without a conflict", "passed, then union"
+_PASSED = "passed, all runs"  # also those with nothing to merge
+_MEASURES = (_CLEAN, "passed, naive", _UNION, "passed, in the end", _PASSED)
+_MERGED_BY_UNION = ("union", "n")
+
+Counts = Counter[tuple[str, str]]
+
+
+class RunPair(NamedTuple):
+    """A task with the features of the run; ``cluster`` is what is resampled."""
+
+    name: Hashable
+    cluster: Hashable
+
+
+class Runs:
+    """Counts of runs by pair and model; memory grows with pairs and models."""
+
+    def __init__(self, channel: Channel | None = None) -> None:
+        self.channel = channel
+        self.unplaced = 0
+        self.spoke_anyway = 0
+        self.of: dict[str, dict[RunPair, Counts]] = {}
+
+    def add(self, trace: Trace, cluster: Collection[str]) -> None:
+        """Count a run if it is solo or coop, tells its task, and how it or its merge ended.
+
+        ``cluster`` names the attributes that make a task for a run without the attribute ``task``.
+        Else it says only what is resampled: ``project`` alone does not make one pair of two tasks.
+        """
+        setting = setting_of(trace)
+        counts = _outcome(trace, setting)
+        if setting == COOP:
+            counts.update(_talk(trace, self.channel))
+            self.spoke_anyway += speaks_anyway(trace, self.channel)
+        has_task = trace.attributes.get("task") is not None
+        names = DEFAULT_CLUSTER if has_task else (*DEFAULT_CLUSTER, *cluster)
+        task, resampled = (cluster_of(trace.attributes, of) for of in (names, cluster))
+        if task is None or not (has_task or {*cluster} - {*DEFAULT_CLUSTER}):
+            self.unplaced += counts[setting, "n"]
+        elif counts:
+            name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
+            pair = RunPair(name, name if resampled is None else resampled)
+            self.of.setdefault(model_of(trace), {}).setdefault(pair, Counter()).update(counts)
+
+
+def _outcome(trace: Trace, setting: str) -> Counts:
+    passed = trace.outcome.passed
+    if passed is None or setting not in (SOLO, COOP):
+        return Counter()
+    return _of_n((setting, passed))
+
+
+def _talk(trace: Trace, channel: Channel | None) -> Counts:
+    """Return how the merge of a coop run ended, by its opening and by its groups."""
+    state, counts = trace.merge_state, Counts()
+    results: list[tuple[str, bool]] = []
+    if state in (CLEAN, CONFLICT):
+        conflict = state == CONFLICT
+        counts.update(_of_n(*((opening, conflict) for opening in openings_of(trace, channel))))
+        results.append((_CLEAN, not conflict))
+    if steps := merge_steps(trace):
+        results += zip(_MEASURES[1:4], steps, strict=True)
+        counts[_MERGED_BY_UNION] = int(trace.outcome.strategy == "union")
+    if trace.outcome.passed is not None:
+        results.append((_PASSED, trace.outcome.passed))
+    for group in groups_of(trace, channel):
+        counts.update(_of_n(*((f"{measure}, {group}", result) for measure, result in results)))
+    return counts
+
+
+def _of_n(*results: tuple[str, bool]) -> Counts:
+    counts: Counts = Counter()
+    for name, result in results:
+        counts[name, "n"] += 1
+        counts[name, "k"] += result
+    return counts
+
+
+def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
+    """Yield the shares of two groups of runs on the pairs that have runs of both.
+
+    A pair of one model counts once, with the share of its runs. Where every pair has one run of
+    each kind and a task of its own, the interval of the difference is Newcombe's for pairs; else
+    tasks are resampled.
+    With too few pairs there is no difference.
+    """
+    cells = [item for pairs in runs.of.values() for item in pairs.items()]
+    unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)
+    for groups in list_comparisons(runs.channel):
+        for measure in _MEASURES:
+            row = _compare(measure, cells, groups)
+            if measure == _UNION and not unions:
+                shares = row.first, row.second, row.difference
+                none = [make_undefined(share, NO_UNION) for share in shares]
+                row = PairComparison(measure, groups, *none)
+            elif row.difference.n and (why := explain_contradiction(runs.spoke_anyway)):
+                row = replace(row, difference=make_undefined(row.difference, why))
+            yield row
+
+
+def _compare(
+    measure: str, cells: list[tuple[RunPair, Counts]], groups: tuple[str, str]
+) -> PairComparison:
+    names = [f"{measure}, {group}" for group in groups]
+    compared = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
+    shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in compared] for name in names]
+    clusters = [pair.cluster for pair, _ in compared]
+    first, second = (_mean(group, of) for group, of in zip(groups, shares, strict=True))
+    single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
+    if compared and single and len(set(clusters)) == len(compared):
+        ends = Counter(zip(*shares, strict=True))
+        gap = paired_difference(*(ends[outcome] for outcome in ((1, 1), (1, 0), (0, 1), (0, 0))))
+    else:
+        gaps = [a - b for a, b in zip(*shares, strict=True)]
+        gap = cluster_mean("difference", gaps, clusters=clusters)
+    if not compared:
+        why = f"no pair has runs in both groups ({', '.join(groups)})"
+        first, second, gap = (replace(estimate, reason=why) for estimate in (first, second, gap))
+    else:
+        has_tasks = any(pair.cluster != pair.name for pair, _ in compared)
+        tasks = len(set(clusters)) if has_tasks else None
+        if few := explain_few(len(compared), tasks, "pair", LEAST_PAIRS):
+            gap = make_undefined(gap, few)
+    return PairComparison(measure, groups, first, second, gap)
+
+
+def _mean(side: str, shares: list[float]) -> Estimate:
+    value = sum(shares) / len(shares) if shares else None
+    return Estimate(side, value, None, None, len(shares), 0.95, "none")

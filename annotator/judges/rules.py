@@ -1,0 +1,36 @@
+"""The built-in judge that needs no model: a baseline that a language model has to beat."""
+
+import time
+from dataclasses import replace
+from types import MappingProxyType
+
+from annotator import __version__
+from annotator.cooperbench import rules
+from annotator.judges.base import FreeJudge
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage, Verdict
+from annotator.traces import Trace
+
+
+class RulesJudge(FreeJudge):
+    """Judges by the rules of :mod:`annotator.cooperbench.rules`.
+
+    It screens for most codes: what it finds counts, what it does not find may still be there.
+    """
+
+    id = "rules"
+    settings = MappingProxyType({"version": __version__, "rules": rules.REVISION})
+
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that there is a rule for; raises AnnotatorError if there are none."""
+        return rules.list_codes(rubric)
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that it only screens for."""
+        return rules.list_screened_codes(rubric)
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return the verdict, and how long it took."""
+        begun = time.monotonic()
+        verdict = rules.decide(trace, rubric)
+        return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))

@@ -1,0 +1,1 @@
+"""Prompts: the parts of a trace, cut to a budget, rendered."""

@@ -1,0 +1,82 @@
+"""What several windows on a conversation that is too long come to."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+
+from annotator.prompts.render import Prompt
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Claim, Evidence, Verdict
+
+
+def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric) -> Verdict:
+    """Return one verdict of those on several windows: all claims that stand, one of each code
+    before more of any, and for each code of which none does the first. If a window could not be
+    judged, the trace could not be. That of a single prompt is left open (:func:`leave_open`) where
+    it was not shown enough.
+    """
+    truncated = _never_shown(prompts)
+    for n, verdict in enumerate(verdicts, 1):
+        if verdict.error:
+            where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
+            return replace(verdict, error=where + verdict.error, truncated=truncated)
+    if len(verdicts) == 1:
+        return leave_open(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
+
+    by_code: dict[str, dict[tuple[Evidence, ...], Claim]] = {}
+    for claim in (claim for verdict in verdicts for claim in verdict.claims):
+        by_code.setdefault(claim.code, {}).setdefault(claim.evidence, claim)
+    standing = [[c for c in claims.values() if c.evidence] for claims in by_code.values()]
+    in_turn = chain.from_iterable(zip_longest(*standing))
+    rest = (claims[()] for claims in by_code.values() if claims.keys() == {()})
+    return Verdict((*filter(None, in_turn), *rest), truncated=truncated)
+
+
+def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
+    """Return the verdict, left open where one of its findings says that something is missing from
+    a conversation of which the prompt does not show all in which it could stand.
+    """
+    last = max(map(_message_number, prompt.truncated), default=0)
+
+    def unknown(claim: Claim) -> bool:
+        absence = rubric.code(claim.code).shows_absence
+        quoted = [n for item in claim.evidence if (n := _message_number(item.source))]
+        first = min(quoted, default=0) if absence == "after" else 0
+        return bool(absence and claim.evidence and last > first)
+
+    codes = " and ".join(claim.code for claim in verdict.claims if unknown(claim))
+    words = f"whether it is {codes} is not known: message:{last} was not shown in full"
+    return replace(verdict, left_open=words) if codes else verdict
+
+
+def leave_unseen_open(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
+    """Return what was decided about proposed findings, left open where one of them is not found
+    whose quotes the prompt does not show in full: nobody has refuted it.
+    """
+    gaps = {part.id: part.gaps for part in prompt.parts}
+
+    def is_hidden(item: Evidence) -> bool:
+        cut = gaps.get(item.source, ((item.start, item.end),))
+        return any(start < item.end and item.start < end for start, end in cut)
+
+    codes = {claim.code for claim in verdict.claims}
+    unseen = [c.code for c in proposed if c.code not in codes and any(map(is_hidden, c.evidence))]
+    names = " and ".join(dict.fromkeys(unseen))
+    words = f"whether it is {names} is not known: there was no room for its quotes"
+    return replace(verdict, left_open=words) if unseen else verdict
+
+
+def _message_number(source: str) -> int:
+    kind, _, number = source.partition(":")
+    return int(number) if kind == "message" else 0
+
+
+def _never_shown(prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return what is missing in every prompt that could have shown it; a window shows what it can
+    of the rest of the trace and its own messages, so that a message is missing where it is cut.
+    """
+    missing: dict[str, int] = {}
+    for prompt in prompts:
+        for source, characters in prompt.truncated.items():
+            missing[source] = min(characters, missing.get(source, characters))
+    return missing

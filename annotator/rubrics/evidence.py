@@ -1,0 +1,509 @@
+"""Where a quote stands in a trace: the check that every finding has to pass.
+
+A quote is found if its words stand in one source, in order, none missing, added or changed. Only
+typography may differ: white space, case, curly or straight quotation marks, kinds of dash, Markdown
+emphasis, backslash escapes, a leading speaker tag of the right speaker, and punctuation or an
+ellipsis at either end. What is accepted is always the source's own text with its offsets.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import permutations
+
+from annotator.base.normalize import VisibleText, see
+from annotator.base.text import header_name, list_first, one_line
+from annotator.rubrics import Code, Rubric
+from annotator.rubrics.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
+from annotator.traces import ORIGINS, Origin, Source, Trace
+
+_MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
+_LONGEST = 1_000  # longer quotes must stand exactly
+_NEAR_LIMIT = 30_000  # characters that are searched for a passage similar to
+_NEAR_QUOTE = 200  # the first characters of a quote, for
+_MOST_HINTS = 2  # of the quotes of one claim: it takes milliseconds
+
+# What may stand between two words or marks besides what the quote has there.
+_BLANK = r"(?:\s|\\[nrt])"
+# Marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
+_EMPHASIS = (
+    r"(?:`|(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
+    r"|(?<=[\w\"'”’`)\].,;:!?])(?:\*{1,3}|~~)(?![\w*~]))"
+)
+_ESCAPE = r"\\(?=[^\w\s])"
+_CLASSES = {
+    "'": "['‘’‚‛′]",
+    '"': '["“”„‟″]',
+    "-": "[-‐‑‒–—―−]",
+    "--": "(?:--|[–—―])",
+    "—": "(?:--|[-‐‑‒–—―−])",
+    "...": r"(?:\.\.\.|…)",
+}
+_SAME = dict.fromkeys("‘’‚‛′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("–—―", "—")
+_SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+|\.\.\.|--|[^\w\s]")
+# No dash leads: it may be the sign of a patch line.
+_LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":"])
+_TRAILING = _LEADING | frozenset([")", "]", "!", "?", "—"])
+_WORD = re.compile(r"\w+")
+# Where a word may begin and end: "can" does not end in "can't", nor "row" in "row_count".
+_BEGIN, _END = r"(?<!\w)(?<!\w['’])", r"(?!\w)(?!['’]\w)"
+# Scripts that write without spaces: Thai to Myanmar, Khmer, Han and kana.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_WHOLE = 6  # whole words that must be left of a quote whose ends cut words
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A passage of a source: ``source_text[start:end] == quote``. ``agent``: its author."""
+
+    source: str
+    start: int
+    end: int
+    quote: str
+    match: Match
+    origin: Origin
+    agent: str | None = None
+
+
+def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
+    """Return every place of the trace where ``quote`` stands, in the order of the sources.
+
+    A quote that begins or ends inside a word of the source ("I see no" in "I see nothing") says
+    something else there. Its cut words are dropped, and it counts only if six whole ones are left.
+    A quote that identifies nothing (a few letters that are not a whole line) is found nowhere.
+    """
+    return [span for source in trace.sources(origins) for span in spans_in(quote, source)]
+
+
+def spans_in(quote: str, source: Source) -> list[Span]:
+    """Return the places of one source where ``quote`` stands (at most 100), by position.
+
+    A quote of more than 1,000 characters is found only as it stands.
+    """
+    quote, view = quote.strip(), see(source.text)
+    plain = see(quote).text.strip()
+    if not _WORD.search(plain):
+        return []
+    if spans := [span for span in _exact(quote, source, view) if _identifies(span, view)]:
+        return spans
+    breaks = tuple(view.seen(offset) for offset in source.breaks)
+    read = replace(source, text=view.text, breaks=breaks)
+    spans = [] if plain == quote and not view.changed else _exact(plain, read, see(view.text))
+    composed, decomposed = (unicodedata.normalize(form, plain) for form in ("NFC", "NFD"))
+    for spelling in dict.fromkeys((plain, composed, decomposed)):
+        spans = spans or _tolerant(spelling, read)
+    if not spans and (untagged := _without_speaker(plain, source.agent)):
+        spans = _exact(untagged, read, see(view.text)) or _tolerant(untagged, read)
+    return list(filter(None, (_place(span, source, view) for span in spans)))
+
+
+def _place(span: Span, source: Source, view: VisibleText) -> Span | None:
+    """Return a passage of the visible text as one of the source, if it identifies anything."""
+    start, end = view.locate(span.start, span.end)
+    if any(start <= offset < end for offset in source.breaks):
+        return None
+    passage = source.text[start:end]
+    placed = replace(span, start=start, end=end, quote=passage, match="typography")
+    return placed if _identifies(placed, view) else None
+
+
+def _exact(quote: str, source: Source, view: VisibleText) -> list[Span]:
+    """Return where a quote stands as it is. Where words end is told by what is visible."""
+    text = source.text
+    spans: list[Span] = []
+    at = text.find(quote)
+    while at >= 0 and len(spans) < _MOST_SPANS:
+        start, end = at, at + len(quote)
+        first, last = view.seen(start), view.seen(end)
+        part = _whole_words(view.text, first, last)
+        cut = part != _strip(view.text, first, last)
+        left = view.text[slice(*part)].split() if cut else []
+        enough = not cut or sum(map(bool, map(_WORD.search, left))) >= _WHOLE  # marks are no words
+        if cut and enough:
+            start, end = view.locate(*part)
+        crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
+        if enough and crossed is None:
+            match: Match = "typography" if cut else "exact"
+            passage = text[start:end]
+            spans.append(Span(source.id, start, end, passage, match, source.origin, source.agent))
+        # What repeats itself may stand once more right after the break that it crosses here.
+        at = text.find(quote, at + len(quote) if crossed is None else crossed + 1)
+    return spans
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the part of a passage that is left without the words it cuts."""
+    first, last = start, end
+    if _inside_word(text, start):
+        while first < end and _inside_word(text, first):
+            first += 1
+    if _inside_word(text, end):
+        while last > first and _inside_word(text, last):
+            last -= 1
+    return _strip(text, first, last)
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a passage without the blanks at its ends."""
+    lead = len(text[start:end]) - len(text[start:end].lstrip())
+    return start + lead, start + len(text[start:end].rstrip())
+
+
+def _inside_word(text: str, at: int) -> bool:
+    """Whether the two characters around offset ``at`` belong to one word or number.
+
+    An apostrophe or a hyphen between letters, a point or comma between digits and the sign of a
+    number do. The letter of an escape that stands in the text (backslash and n) belongs to no word,
+    and scripts that write without spaces have no word ends to respect.
+    """
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    far, next_ = text[max(0, at - 2) : at - 1], text[at + 1 : at + 2]
+    if before in "nrt" and far == "\\":
+        return False
+    if text[max(0, at - 3) : at - 1] in ("\\n", "\\r", "\\t"):
+        far = ""
+    for mark, left, right in ((after, before, next_), (before, far, after)):
+        if mark in "'’-" and left.isalpha() and right.isalpha():
+            return True
+        if mark in ".," and left.isdigit() and right.isdigit():
+            return True
+        if mark == "-" and left in (" ", "(", "=") and right.isdigit() and mark == before:
+            return True
+    pair = before + after
+    return all(map(_in_word, pair)) and not _UNSPACED.search(pair)
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
+
+
+def _crosses(source: Source, start: int, end: int) -> bool:
+    return any(start <= at < end for at in source.breaks)
+
+
+def _identifies(span: Span, view: VisibleText) -> bool:
+    """Whether a passage is enough to point at: two words, a long one, or a whole line."""
+    text, start, end = view.text, view.seen(span.start), view.seen(span.end)
+    words = _WORD.findall(text, start, end)
+    if not words:  # in the middle of a code for colours, say
+        return False
+    if len(words) >= 2 or len(words[0]) >= 12 or len(_UNSPACED.findall(text, start, end)) >= 4:
+        return True
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    before = _WORD.search(text, line_start, start)
+    after = _WORD.search(text, end, line_end if line_end >= 0 else len(text))
+    return not before and not after
+
+
+def _tolerant(quote: str, source: Source) -> list[Span]:
+    if len(quote) > _LONGEST:
+        return []
+    emphasis = source.origin not in ("patches", "outcome")  # a star is an operator in code
+    # Added lines that are quoted without their signs.
+    unsigned = source.origin == "patches" and "\n" in quote and "\n+" not in quote
+    tokens = _tokens(quote, emphasis)
+    lowered = source.text.lower()
+    if any(token.isascii() and token.lower() not in lowered for token in tokens if _is_word(token)):
+        return []  # a word that stands nowhere: the common case, and a pattern is costly to build
+    for variant in (tokens, _trim(tokens)):
+        if not any(map(_is_word, variant)):
+            continue
+        for underscores in (False, True) if emphasis and "_" in source.text else (False,):
+            spans = []
+            for match in _pattern(variant, emphasis, underscores, unsigned).finditer(source.text):
+                start, end = match.span()
+                whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
+                balanced = not underscores or _pair_up(match.groups())
+                if whole and balanced and not _crosses(source, start, end):
+                    passage = match.group()
+                    where = (source.id, start, end, passage)
+                    spans.append(Span(*where, "typography", source.origin, source.agent))
+                if len(spans) == _MOST_SPANS:
+                    break
+            if spans:
+                return spans
+    return []
+
+
+def _tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
+    """Return the words and marks of a quote, with one spelling for what may differ."""
+    text = re.sub(_ESCAPE, "", re.sub(_BLANK, " ", quote))
+    text = re.sub(_EMPHASIS, "", text.strip().strip("*~`")) if emphasis else text
+    text = "".join(_SAME.get(char, char) for char in text)
+    return tuple(_TOKEN.findall(text))
+
+
+def _trim(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tokens without the punctuation at either end."""
+    first, last = 0, len(tokens)
+    while first < last and tokens[first] in _LEADING:
+        first += 1
+    while last > first and tokens[last - 1] in _TRAILING:
+        last -= 1
+    return tokens[first:last]
+
+
+@lru_cache(maxsize=256)
+def _pattern(
+    tokens: tuple[str, ...], emphasis: bool, underscores: bool, unsigned: bool
+) -> re.Pattern[str]:
+    """Return the pattern that finds the tokens with nothing but typography between them."""
+    marks = f"{_EMPHASIS}|{_ESCAPE}" if emphasis else _ESCAPE
+    blank = rf"(?:\n\+|{_BLANK})" if unsigned else _BLANK
+    # Bounded and possessive, so that no hostile text is looked at again and again.
+    gap = rf"(?:{blank}|{marks}){{0,200}}+"
+    word_gap = rf"(?:{marks}){{0,9}}+{blank}{gap}"
+    parts = [_BEGIN if _is_word(tokens[0]) else ""]
+    for n, token in enumerate(tokens):
+        if n:
+            parts.append(word_gap if _is_word(tokens[n - 1]) and _is_word(token) else gap)
+        word = _CLASSES.get(token, re.escape(token))
+        if underscores and _is_word(token) and not (token.startswith("_") or token.endswith("_")):
+            word = rf"(?:(?<!\w)(_{{1,3}}))?{word}(?:(_{{1,3}})(?!\w))?"
+        parts.append(word)
+    parts.append(_END if _is_word(tokens[-1]) else "")
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def _is_word(token: str) -> bool:
+    return token[0].isalnum() or token[0] == "_"
+
+
+def _pair_up(groups: Iterable[str | None]) -> bool:
+    """Whether underscores before and after words pair up as emphasis: ``_never_``, ``_a b_``."""
+    open_marks: list[str] = []
+    for n, mark in enumerate(groups):
+        if mark and n % 2 == 0:
+            open_marks.append(mark)
+        elif mark and (not open_marks or open_marks.pop() != mark):
+            return False
+    return not open_marks
+
+
+def _without_speaker(quote: str, speaker: str | None) -> str | None:
+    """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
+    if not speaker:
+        return None
+    names = {re.escape(see(speaker).text), re.escape(header_name(speaker))}
+    number, name = r"(?:(?:message\s*)?\d+\W+)?", f"(?:{'|'.join(sorted(names))})"
+    tag = rf"[\W_]*{number}{name}(?:\s*(?:->|=>|→|\bto\b)\s*[\w-]+)?[\s*_)\]]*:[\s*_]*"
+    match = re.match(tag, quote[:200], re.IGNORECASE)
+    return quote[match.end() :] if match else None
+
+
+def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding], list[Rejected]]:
+    """Return the verdict's claims as findings with verified evidence, and those not accepted.
+
+    A claim is accepted if every one of its quotes stands in the source it names (or, word for word,
+    in exactly one other: then it is marked as ``moved``), if that source is of an origin the rubric
+    allows, and if there are as many separate passages as the rubric asks for, from the places and
+    authors that it asks for. Nothing else is ever a finding.
+    """
+    findings: list[Finding] = []
+    rejected: list[Rejected] = []
+    for claim in verdict.claims:
+        evidence, wrong = verify(claim, trace, rubric)
+        if not wrong and any(finding.code == claim.code for finding in findings):
+            wrong = [f"{claim.code}: given twice"]
+        if wrong:
+            quotes = tuple(quote.text for quote in claim.quotes)
+            rejected.append(Rejected(claim.code, "; ".join(wrong), quotes))
+        else:
+            agent, step = _attribute(evidence, trace) if rubric.attribution else (None, None)
+            finding = Finding(claim.code, claim.rationale, tuple(evidence), None, agent, step)
+            findings.append(finding)
+    return findings, rejected
+
+
+def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:
+    """Return the agent and the number of the message of an agent that is quoted first."""
+    senders = {f"message:{message.n}": message for message in trace.spoken}
+    quoted = (senders[item.source] for item in evidence if item.source in senders)
+    first = next(quoted, None)
+    return (first.sender, first.n) if first else (None, None)
+
+
+def verify(
+    claim: Claim, trace: Trace, rubric: Rubric, *, hints: bool = False
+) -> tuple[list[Evidence], list[str]]:
+    """Return the evidence of one claim and what is wrong with it, in words a judge can act on.
+
+    With ``hints``, a quote that is not found is answered with the most similar passage.
+    """
+    if claim.code not in {code.id for code in rubric.codes}:
+        return [], [f"{one_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
+    spans = _recheck(claim, trace, rubric)
+    claimed = dict(spans)  # also of quotes that stand nowhere: where they most likely should
+    reasons: dict[int, str] = {}
+    # The longest first, so that a short one that stands in several places leaves it room.
+    missing = [] if spans else list(enumerate(claim.quotes))
+    for n, quote in sorted(missing, key=lambda pair: -len(pair[1].text)):
+        span, reason = _resolve(quote, trace, rubric, spans.values())
+        if span:
+            spans[n] = claimed[n] = span
+            continue
+        if reason.startswith("not found"):
+            source, passage = _find_named(quote.source, trace, rubric)[0], ""
+            if hints and len(reasons) < _MOST_HINTS:
+                source, passage = _near(quote, trace, rubric) or (source, "")
+            if source:
+                claimed[n] = Span(source.id, 0, 0, "", "exact", source.origin, source.agent)
+            if source and passage:
+                reason += f'; similar, in {header_name(source.id)}: "{one_line(passage, 200)}"'
+        reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}"
+    wrong = [reasons[n] for n in sorted(reasons)]
+    evidence = [
+        Evidence(span.quote, span.source, span.start, span.end, span.match)
+        for _, span in sorted(spans.items())
+    ]
+    given, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
+    if given < needed:
+        wrong.append(f"{claim.code}: {given} quote(s), {needed} separate passages needed")
+    # Of a quote that stands in several other places it is not known which of them is meant.
+    elif len(claimed) == given and not _fills(rubric.code(claim.code), claimed.values()):
+        wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
+    return evidence, wrong
+
+
+def _fills(code: Code, spans: Collection[Span]) -> bool:
+    """Whether the quotes of a finding come from where the code asks for."""
+    if code.must_quote and not any(span.origin in code.must_quote for span in spans):
+        return False
+    return any(
+        all(span.origin in place for span, place in zip(chosen, code.places, strict=True))
+        and _suits(code, chosen)
+        for chosen in permutations(spans, len(code.places))
+    )
+
+
+def _suits(code: Code, chosen: Sequence[Span]) -> bool:
+    """Whether the quotes in the places of a code are by the agents it asks for."""
+    agents = {span.agent for span in chosen}
+    if code.authors == "same" and (len(agents) > 1 or None in agents):
+        return False
+    if code.authors == "different" and len(agents - {None}) < 2:
+        return False
+    messages = [span.source for span in chosen if span.source.startswith("message:")]
+    return not code.separate_messages or len(set(messages)) == len(messages)
+
+
+def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
+    """Return the passages of a claim whose quotes were found before, by the number of the quote.
+
+    They are held to all that a search holds them to: the source is the one that the quote names,
+    and its words are those of the passage. None at all if one does not stand: then every quote is
+    looked for.
+    """
+    spans: dict[int, Span] = {}
+    if len(claim.evidence) != len(claim.quotes):
+        return spans
+    for n, (evidence, quote) in enumerate(zip(claim.evidence, claim.quotes, strict=True)):
+        source, closed = _find_named(quote.source, trace, rubric)
+        start, end = evidence.start, evidence.end
+        if source is None or closed or source.id != evidence.source or not 0 <= start < end:
+            return {}
+        if source.text[start:end] != evidence.quote or _crosses(source, start, end):
+            return {}
+        where = (source.id, start, end, evidence.quote)
+        span = Span(*where, evidence.match, source.origin, source.agent)
+        view = see(source.text)
+        words = view.seen(start), view.seen(end)
+        cut = _whole_words(view.text, *words) != _strip(view.text, *words)
+        taken = any(_overlap(span, other) for other in spans.values())
+        if cut or taken or not _identifies(span, view):
+            return {}
+        passage = replace(source, text=evidence.quote, breaks=())
+        if replace(span, start=0, end=end - start) not in spans_in(quote.text, passage):
+            return {}
+        spans[n] = span
+    return spans
+
+
+def _quote_for_reason(quote: str) -> str:
+    return f'"{one_line(quote, 120)}"'
+
+
+def _resolve(
+    quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
+) -> tuple[Span | None, str]:
+    """Return the passage a quote stands for, or None and the reason."""
+    source, closed = _find_named(quote.source, trace, rubric)
+    refused = f"{closed} is text that the rubric does not accept as evidence"
+    spans = spans_in(quote.text, source) if source else []
+    if closed and (spans or source is None):
+        return None, refused
+    free = [span for span in spans if not any(_overlap(span, other) for other in taken)]
+    if free:
+        return free[0], ""
+    if spans:
+        return None, "the same passage as another quote of this finding"
+    named = header_name(source.id) if source else one_line(f"{quote.source!r} (no such source)", 80)
+    anywhere = locate(quote.text, trace, rubric.quote_from)
+    elsewhere = list(dict.fromkeys(header_name(span.source) for span in anywhere))
+    if len(elsewhere) == 1 and anywhere[0].match == "exact":
+        free = [span for span in anywhere if not any(_overlap(span, other) for other in taken)]
+        if free:
+            return replace(free[0], match="moved"), ""
+    if elsewhere:
+        return None, f"found in {list_first(elsewhere, 3)}, not in {named}"
+    return None, refused if closed else f"not found in {named}, nor anywhere else"
+
+
+def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
+    """Return the source that a judge names, and its id if the rubric does not accept it.
+
+    Steps are not even read where the rubric accepts none.
+    """
+    if source_id(given).startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
+        return None, one_line(given, 80)
+    source = trace.source(given) or trace.source(source_id(given))
+    if source and source.origin not in rubric.quote_from:
+        return source, header_name(source.id)
+    return source, None
+
+
+def _overlap(span: Span, other: Span) -> bool:
+    return span.source == other.source and span.start < other.end and other.start < span.end
+
+
+def source_id(given: str) -> str:
+    """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
+    the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
+    """
+    given = re.sub(r"^\[*(?:[0-9a-f]{32}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
+    form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
+    number = re.fullmatch(form, given, re.IGNORECASE)
+    if number:
+        return f"message:{int(number.group(1))}"
+    given = re.sub(r"\s*[:\s]\s*", ":", given.removesuffix(", empty"))
+    kind, colon, name = given.partition(":")
+    return kind.lower() + colon + name
+
+
+def _near(quote: Quote, trace: Trace, rubric: Rubric) -> tuple[Source, str] | None:
+    """Return the most similar passage, for the judge to look again; never evidence."""
+    from rapidfuzz import fuzz, utils
+
+    best_score, best = 75.0, None
+    room = _NEAR_LIMIT
+    named, _ = _find_named(quote.source, trace, rubric)
+    for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
+        text = source.text[:room]
+        room -= len(text)
+        hit = fuzz.partial_ratio_alignment(
+            quote.text[:_NEAR_QUOTE], text, processor=utils.default_process, score_cutoff=best_score
+        )
+        if hit and hit.score > best_score:
+            # default_process keeps the length, but strips marks and blanks at the ends
+            lead = len(text) - len(re.sub(r"^[\W_]+", "", text))
+            passage = text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
+            best_score, best = hit.score, (source, passage)
+    return best
