@@ -8,9 +8,9 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.regular import explain_unreadable, read_bounded
 from annotator.base.remote import localize, name_place
-from annotator.base.text import decode, list_names, one_line
+from annotator.base.text import decode, list_names, sanitize_line
 from annotator.rubrics.annotations import value_of
 from annotator.runs.run import Run
 from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
@@ -134,7 +134,7 @@ def _read_patch(path: str) -> "Patch":
     from annotator.cooperbench.patches.diff import parse_patch
 
     with explain_unreadable(path):
-        patch = parse_patch(decode(read_regular(localize(path))))
+        patch = parse_patch(decode(read_bounded(localize(path))))
     if not patch.unread:
         return patch
     read = {hunk.start for file in patch.files for hunk in file.hunks}
@@ -144,6 +144,6 @@ def _read_patch(path: str) -> "Patch":
         start = len(patch.text) - patch.unread
         start += len(patch.text[start:]) - len(patch.text[start:].lstrip())
     number = patch.text.count("\n", 0, start) + 1
-    line = one_line(patch.text[start : start + 200].split("\n")[0], 80)
+    line = sanitize_line(patch.text[start : start + 200].split("\n")[0], 80)
     why = "not a unified diff" if not patch.files else "a hunk that cannot be read"
-    raise AnnotatorError(f"{one_line(name_place(path))}:{number}: {why}: {line!r}")
+    raise AnnotatorError(f"{sanitize_line(name_place(path))}:{number}: {why}: {line!r}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
 from annotator.rubrics import Rubric, load_rubric
@@ -381,7 +381,7 @@ def judge_shard(job: ShardJob) -> tuple[str, str]:
     try:
         annotate(**job.arguments, on_progress=watch_driver(job.sign))
     except AnnotatorError as error:
-        return type(error).__name__, one_line(str(error), 2000)
+        return type(error).__name__, sanitize_line(str(error), 2000)
     return "", ""
 
 

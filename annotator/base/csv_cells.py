@@ -1,7 +1,7 @@
 """Cells of a CSV that no spreadsheet takes for a formula."""
 
 
-def harmless(cell: object) -> object:
+def escape_formula(cell: object) -> object:
     """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed.
 
     :func:`unguard` gives it back.
@@ -10,6 +10,6 @@ def harmless(cell: object) -> object:
     return f"'{cell}" if risky else cell
 
 
-def unguard(cell: str) -> str:
+def unescape_formula(cell: str) -> str:
     """Return a cell without the apostrophe that :func:`harmless` has set before it."""
-    return cell[1:] if cell[:1] == "'" and harmless(cell[1:]) == cell else cell
+    return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) == cell else cell

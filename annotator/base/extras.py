@@ -1,7 +1,7 @@
 """What an extra of this package needs, for errors that say how to get it."""
 
 
-def say_how(extra: str) -> str:
+def explain_extra(extra: str) -> str:
     """Return the command that installs an extra: its packages, with their bounds."""
     from importlib.metadata import PackageNotFoundError, requires
 

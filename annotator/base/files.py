@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_regular
+from annotator.base.regular import read_bounded
 from annotator.base.remote import find_url, put_file, refuse_url
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         parts = filter(None, (str(error.strerror or error), advice))
-        message = f"cannot write {one_line(str(place))}: {'; '.join(parts)}"
+        message = f"cannot write {sanitize_line(str(place))}: {'; '.join(parts)}"
         raise AnnotatorError(message) from error
 
 
@@ -41,7 +41,7 @@ def write_file(
     path: Path, content: str | bytes, *, exclusive: bool = False, private: bool = False
 ) -> None:
     """Write a whole file. Raises :class:`AnnotatorError` as :class:`NewFile`."""
-    data = storable(content).encode() if isinstance(content, str) else content
+    data = replace_surrogates(content).encode() if isinstance(content, str) else content
     with NewFile(path, exclusive=exclusive, private=private) as out:
         out.write(data)
 
@@ -128,7 +128,7 @@ class NewFile:
 
     def _check_free(self) -> None:
         if self._exclusive and os.path.lexists(self._path):
-            raise AnnotatorError(f"{one_line(str(self._path))} is there already; name another")
+            raise AnnotatorError(f"{sanitize_line(str(self._path))} is there already; name another")
 
 
 @contextmanager
@@ -244,7 +244,7 @@ class LineLog:
     def read(self) -> bytes:
         """Return the whole log. Raises :class:`AnnotatorError` if it cannot be read."""
         with explain_errors(self.file, self._advice):
-            return read_regular(self._target)
+            return read_bounded(self._target)
 
     def append(self, line: bytes) -> None:
         """Write a line, with its end, after the last one.
@@ -312,7 +312,8 @@ class LineLog:
         there, open_ = self._target.stat(), os.fstat(self._out.fileno())
         if there.st_size != self.size or (self._durable and not os.path.samestat(there, open_)):
             raise AnnotatorError(
-                f"{one_line(str(self.file))} was changed by another program; start again (a run:"
+                f"{sanitize_line(str(self.file))} was changed by another program; start"
+                " again (a run:"
                 " with --resume) to go on with it as it is now"
             )
 
@@ -326,7 +327,7 @@ def _resolve(path: Path) -> Path:
     target = Path(os.path.realpath(path))
     with explain_errors(path):
         if target.exists() and not target.is_file():
-            name = one_line(str(path))
+            name = sanitize_line(str(path))
             raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
     return target
 

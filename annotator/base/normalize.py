@@ -31,7 +31,7 @@ _UNSEEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleText:
+class NormalizedText:
     """A text as it is read, and where each of its characters stands in what it was made of
     (``inner``: which is a view itself). Characters are left out or replaced, never added.
     """
@@ -39,7 +39,7 @@ class VisibleText:
     text: str
     _at: tuple[int, ...] = (0,)  # where, here and there, what is left out begins and ends to count
     _outer: tuple[int, ...] = (0,)
-    inner: Optional["VisibleText"] = None
+    inner: Optional["NormalizedText"] = None
 
     @property
     def changed(self) -> bool:
@@ -64,8 +64,8 @@ class VisibleText:
 
 
 def rewrite(
-    text: str, edits: Iterable[tuple[int, int, str]], inner: VisibleText | None = None
-) -> VisibleText:
+    text: str, edits: Iterable[tuple[int, int, str]], inner: NormalizedText | None = None
+) -> NormalizedText:
     """Return a text with passages replaced by others that are no longer, in order."""
     pieces, before, after, last, length = [], [0], [0], 0, 0
     for start, end, new in edits:
@@ -75,14 +75,14 @@ def rewrite(
         if len(new) != end - start:
             before.append(length)
             after.append(end)
-    return VisibleText("".join((*pieces, text[last:])), tuple(before), tuple(after), inner)
+    return NormalizedText("".join((*pieces, text[last:])), tuple(before), tuple(after), inner)
 
 
 @lru_cache(maxsize=64)
-def see(text: str) -> VisibleText:
+def normalize_text(text: str) -> NormalizedText:
     """Return a text without what a reader does not see in it, and letters in their usual form."""
     if _ODD.search(text) is None:
-        return VisibleText(text)
+        return NormalizedText(text)
     return rewrite(
         text,
         ((*mark.span(), "" if mark[1] else _usual(mark[0])) for mark in _UNSEEN.finditer(text)),

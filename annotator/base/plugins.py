@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 if TYPE_CHECKING:  # 20 ms, for those who name a plug-in
     from importlib.metadata import EntryPoint
@@ -52,7 +52,7 @@ class Plugin:
         return f"the plug-in {self.name!r} ({self.origin})"
 
 
-def plugin_names(kind: Kind) -> tuple[str, ...]:
+def list_plugins(kind: Kind) -> tuple[str, ...]:
     """Return the names of the plug-ins that are installed, in order; none of them is imported."""
     return tuple(sorted({entry.name for entry in _entries(kind)}))
 
@@ -72,7 +72,7 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
     if entries := _entries(kind, name):
         return Plugin(name, _load(entries[0], _owner(entries[0])), _owner(entries[0]))
     if not _is_reference(name):
-        installed = ", ".join(plugin_names(kind)) or "none"
+        installed = ", ".join(list_plugins(kind)) or "none"
         raise AnnotatorError(
             f"no plug-in {name!r}: installed {kind}: {installed}; or name an object as module:name"
         )
@@ -82,10 +82,10 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
     if here not in sys.path:
         sys.path.append(here)  # at the end: a file there hides no installed module
     value = _load(EntryPoint(name, name, f"failure_annotator.{kind}"), "")
-    return Plugin(name, value, origin_of(name.partition(":")[0]))
+    return Plugin(name, value, find_origin(name.partition(":")[0]))
 
 
-def origin_of(module: str) -> str:
+def find_origin(module: str) -> str:
     """Return whose an imported module is, as in :class:`Plugin`; of one without a file its name
     alone.
     """
@@ -106,9 +106,9 @@ def origin_of(module: str) -> str:
     return f"{module} {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]}"
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what a stranger's code raised, in one line: the error's name and its message."""
-    message = one_line(str(error), 200)
+    message = sanitize_line(str(error), 200)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -137,5 +137,5 @@ def _load(entry: "EntryPoint", owner: str) -> Any:
         return entry.load()
     except Exception as error:
         raise AnnotatorError(
-            f"the plug-in {entry.name!r}{whose} cannot be imported: {describe(error)}"
+            f"the plug-in {entry.name!r}{whose} cannot be imported: {describe_error(error)}"
         ) from error

@@ -18,7 +18,7 @@ from annotator.base.remote import name_place
 _MOST_MB = 512
 
 
-def most_bytes() -> int:
+def get_size_limit() -> int:
     """Return how large a document, or a line, may be that is read: both are in memory as a whole.
 
     512 MB, or what the variable ``ANNOTATOR_MAX_MB`` says.
@@ -45,7 +45,7 @@ def explain_unreadable(place: str | Path) -> Iterator[None]:
         raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
 
 
-def open_regular(path: str | Path) -> BufferedReader:
+def open_checked(path: str | Path) -> BufferedReader:
     """Return a regular file, open for reading its bytes.
 
     Raises:
@@ -59,15 +59,15 @@ def open_regular(path: str | Path) -> BufferedReader:
     return os.fdopen(file, "rb")
 
 
-def read_regular(path: str | Path, most: int = 0) -> bytes:
+def read_bounded(path: str | Path, most: int = 0) -> bytes:
     """Return all bytes of a regular file.
 
     Raises:
         OSError: as :func:`open_regular`, or it has more than ``most`` bytes, by default
             :func:`most_bytes`.
     """
-    limit = most or most_bytes()
-    with open_regular(path) as file:
+    limit = most or get_size_limit()
+    with open_checked(path) as file:
         if os.fstat(file.fileno()).st_size <= limit:
             return file.read()
     if most:
@@ -77,14 +77,14 @@ def read_regular(path: str | Path, most: int = 0) -> bytes:
 
 def read_whole(file: IO[bytes]) -> bytes:
     """Return what an open file holds. Raises OSError if it is more than :func:`most_bytes`."""
-    data = file.read(most_bytes() + 1)
+    data = file.read(get_size_limit() + 1)
     check_size("one document", len(data))
     return data
 
 
-def lines_of(file: IO[AnyStr]) -> Iterator[AnyStr]:
+def read_bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of an open file. Raises OSError for one of more than :func:`most_bytes`."""
-    most = most_bytes()
+    most = get_size_limit()
     while line := file.readline(most + 1):
         if len(line) > most:
             check_size("a line", len(line))
@@ -93,8 +93,8 @@ def lines_of(file: IO[AnyStr]) -> Iterator[AnyStr]:
 
 def check_size(what: str, size: int) -> None:
     """Raise OSError for something that is larger than :func:`most_bytes`."""
-    if size > most_bytes():
-        raise _describe_size(f"{what} of more than", most_bytes())
+    if size > get_size_limit():
+        raise _describe_size(f"{what} of more than", get_size_limit())
 
 
 def _describe_size(what: str, most: int) -> OSError:

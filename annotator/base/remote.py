@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
-from annotator.base.text import one_line, without_url_secrets
+from annotator.base.extras import explain_extra
+from annotator.base.text import hide_url_secrets, sanitize_line
 
 # Of a path, too, where two slashes have become one.
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/(?:/+|(?!/))(.+)", re.DOTALL)
@@ -59,7 +59,7 @@ def is_hub(source: str) -> bool:
 def refuse_url(place: str | Path, what: str) -> None:
     """Raise :class:`AnnotatorError` if a place is a URL: ``what`` cannot be at one, and why."""
     if url := find_url(place):
-        raise AnnotatorError(f"cannot write {one_line(url)}: {what}")
+        raise AnnotatorError(f"cannot write {sanitize_line(url)}: {what}")
 
 
 def name_place(place: str | Path) -> str:
@@ -113,7 +113,7 @@ def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
         if exclusive:
             system.invalidate_cache()
             if system.exists(path):
-                raise AnnotatorError(f"{one_line(url)} is there already; name another")
+                raise AnnotatorError(f"{sanitize_line(url)} is there already; name another")
         system.put_file(str(file), path)
 
 
@@ -125,7 +125,9 @@ def _check_key(url: str, key: str) -> None:
     """Raise :class:`AnnotatorError` for a key that leads out of the copy, or to another file."""
     if parts := {"", ".", ".."}.intersection(key.split("/")):
         part = min(parts)
-        raise AnnotatorError(f"{one_line(url)}: {part!r} in {one_line(key)}: no file has this name")
+        raise AnnotatorError(
+            f"{sanitize_line(url)}: {part!r} in {sanitize_line(key)}: no file has this name"
+        )
 
 
 def _open(url: str) -> tuple[Any, str]:
@@ -134,14 +136,14 @@ def _open(url: str) -> tuple[Any, str]:
 
     scheme = url.partition("://")[0]
     if scheme in ("file", "local") or "::" in url:
-        raise AnnotatorError(f"{one_line(url)}: name the path of the file or folder itself")
+        raise AnnotatorError(f"{sanitize_line(url)}: name the path of the file or folder itself")
     with _explain(url, "read"):
         try:
             system, path = fsspec.core.url_to_fs(url)
         except ImportError as error:
             extra = _EXTRAS.get(scheme)
-            how = say_how(extra) if extra else one_line(str(error))
-            raise AnnotatorError(f"{one_line(url)}: a package is missing: {how}") from error
+            how = explain_extra(extra) if extra else sanitize_line(str(error))
+            raise AnnotatorError(f"{sanitize_line(url)}: a package is missing: {how}") from error
         return system, path
 
 
@@ -163,8 +165,8 @@ def _explain(url: str, done: str) -> Iterator[None]:
         elif "Credentials" in name:
             reason += "; set the store's keys in the environment (of s3:// AWS_PROFILE, or"
             reason += " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; FSSPEC_S3_ANON=true: none)"
-        reason = one_line(without_url_secrets(reason))
-        raise AnnotatorError(f"{one_line(url)}: cannot be {done}: {reason}") from error
+        reason = sanitize_line(hide_url_secrets(reason))
+        raise AnnotatorError(f"{sanitize_line(url)}: cannot be {done}: {reason}") from error
 
 
 def _fetch(system: Any, path: str, url: str, copy: Path, names: Collection[str]) -> None:
@@ -193,7 +195,7 @@ def _fetch(system: Any, path: str, url: str, copy: Path, names: Collection[str])
     if new:
         size = sum(info.get("size") or 0 for info in new.values())
         room = f"{len(new)} objects, {size / 1e6:.1f} MB, go to {_copies()}"
-        on_fetch(f"{one_line(url)}: {room}")
+        on_fetch(f"{sanitize_line(url)}: {room}")
     _get(system, new, stamps)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent.parent
 
 
-def folder(name: str) -> Path:
+def find_resources(name: str) -> Path:
     """Return the folder of built-in ``rubrics`` or ``prompts``.
 
     In an installed wheel they lie inside the package; in a checkout beside it.

@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(
 )
 
 
-def storable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return ``text`` with every lone surrogate as U+FFFD, so that UTF-8 can hold it.
 
     The length is unchanged, and so are all character offsets.
@@ -44,7 +44,7 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
-def without_url_secrets(text: str) -> str:
+def hide_url_secrets(text: str) -> str:
     """Return ``text`` without the user, password and query of the URLs in it, also of those that
     can be none: a password may hold any mark.
     """
@@ -73,18 +73,20 @@ def hide_values(value: Any) -> Any:
     return [hide_values(part) for part in value] if isinstance(value, list) else value
 
 
-def one_line(text: str, limit: int = 300) -> str:
+def sanitize_line(text: str, limit: int = 300) -> str:
     """Return ``text`` as one line that is safe on a terminal, at most ``limit`` characters.
 
     Control characters and direction marks become U+FFFD; what is cut is marked with an ellipsis.
     """
     if len(text) <= limit and text.isprintable() and text.strip() == text and "  " not in text:
         return text  # the common case: a name, an id
-    text = " ".join(_UNPRINTABLE.sub("\ufffd", storable(text.replace("\r", "\n"))).split())
+    text = " ".join(
+        _UNPRINTABLE.sub("\ufffd", replace_surrogates(text.replace("\r", "\n"))).split()
+    )
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def header_name(name: str) -> str:
+def escape_header(name: str) -> str:
     """Return a name as the headers of a prompt spell it: letters, digits and ``_.-/@+:`` as they
     are, every other byte as ``%20``. It holds nothing that a header is made of, has at most 80
     characters, and distinct names stay distinct: a longer one ends in ``~`` and its hash.
@@ -107,7 +109,7 @@ def _escape_bytes(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode(errors="surrogatepass"))
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return ``text`` with its lines and tabs, safe on a terminal: every other control character
     and direction mark becomes U+FFFD. The length is unchanged.
     """
@@ -143,7 +145,7 @@ def find_repeated(values: Iterable[T]) -> Iterator[T]:
         seen.add(value)
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number with its noun, which takes an s but for 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.regular import explain_unreadable, read_bounded
 from annotator.base.text import find_repeated
 
 _MOST_BYTES = 1 << 20
@@ -37,7 +37,7 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
             a key twice, or is nested or repeats itself by aliases beyond any sense.
     """
     with explain_unreadable(path):
-        data = read_regular(path, _MOST_BYTES)
+        data = read_bounded(path, _MOST_BYTES)
     try:
         _check_size(data)
         return yaml.load(data, _Loader), data  # noqa: S506 - a safe loader

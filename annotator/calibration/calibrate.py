@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.calibration.agreement import (
     Basis,
     compare_attribution,
@@ -348,7 +348,7 @@ def _describe_labels(
     if matched.not_in_run:
         notes.append(f"{len(matched.not_in_run)} labelled traces are not in the run.")
     if skipped := len(matched.skipped):
-        notes.append(f"Left out: {count(skipped, 'labelled trace')} that the run skipped.")
+        notes.append(f"Left out: {format_count(skipped, 'labelled trace')} that the run skipped.")
     notes += describe_unlabelled(matched, labels)
     if matched.undecided:
         codes = Counter(
@@ -358,7 +358,8 @@ def _describe_labels(
         )
         counts = ", ".join(f"{code} {codes[code]}" for code in sample.rubric.labels if codes[code])
         notes.append(
-            f"The judge left {count(len(matched.undecided), 'labelled trace')} undecided, where"
+            f"The judge left {format_count(len(matched.undecided), 'labelled trace')}"
+            " undecided, where"
             f" people say {counts}."
         )
     weight, size = sum(trace.weight for trace in matched.traces), sample.total

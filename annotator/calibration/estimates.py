@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.traces.clusters import ClusterCounts
@@ -296,7 +296,10 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
         size = statuses[status]
         if not size or answer in open:
             continue
-        line = f"Corrected shares and recall leave out {count(size, f'{status} trace')}: none has a"
+        line = (
+            f"Corrected shares and recall leave out"
+            f" {format_count(size, f'{status} trace')}: none has a"
+        )
         line += " label."
         if status == "undecided":
             # So many points of all traces, whatever the labels say.
@@ -315,7 +318,8 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
     lines = []
     if 0 < len(traces) < FEW_LABELS:
         lines.append(
-            f"{count(len(traces), 'label')}, fewer than {FEW_LABELS}: the shares of most codes are"
+            f"{format_count(len(traces), 'label')}, fewer than {FEW_LABELS}: the shares"
+            " of most codes are"
             " hardly known."
         )
     clusters = {trace.cluster for trace in traces} - {None}
@@ -326,7 +330,8 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
         )
     elif 0 < len(clusters) < FEW_CLUSTERS:
         lines.append(
-            f"The labels come from {count(len(clusters), 'task')}, fewer than {FEW_CLUSTERS}: the"
+            f"The labels come from {format_count(len(clusters), 'task')}, fewer than"
+            f" {FEW_CLUSTERS}: the"
             " intervals are optimistic."
         )
     if few := [

@@ -16,7 +16,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog
-from annotator.base.regular import read_regular
+from annotator.base.regular import read_bounded
 from annotator.calibration.model import Look
 from annotator.calibration.request import Calibrated, Request
 from annotator.labels import Label
@@ -79,7 +79,7 @@ def labels_sha256(labels: Sequence[Path], digests: Mapping[Path, bytes] | None =
         files = sorted(filter(_is_hashed, path.rglob("*"))) if path.is_dir() else [path]
         for file in files:
             before = (digests or {}).get(file)
-            digest.update(before or hashlib.sha256(read_regular(file)).digest())
+            digest.update(before or hashlib.sha256(read_bounded(file)).digest())
     return digest.hexdigest()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import (
     OPEN,
@@ -280,7 +280,8 @@ def describe_unlabelled(matched: MatchedLabels, labels: Labels) -> list[str]:
         strata = matched.missing.items()
         parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
         notes.append(
-            f"{count(lost, 'drawn trace')} without a label: the labelled ones of the same stratum"
+            f"{format_count(lost, 'drawn trace')} without a label: the labelled ones of"
+            " the same stratum"
             f" count for them too ({', '.join(parts)})."
         )
     return notes

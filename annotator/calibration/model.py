@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
-from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.regular import explain_unreadable, read_bounded
 from annotator.base.remote import localize
 from annotator.base.text import dump_json
 from annotator.rubrics import HasCodes, Scheme
@@ -287,7 +287,7 @@ def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
 def _read_file(file: Path) -> tuple[Calibration, ...]:
     try:
         with explain_unreadable(file):
-            data = read_regular(localize(file))
+            data = read_bounded(localize(file))
         content = TypeAdapter(CalibrationFile).validate_json(data, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

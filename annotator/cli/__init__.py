@@ -14,7 +14,7 @@ from click_default_group import DefaultGroup
 from annotator import __version__
 from annotator.base import remote
 from annotator.base.errors import AnnotatorError, Interrupted, LabelsError
-from annotator.base.text import one_line, suggest
+from annotator.base.text import sanitize_line, suggest
 from annotator.cli.defaults import find_defaults
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
@@ -93,7 +93,7 @@ def _find_sources(args: list[str]) -> tuple[str, ...]:
     module: Any = import_module("annotator.cli.run")
     with module.command.make_context("run", list(args), resilient_parsing=True) as context:
         sources: tuple[str, ...] = context.params.get("traces") or ()
-    return tuple(map(one_line, sources))
+    return tuple(map(sanitize_line, sources))
 
 
 def _list_options(command: str) -> set[str]:
@@ -115,7 +115,7 @@ def _set_defaults(ctx: click.Context, command: click.Command, name: str) -> None
     values, notices = find_defaults(command, name)
     ctx.default_map = {name: values}
     for line in notices:
-        click.echo(one_line(line), err=True)
+        click.echo(sanitize_line(line), err=True)
 
 
 @click.group(
@@ -150,12 +150,12 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
-        click.echo(f"{label}: {one_line(str(error), 2000)}", err=True)
+        click.echo(f"{label}: {sanitize_line(str(error), 2000)}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:  # of a place that nobody thought of
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""
         where = f"{place}: " if (place := error.filename or gone) else ""
-        click.echo(f"Error: {one_line(f'{where}{error.strerror or error}', 2000)}", err=True)
+        click.echo(f"Error: {sanitize_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
     except SystemExit:
         if sys.stdout is not stdout:  # click's mark of a help page that nobody reads

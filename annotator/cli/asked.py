@@ -10,7 +10,7 @@ import click
 
 from annotator import api
 from annotator.base.remote import is_hub, name_place
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cli.output import attributes, say_notice, say_partial
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Asked:
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
         options |= {"by": self.by, "cluster": self.cluster_by, "joint": self.joint}
         api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
-        say_notice(f"figure written to {one_line(name_place(out))}")
+        say_notice(f"figure written to {sanitize_line(name_place(out))}")
 
     def shown(self) -> "Shown":
         """Return what pages show."""

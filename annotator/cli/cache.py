@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cli.output import say
 
 
@@ -33,7 +33,7 @@ def info() -> None:
     file = _file()
     held = contents(file)
     lines = [
-        f"file     {one_line(str(file), 4096)}",
+        f"file     {sanitize_line(str(file), 4096)}",
         f"answers  {sum(model.answers for model in held)}",
     ]
     if file.exists():
@@ -42,7 +42,8 @@ def info() -> None:
     for model in held:
         days = (_day(model.oldest), _day(model.newest))
         lines.append(
-            f"  {one_line(model.model, 60)}: {model.answers}, {' to '.join(dict.fromkeys(days))}"
+            f"  {sanitize_line(model.model, 60)}: {model.answers},"
+            f" {' to '.join(dict.fromkeys(days))}"
         )
     say("\n".join(lines))
 

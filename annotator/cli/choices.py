@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from annotator.base.plugins import Kind, is_plugin, plugin_names
+from annotator.base.plugins import Kind, is_plugin, list_plugins
 
 
 class PluginChoice(click.Choice[str]):
@@ -34,7 +34,7 @@ class PluginChoice(click.Choice[str]):
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Return what may be named."""
         message = super().get_invalid_choice_message(value, ctx)
-        installed = ", ".join(map(repr, plugin_names(self.kind)))
+        installed = ", ".join(map(repr, list_plugins(self.kind)))
         return f"{message[:-1]}, {installed}." if installed else message
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_regular
+from annotator.base.regular import explain_unreadable, read_bounded
 from annotator.base.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "api-key-env", "prices", "out"}
@@ -97,7 +97,7 @@ def _load(file: Path) -> dict[str, Any]:
 def _read(file: Path) -> str:
     try:
         with explain_unreadable(file):
-            return read_regular(file, _MOST_BYTES).decode()
+            return read_bounded(file, _MOST_BYTES).decode()
     except UnicodeDecodeError as error:
         raise AnnotatorError(f"{file}: not UTF-8; save it as UTF-8, or take it away") from error
 

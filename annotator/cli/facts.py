@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import dump_json, one_line
+from annotator.base.text import dump_json, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.cooperbench.facts import Fact
@@ -57,7 +57,7 @@ def command(
     read = unreadable = 0
     for trace in read_traces(traces, format_):
         if not isinstance(trace, Trace):
-            click.echo(f"{one_line(trace.path)}: {one_line(trace.reason)}", err=True)
+            click.echo(f"{sanitize_line(trace.path)}: {sanitize_line(trace.reason)}", err=True)
             unreadable += 1
             continue
         read += 1
@@ -90,11 +90,11 @@ def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
 
 
 def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
-    yield one_line(trace.id, 300)
+    yield sanitize_line(trace.id, 300)
     for fact in chosen:
-        yield f"  {fact.kind}: {one_line(fact.says, 400)}"
+        yield f"  {fact.kind}: {sanitize_line(fact.says, 400)}"
         for quote in _quotes(trace, fact):
-            yield f"    > {one_line(quote['source'], 80)}: {one_line(quote['quote'])}"
+            yield f"    > {sanitize_line(quote['source'], 80)}: {sanitize_line(quote['quote'])}"
     if not chosen:
         yield "  no facts of this kind"
 

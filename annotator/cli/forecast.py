@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from annotator import api
-from annotator.base.text import one_line, printable
+from annotator.base.text import escape_controls, sanitize_line
 from annotator.cli.output import say, say_notice
 from annotator.rubrics.annotations import Usage
 
@@ -37,9 +37,13 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         say(json.dumps(forecast, indent=2))
         return
     if expected.unreadable:
-        say_notice(f"{expected.unreadable} cannot be read; the first: {one_line(expected.unread)}")
+        say_notice(
+            f"{expected.unreadable} cannot be read; the first: {sanitize_line(expected.unread)}"
+        )
     if expected.failing:
-        say_notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
+        say_notice(
+            f"{expected.failing} cannot be judged; the first: {sanitize_line(expected.reason)}"
+        )
     dollars = "unknown"
     if low.cost_usd is not None:
         dollars = f"{_to(f'{low.cost_usd:.2f}', f'{high.cost_usd:.2f}')} USD"
@@ -50,7 +54,7 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         f"{'assumption':<14}{expected.assumption}",
     ]
     head = _summarize(expected, concurrency)
-    say(printable("\n".join([head, "", *lines])))
+    say(escape_controls("\n".join([head, "", *lines])))
 
 
 def _summarize(expected: api.Forecast, concurrency: int | None) -> str:

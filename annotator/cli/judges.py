@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from annotator.base.errors import SettingsError
-from annotator.base.text import without_url_secrets
+from annotator.base.text import hide_url_secrets
 from annotator.cli.choices import PluginChoice
 from annotator.cli.output import Number
 from annotator.judges.base import BUILT_IN
@@ -232,7 +232,7 @@ def describe_command(context: click.Context) -> str:
         else:
             values = value if isinstance(value, tuple) else (value,)
             words += [word for text in _spell(name, values) for word in (parameter.opts[0], text)]
-    return shlex.join(map(without_url_secrets, words))
+    return shlex.join(map(hide_url_secrets, words))
 
 
 def _spell(name: str, values: tuple[Any, ...]) -> list[str]:

@@ -8,7 +8,7 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import one_line, printable
+from annotator.base.text import escape_controls, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say, say_notice
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
@@ -62,20 +62,26 @@ def command(
         read, unused = read_foreign_labels(file, rubric, spelled)
         labels += read
         if unused:
-            say(f"{printable(str(file))}: columns not used: {one_line(', '.join(unused), 300)}")
+            say(
+                f"{escape_controls(str(file))}: columns not used:"
+                f" {sanitize_line(', '.join(unused), 300)}"
+            )
     ids = list(_list_ids(load_traces(*traces, format=format_))) if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
     write_file(out, render_rows(result.rows), private=True)
-    say(f"{printable(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
+    say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
-        say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")
+        say(
+            f"  no code for {sanitize_line(name, 80)!r} ({n} times): --code"
+            f" {sanitize_line(name, 80)!r}=CODE"
+        )
     for what, left in (
         ("no trace with this id", result.without_trace),
         ("no decisive category is named", result.undecided),
         ("not labelled yet", result.unlabelled),
     ):
         if left:
-            say(f"  {what}: {one_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")
+            say(f"  {what}: {sanitize_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")
     if len(result.rows) < len(labels):
         raise SystemExit(1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator.base.files import explain_errors
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -27,7 +27,9 @@ def say(text: str) -> bool:
     """
     with explain_errors("the output"):
         try:
-            click.echo(storable(text), color=True)  # else it drops codes for colours from a prompt
+            click.echo(
+                replace_surrogates(text), color=True
+            )  # else it drops codes for colours from a prompt
             sys.stdout.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -39,12 +41,14 @@ def say(text: str) -> bool:
 
 def say_notice(text: str) -> None:
     """Print a line on stderr."""
-    click.echo(one_line(text, 2000), err=True)
+    click.echo(sanitize_line(text, 2000), err=True)
 
 
 def say_unreadable(trace: "Unreadable") -> None:
     """Print on stderr which trace cannot be read, and why."""
-    click.echo(f"unreadable  {one_line(trace.id, 200)}: {one_line(trace.reason)}", err=True)
+    click.echo(
+        f"unreadable  {sanitize_line(trace.id, 200)}: {sanitize_line(trace.reason)}", err=True
+    )
 
 
 def say_partial(runs: Sequence["Run"]) -> None:

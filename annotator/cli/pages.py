@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
+from annotator.base.extras import explain_extra
 from annotator.cli.output import say
 
 
@@ -23,7 +23,7 @@ def where_served(command: Callable[..., Any]) -> Callable[..., Any]:
 def need_web() -> None:
     """Raise :class:`AnnotatorError` if what serves pages is not installed."""
     if not all(map(find_spec, ("starlette", "uvicorn"))):
-        raise AnnotatorError(f"the local pages need the extra web: {say_how('web')}")
+        raise AnnotatorError(f"the local pages need the extra web: {explain_extra('web')}")
 
 
 def local_page(open_: bool) -> Callable[[str], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import Recorded
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cli.output import say_notice
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line on stderr, above the bar."""
         if self._bar:
-            line = one_line(text, 2000)
+            line = sanitize_line(text, 2000)
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             say_notice(text)

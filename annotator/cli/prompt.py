@@ -7,7 +7,7 @@ from typing import get_args
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import header_name, one_line, printable
+from annotator.base.text import escape_controls, escape_header, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.judges.llm.answer import answer_schema
@@ -68,13 +68,13 @@ def command(
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
         other = reader.prompts(trace, load_rubric(diff))
-        names = (one_line(rubric), one_line(diff))
+        names = (sanitize_line(rubric), sanitize_line(diff))
         lines = difflib.unified_diff(_split(other), _split(prompts), *names[::-1], lineterm="")
         text = "\n".join(lines) or "no difference"
     else:
         schema = answer_schema(load_rubric(rubric), considered)
         text = "\n\n".join(_show(prompt, schema, reader.tokens) for prompt in prompts)
-    say(printable(text) if sys.stdout.isatty() else text)
+    say(escape_controls(text) if sys.stdout.isatty() else text)
 
 
 def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str, redact: bool) -> Trace:
@@ -86,7 +86,7 @@ def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str, red
             return trace
     what = "no trace could be read" if trace_id is None else f"there is no trace {trace_id!r}"
     more = f"; {reasons[0]}" if reasons else ""
-    raise AnnotatorError(one_line(f"{what} in {', '.join(traces)}{more}"))
+    raise AnnotatorError(sanitize_line(f"{what} in {', '.join(traces)}{more}"))
 
 
 def _split(prompts: list[Prompt]) -> list[str]:
@@ -104,7 +104,7 @@ def _join(part: PromptPart) -> str:
 
 
 def _show(prompt: Prompt, schema: str, tokens: Tokens) -> str:
-    rows = [(header_name(part.id), _join(part)) for part in prompt.parts]
+    rows = [(escape_header(part.id), _join(part)) for part in prompt.parts]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]
     # What is left of the whole, so that "all" is what a run is charged for.
@@ -115,7 +115,7 @@ def _show(prompt: Prompt, schema: str, tokens: Tokens) -> str:
     table = "\n".join(f"{name.ljust(width)}  {count:>9,}" for name, count in counts)
     total = f"{'all'.ljust(width)}  {sum(count for _, count in counts):>9,}  ({tokens})"
     missing = "".join(
-        f"\n{header_name(name)}: {count} characters are not shown, for want of room"
+        f"\n{escape_header(name)}: {count} characters are not shown, for want of room"
         for name, count in prompt.truncated.items()
     )
     messages = f"--- system ---\n{prompt.system}\n--- user ---\n{prompt.user}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from annotator.base.files import write_file
-from annotator.base.text import dump_json, one_line, printable
+from annotator.base.text import dump_json, escape_controls, sanitize_line
 from annotator.cli.output import say
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
@@ -35,7 +35,7 @@ def show(rubric: str, as_json: bool) -> None:
     if as_json:
         say(dump_json(loaded.model_dump(by_alias=True), 2))
         return
-    say(printable("\n".join(_lines(loaded))))
+    say(escape_controls("\n".join(_lines(loaded))))
 
 
 @command.command()
@@ -53,12 +53,13 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
         rubric = load_rubric(name)
         prompt = Prompt(rubric, "", ()).system
         say(
-            f"{printable(name)}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
+            f"{escape_controls(name)}: ok: {rubric.id} v{rubric.version},"
+            f" {len(rubric.codes)} codes,"
             f" sha256 {rubric.sha256[:12]}, about {count_tokens(prompt)} tokens"
         )
         for warning in lint(rubric, prompt):
             warned = True
-            say(f"  warning: {one_line(warning)}")
+            say(f"  warning: {sanitize_line(warning)}")
     if warned and strict:
         raise SystemExit(1)
 
@@ -70,7 +71,7 @@ def diff(old: str, new: str) -> None:
     """Show what NEW says differently from OLD (names or files)."""
     differences = list(compare_rubrics(load_rubric(old), load_rubric(new)))
     for line in differences or ["they say the same"]:
-        say(printable(line))
+        say(escape_controls(line))
 
 
 @command.command("import")
@@ -86,7 +87,7 @@ def import_(taxonomy: Path, out: Path) -> None:
     text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
     write_file(out, text, exclusive=True)
     rubric = load_rubric(str(out))
-    name = printable(str(out))
+    name = escape_controls(str(out))
     say(f"{name}: written: {len(rubric.codes)} codes; see annotate rubric check {name}")
 
 
@@ -96,7 +97,7 @@ def new(file: Path) -> None:
     """Write a rubric to start from to FILE, which must not exist."""
     write_file(file, _TEMPLATE.format(id=id_for(file)), exclusive=True)
     load_rubric(str(file))
-    name = printable(str(file))
+    name = escape_controls(str(file))
     say(f"{name}: written; edit it, and try it with: annotate rubric check {name}")
 
 

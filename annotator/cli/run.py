@@ -14,8 +14,8 @@ import click
 
 from annotator import api
 from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
-from annotator.base.text import count as count_noun
-from annotator.base.text import one_line, printable
+from annotator.base.text import escape_controls, sanitize_line
+from annotator.base.text import format_count as count_noun
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
@@ -186,7 +186,7 @@ def command(
     folder = out or _new_folder(rubrics)
     _more_files()
 
-    def count() -> int:
+    def format_count() -> int:
         expected = count_traces(traces, format_)
         if shard:
             expected = -(-expected // shard.of)
@@ -194,7 +194,7 @@ def command(
 
     form = "json" if as_json else "table"
     try:
-        with Progress(quiet, count, lambda: built.judge.state) as progress:
+        with Progress(quiet, format_count, lambda: built.judge.state) as progress:
 
             def start(run: api.Run) -> None:
                 notice(_describe_judge(run))
@@ -351,10 +351,10 @@ def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:
         counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
         click.echo(f"\n{rubric}: {len(failed)} traces could not be judged ({counts}):", err=True)
         for annotation in failed[:_FAILURES]:
-            reason = one_line(annotation.error or "")
-            click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
+            reason = sanitize_line(annotation.error or "")
+            click.echo(f"  {sanitize_line(annotation.trace_id, 200)}: {reason}", err=True)
         if rest := len(failed[_FAILURES:]):
-            where = printable(f"{folder}/annotations.jsonl")
+            where = escape_controls(f"{folder}/annotations.jsonl")
             click.echo(f"  and {rest} more: status failed in {where}", err=True)
     if any(failed.failure != "unreadable" for failed in _list_failed(run)):
         say_notice(f"try them again with: {_again(folder)}")

@@ -6,7 +6,7 @@ import click
 
 from annotator import api
 from annotator.base.remote import name_place
-from annotator.base.text import printable
+from annotator.base.text import escape_controls
 from annotator.calibration.sample.design import Strata
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
@@ -177,11 +177,12 @@ def command(
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.size} of the {sheet.design.split} split;"
-        f" {sheet.rows} rows in {printable(name_place(sheet.file))}"
+        f" {sheet.rows} rows in {escape_controls(name_place(sheet.file))}"
         f" ({sheet.rows - sheet.traces} for a second person)"
     )
     say(
-        f"the design, with the judge's codes, is in {printable(name_place(sheet.design_file))}:"
+        f"the design, with the judge's codes, is in"
+        f" {escape_controls(name_place(sheet.design_file))}:"
         " keep it from who labels"
     )
     if not sheet.recorded:

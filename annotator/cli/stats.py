@@ -6,7 +6,7 @@ import click
 
 from annotator import api
 from annotator.base.remote import name_place
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_notice, say_unreadable
 from annotator.cli.tables import put
@@ -68,6 +68,6 @@ def command(
     if figure:
         for line in summary.draw(figure):
             say_notice(line)
-        say_notice(f"figure written to {one_line(name_place(figure))}")
+        say_notice(f"figure written to {sanitize_line(name_place(figure))}")
     if unreadable:
         raise SystemExit(1)

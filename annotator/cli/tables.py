@@ -10,7 +10,7 @@ import click
 
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cli.output import say
 from annotator.reports.formats import render
 from annotator.reports.table import Table
@@ -31,7 +31,7 @@ def put(tables: Sequence[Table], format_: str = "table", place: Path | None = No
 
 def say_written(place: Path) -> None:
     """Say on stderr where a report is."""
-    click.echo(f"written to {one_line(name_place(place), 1000)}", err=True)
+    click.echo(f"written to {sanitize_line(name_place(place), 1000)}", err=True)
 
 
 def _on_screen() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, one_line, printable
+from annotator.base.text import dump_json, escape_controls, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
@@ -87,7 +87,7 @@ def command(
         else:
             lines = [_line(item)] if listed and isinstance(item, Trace) else []
             for problem in problems:
-                kinds.add(one_line(_name(item), 200), one_line(problem))
+                kinds.add(sanitize_line(_name(item), 200), sanitize_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
     for line in kinds:
@@ -112,10 +112,10 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
             text = f"format {reader}"
         else:
             text = f"no format; a map that may:\n{suggest_map(document)}"
-        alike.setdefault(printable(text), []).append(path)
+        alike.setdefault(escape_controls(text), []).append(path)
     for text, paths in alike.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield f"{one_line(paths[0], 200)}{more}: {text}"
+        yield f"{sanitize_line(paths[0], 200)}{more}: {text}"
     if not alike:
         yield "nothing in it can be read as JSON, a table or a run folder: see annotate traces"
 
@@ -143,8 +143,8 @@ def _line(trace: Trace) -> str:
     outcome = _OUTCOME[trace.outcome.passed]
     merge = trace.outcome.merge or "-"
     return (
-        f"{one_line(trace.id, 200)}  {trace.format}  {len(trace.agents)} agents"
-        f"  {len(trace.messages)} messages  {outcome}  merge {one_line(merge, 40)}"
+        f"{sanitize_line(trace.id, 200)}  {trace.format}  {len(trace.agents)} agents"
+        f"  {len(trace.messages)} messages  {outcome}  merge {sanitize_line(merge, 40)}"
     )
 
 
@@ -164,7 +164,7 @@ def _record(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str
 
 def _text(summary: _Summary) -> str:
     def counts(counter: Counter[str]) -> str:
-        return ", ".join(f"{one_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
+        return ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
 
     total = summary.formats.total()
     average = f"{summary.messages / total:.1f} a trace" if total else "-"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import decode, storable
+from annotator.base.text import decode, replace_surrogates
 from annotator.traces.conversation import read_chat, read_steps
 from annotator.traces.document import (
     first_of,
@@ -155,7 +155,8 @@ def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
     if not agents:
         return by_place
     return {
-        storable(agent): _number(_object(end).get("feature_id")) or by_place.get(agent, "")
+        replace_surrogates(agent): _number(_object(end).get("feature_id"))
+        or by_place.get(agent, "")
         for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
     }
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from annotator.base.errors import AnnotatorError, SettingsError
-from annotator.base.plugins import is_plugin, load_plugin, origin_of
+from annotator.base.plugins import find_origin, is_plugin, load_plugin
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.rubrics.annotations import Require, Usage
 
@@ -278,7 +278,7 @@ def build_judge(
     if isinstance(judge, Path):
         return _build_models(read_settings(judge), concurrency, offline)
     if not isinstance(judge, str):
-        return BuiltJudge(_host(judge, origin_of(type(judge).__module__)), judge)
+        return BuiltJudge(_host(judge, find_origin(type(judge).__module__)), judge)
     if judge == "rules":
         from annotator.judges.rules import RulesJudge
 

@@ -15,8 +15,8 @@ from annotator.base.errors import (
     Pending,
     UnreadableTrace,
 )
-from annotator.base.plugins import describe
-from annotator.base.text import storable
+from annotator.base.plugins import describe_error
+from annotator.base.text import replace_surrogates
 from annotator.judges.base import MEMBERS, FreeJudge, Judge, resolve
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
@@ -68,7 +68,7 @@ class HostedJudge(FreeJudge):
         except (TypeError, ValueError) as error:
             raise AnnotatorError(f"{self._name}: settings: not JSON: {error}") from error
         # As it will be read again: a resumed run is compared with it.
-        self.settings = {**json.loads(storable(text)), "plugin": origin}
+        self.settings = {**json.loads(replace_surrogates(text)), "plugin": origin}
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find."""
@@ -88,7 +88,7 @@ class HostedJudge(FreeJudge):
         except UnreadableTrace as error:  # steps that cannot be read, say
             verdict = Verdict(error=str(error), failure="unreadable")
         except Exception as error:
-            verdict = Verdict(error=f"{self._name} raised {describe(error)}")
+            verdict = Verdict(error=f"{self._name} raised {describe_error(error)}")
         if not verdict.error and (problem := self._find_problem(verdict, rubric)):
             verdict = Verdict(error=f"{self._name} {problem}", usage=verdict.usage)
         seconds = verdict.usage.seconds or round(time.monotonic() - begun, 6)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels.decisions import Decision, check_passages, find_unplaced
 from annotator.labels.model import Label, Labels
 from annotator.labels.store import LabelStore
@@ -46,10 +46,10 @@ def compare(labels: Labels, first: str, second: str) -> TwoReaders:
     """
     for annotator in (first, second):
         if annotator not in labels.annotators:
-            names = ", ".join(one_line(name, 60) for name in labels.annotators)
-            raise AnnotatorError(f"no labels of {one_line(annotator, 60)!r}, only of {names}")
+            names = ", ".join(sanitize_line(name, 60) for name in labels.annotators)
+            raise AnnotatorError(f"no labels of {sanitize_line(annotator, 60)!r}, only of {names}")
     if first == second:
-        raise AnnotatorError(f"two annotators are needed, and {one_line(first, 60)!r} is one")
+        raise AnnotatorError(f"two annotators are needed, and {sanitize_line(first, 60)!r} is one")
     firsts, seconds = labels.of(first), labels.of(second)
     readers = TwoReaders([], [], [])
     for trace_id, label in firsts.items():
@@ -64,7 +64,7 @@ def compare(labels: Labels, first: str, second: str) -> TwoReaders:
             readers.differing.append(Disagreement(trace_id, label, second_label))
     readers.only_one.extend(trace_id for trace_id in seconds if trace_id not in firsts)
     if not readers.agreed and not readers.differing:
-        names = f"{one_line(first, 60)} and {one_line(second, 60)}"
+        names = f"{sanitize_line(first, 60)} and {sanitize_line(second, 60)}"
         raise AnnotatorError(f"{names} labelled no trace in common")
     return readers
 
@@ -87,11 +87,12 @@ def extra_of(first: Label, second: Label) -> dict[str, Any]:
         distinct = {value for value in values if value is not None}
         if len(distinct) > 1:
             contradiction = " and ".join(
-                f"{one_line(str(value), 80)} ({label.where})"
+                f"{sanitize_line(str(value), 80)} ({label.where})"
                 for value, label in zip(values, (first, second), strict=True)
             )
             raise AnnotatorError(
-                f"{name} of {one_line(first.trace_id, 120)!r}: {contradiction}; one trace was drawn"
+                f"{name} of {sanitize_line(first.trace_id, 120)!r}: {contradiction}; one"
+                " trace was drawn"
                 " in one way only, make them the same"
             )
         if distinct:
@@ -112,7 +113,9 @@ def keep_standing_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric)
 
 def describe_agreement(first: Label, second: Label) -> str:
     """Return the note of a decision that was made because two annotators agree."""
-    return f"agreed by {one_line(first.annotator, 60)} and {one_line(second.annotator, 60)}"
+    return (
+        f"agreed by {sanitize_line(first.annotator, 60)} and {sanitize_line(second.annotator, 60)}"
+    )
 
 
 def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
 from annotator.traces.document import text_of
@@ -37,7 +37,7 @@ def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str)
     if len(candidates) > 1:
         candidates = [name for name in picked if any(is_code(p, scheme) for p in picked[name])]
     if len(candidates) != 1:
-        names = one_line(", ".join(sorted(picked)), 200)
+        names = sanitize_line(", ".join(sorted(picked)), 200)
         raise AnnotatorError(
             f"{where}: which question is for codes cannot be told from their names ({names}); "
             "name it primary"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.base.errors import LabelsError
-from annotator.base.text import find_repeated, list_first, one_line, storable
+from annotator.base.text import find_repeated, list_first, replace_surrogates, sanitize_line
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
 from annotator.traces.document import kind
@@ -25,7 +25,7 @@ class Problems:
         """Record one: the place, the field, what was found and what to do."""
         self._count += 1
         if len(self._first) < SHOWN:
-            self._first.append(one_line(problem, 600))
+            self._first.append(sanitize_line(problem, 600))
 
     def raise_if_any(self) -> None:
         """Raise one LabelsError with the first problems and how many more there are."""
@@ -37,7 +37,7 @@ class Problems:
 def describe(value: Any) -> str:
     """Return a value from a file for a message: short, on one line, its kind if it is no scalar."""
     if isinstance(value, str):
-        return repr(one_line(value, 80)) if value.strip() else "an empty text"
+        return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return kind(value)
     if isinstance(value, int) and abs(value) > 10**15:  # a longer one may not even become a text
@@ -135,7 +135,7 @@ class RowCheck:
         """Return a text, None if there is none."""
         value = self._fields.get(field)
         if value is None or isinstance(value, str):
-            return storable(value) if value else None
+            return replace_surrogates(value) if value else None
         self.expect("a text", field, value)
         return None
 
@@ -154,7 +154,7 @@ class RowCheck:
         if odd:
             self.wrong(field, f"found {describe(odd[0])} in the list, expected {of}")
             return ()
-        return tuple(map(storable, values))
+        return tuple(map(replace_surrogates, values))
 
     def _list(self, field: str, of: str) -> list[Any]:
         value = self._fields.get(field)
@@ -181,7 +181,9 @@ class RowCheck:
         elif code is not None and code not in self._scheme.ids:
             problem = f"{self._scheme.id} has no code {describe(code)}"
         else:
-            return Passage(storable(str(quote)), storable(str(source)), start, end, code)
+            return Passage(
+                replace_surrogates(str(quote)), replace_surrogates(str(source)), start, end, code
+            )
         self.wrong("spans", f"{which}: {problem}")
         return None
 
@@ -277,7 +279,8 @@ class RowCheck:
         if value and self._scheme.sha256 and value != self._scheme.sha256:
             self.wrong(
                 "rubric_sha256",
-                f"labelled with another version of the rubric: {one_line(value, 200)[:12]}, not "
+                f"labelled with another version of the rubric:"
+                f" {sanitize_line(value, 200)[:12]}, not "
                 f"{self._scheme.sha256[:12]}; use that version, or label again",
             )
         return value

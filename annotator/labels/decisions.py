@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.labels.checking import (
     Problems,
     RowCheck,
@@ -58,7 +58,7 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
         trace_id = check_unlabelled(row, scheme, problems)
         if trace_id is None or row.fields.get("skipped") is not True:
             return None
-        note = storable(row.fields.get("note") or "")
+        note = replace_surrogates(row.fields.get("note") or "")
         return Decision(trace_id, note=note, skipped=True, seconds=seconds)
     label = check_label(row, scheme, problems)
     if label is None:
@@ -120,8 +120,8 @@ def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) ->
     """
     for passage in passages:
         if problem := _problem(trace, rubric, passage):
-            source = one_line(passage.source, 80)
-            return f'quote "{one_line(passage.quote, 80)}" of {source}: {problem}'
+            source = sanitize_line(passage.source, 80)
+            return f'quote "{sanitize_line(passage.quote, 80)}" of {source}: {problem}'
     return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_regular
+from annotator.base.regular import read_bounded
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric
@@ -92,7 +92,7 @@ def read_foreign_labels(
         AnnotatorError: it cannot be read, or is nothing of the kinds that are known.
     """
     try:
-        text = read_regular(file).decode("utf-8-sig")
+        text = read_bounded(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotatorError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if file.suffix.lower() in (".csv", ".tsv"):

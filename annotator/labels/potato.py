@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels.answers import BESIDE, drop_empty, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
@@ -63,7 +63,7 @@ def state_rows(
     user = text_of(state.get("user_id")) or path.absolute().parent.name
     labels = mapping(state[_STATE], f"{where}: {_STATE}")
     for instance, value in labels.items():
-        place = f"{where}, instance {one_line(instance, 120)}"
+        place = f"{where}, instance {sanitize_line(instance, 120)}"
         if not instance.endswith(".html"):
             yield _row(instance, user, _answers(value, place), [], place, scheme)
     assigned = state.get("instance_id_ordering")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import open_regular
-from annotator.base.text import one_line
+from annotator.base.regular import open_checked
+from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
@@ -43,7 +43,7 @@ def is_sheet(file: Path) -> bool:
             return False
         if suffix not in (*_TABLES, *_JSON):
             return False
-        with open_regular(file) as begun:
+        with open_checked(file) as begun:
             head = begun.read(_HEAD)
         if suffix in _TABLES:
             return set(_NEEDED) <= set(columns_of(head))
@@ -80,12 +80,12 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
         if place == where:
             ordered.append((order, item))
         elif before != drawn:
-            shown_id = one_line(item.trace_id, 120)
+            shown_id = sanitize_line(item.trace_id, 120)
             problems.add(f"{where}: {shown_id!r} stands in {place} too, with other columns")
     problems.raise_if_any()
     if not ordered:
         reason = f"only for rater {min(raters)}" if raters else "nor for anybody"
-        raise AnnotatorError(f"{one_line(str(file))}: no rows for rater {rater}, {reason}")
+        raise AnnotatorError(f"{sanitize_line(str(file))}: no rows for rater {rater}, {reason}")
     return [item for _, item in sorted(ordered, key=lambda pair: pair[0])]
 
 
@@ -98,7 +98,8 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
         if rubric_id and rubric_id != scheme.id:
             check.wrong(
                 "rubric",
-                f"the sheet is for {one_line(rubric_id, 64)!r}, not for {scheme.id!r}; give that"
+                f"the sheet is for {sanitize_line(rubric_id, 64)!r}, not for"
+                f" {scheme.id!r}; give that"
                 " rubric with --rubric",
             )
         check.sha256()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_regular
+from annotator.base.regular import read_bounded
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
@@ -66,7 +66,7 @@ class LabelFiles:
 
     def _parse(self, path: Path) -> Iterator[Content]:
         try:
-            data = read_regular(path)
+            data = read_bounded(path)
         except OSError as error:
             yield f"{_file_name(path)}: {error.strerror or error}"
         else:
@@ -153,8 +153,9 @@ class _RubricReading:
             return
         same = "the same" if first.codes == label.codes else "different codes"
         self._problems.add(
-            f"{label.where}: trace_id: {one_line(label.trace_id, 120)!r} is labelled by "
-            f"{one_line(label.annotator, 60)!r} in {first.where} already ({same}); keep one of them"
+            f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
+            f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
+            " keep one of them"
         )
 
     def done(self, files: Sequence[Path]) -> Labels:
@@ -176,13 +177,13 @@ class _RubricReading:
             return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
         if self._others:
             most = self._others.most_common(5)
-            others = ", ".join(f"{one_line(name, 60)} ({count})" for name, count in most)
+            others = ", ".join(f"{sanitize_line(name, 60)} ({count})" for name, count in most)
             return f"{reason}; labels for another rubric: {others}"
         return f"{reason}, nor for another"
 
 
 def _file_name(path: Path) -> str:
-    return one_line(name_place(path))
+    return sanitize_line(name_place(path))
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
@@ -227,7 +228,7 @@ def _files_below(folder: Path) -> Sequence[Path | str]:
 def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     try:
-        data = read_regular(path)
+        data = read_bounded(path)
     except OSError as error:
         problems.add(f"{_file_name(path)}: {error.strerror or error}")
         return

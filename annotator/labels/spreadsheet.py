@@ -5,9 +5,9 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from annotator.base.csv_cells import unguard
+from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ForeignLabel
 
@@ -55,7 +55,7 @@ def read_sheet(
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, [unguard(cell.strip()) for cell in cells]))
+                rows.append((reader.line_num, [unescape_formula(cell.strip()) for cell in cells]))
     except csv.Error as error:
         raise AnnotatorError(f"{name}, line {reader.line_num}: not a table: {error}") from error
     if not rows:
@@ -87,7 +87,7 @@ def _place_columns(
     }
     others = {n: text for n, text in enumerate(headings) if n not in places.values() and text}
     codes = {n: text for n, text in others.items() if is_code(text)}
-    shown = one_line(", ".join(headings), 300)
+    shown = sanitize_line(", ".join(headings), 300)
     if "id" not in places:
         expected = ", ".join(_NAMES["id"][:6])
         problems.add(f"{name}: no column of trace ids: expected one of {expected} ...; has {shown}")
@@ -111,13 +111,14 @@ def _read_row(
     for code, mark in marks.items():
         if mark and mark not in _YES | _NO:
             problems.add(
-                f"{where}, {one_line(code, 60)}: {one_line(mark, 60)!r}; expected 1 or 0, yes or"
+                f"{where}, {sanitize_line(code, 60)}: {sanitize_line(mark, 60)!r};"
+                " expected 1 or 0, yes or"
                 " no, x or nothing"
             )
     named = [part.strip() for part in content.get("category", "").split(";") if part.strip()]
     step = content.get("step", "")
     if step and not step.isdecimal():
-        problems.add(f"{where}: step {one_line(step, 60)!r}: expected a number from 1")
+        problems.add(f"{where}: step {sanitize_line(step, 60)!r}: expected a number from 1")
     ticked = [code for code, mark in marks.items() if mark in _YES]
     return ForeignLabel(
         content["id"],

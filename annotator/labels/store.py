@@ -10,7 +10,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
 from annotator.labels.model import LabelRow
@@ -62,7 +62,7 @@ class LabelStore:
         self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
         self._history: list[_Change] = []
         self._sequence = 0  # of the latest decision
-        self._name = one_line(str(file))
+        self._name = sanitize_line(str(file))
         self._count = 0  # lines in the file
         busy = "another process labels into this file; close it, or label into another file"
         self._lines = LineLog(file, busy=f"{self._name}: {busy}", private=True)
@@ -81,14 +81,16 @@ class LabelStore:
                 sheet in CSV, say) or wrong ones of this annotator, another process labels into it,
                 or it cannot be written.
         """
-        if not annotator or annotator != one_line(annotator, _NAME):
+        if not annotator or annotator != sanitize_line(annotator, _NAME):
             raise AnnotatorError(
-                f"annotator {one_line(annotator, _NAME)!r}: expected a name, on one line and of at"
+                f"annotator {sanitize_line(annotator, _NAME)!r}: expected a name, on one"
+                " line and of at"
                 f" most {_NAME} characters"
             )
         if file.suffix.lower() not in _SUFFIXES:
             raise AnnotatorError(
-                f"{one_line(str(file))}: labels are written as JSON lines; label into a .jsonl file"
+                f"{sanitize_line(str(file))}: labels are written as JSON lines; label"
+                " into a .jsonl file"
             )
         return cls(file, annotator, rubric)
 
@@ -125,7 +127,10 @@ class LabelStore:
                 say), or another program has changed the file. The file is as before, or the error
                 says that it may not be.
         """
-        drawn = {**self._drawn.get(storable(decision.trace_id), {}), **read_drawing(extra)}
+        drawn = {
+            **self._drawn.get(replace_surrogates(decision.trace_id), {}),
+            **read_drawing(extra),
+        }
         line, written = self._line(decision, drawn)
         self._history.append(self._put(written.trace_id, line, written))
         self._sequence += 1
@@ -148,7 +153,7 @@ class LabelStore:
             **read_drawing(extra),
             "rubric_sha256": self._scheme.sha256,
         }
-        line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
+        line = replace_surrogates(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         self._put(trace_id, line.encode() + b"\n", None)
         self._drawn[trace_id] = read_drawing(extra)
 
@@ -227,11 +232,11 @@ class LabelStore:
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
-        row = LabelRow(repr(one_line(decision.trace_id, 120)), fields)
+        row = LabelRow(repr(sanitize_line(decision.trace_id, 120)), fields)
         written = decision_of(row, self._scheme, problems)
         problems.raise_if_any()
         assert written, "a row without a problem holds a decision"  # noqa: S101
-        line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
+        line = replace_surrogates(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         return line.encode() + b"\n", written
 
     def _load(self) -> None:
@@ -271,14 +276,14 @@ class LabelStore:
         if not mine or fields["rubric"].strip() != self._scheme.id:
             return
         decision = decision_of(LabelRow(where, fields), self._scheme, problems)
-        trace_id = storable(fields["trace_id"])
+        trace_id = replace_surrogates(fields["trace_id"])
         self._drawn[trace_id] = read_drawing(fields)
         if decision is None:
             self._at.setdefault(trace_id, n)
         elif trace_id in self._decisions:
             first = self._at[trace_id] + 1
             problems.add(
-                f"{where}: trace_id: {one_line(trace_id, 120)!r} is decided by"
+                f"{where}: trace_id: {sanitize_line(trace_id, 120)!r} is decided by"
                 f" {self.annotator!r} in line {first} already; keep one of them"
             )
         else:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from annotator.base.csv_cells import unguard
+from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import find_repeated, one_line
+from annotator.base.text import find_repeated, sanitize_line
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
@@ -72,7 +72,7 @@ def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterato
         else:
             filled = zip(columns, cells, strict=False)
             row = {
-                column: unguard(cell) if column == "trace_id" else _cell_text(cell)
+                column: unescape_formula(cell) if column == "trace_id" else _cell_text(cell)
                 for column, cell in filled
                 if cell.strip()
             }
@@ -121,7 +121,7 @@ def _column(cell: str) -> str:
 def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
     """Whether the columns are there that a label cannot do without."""
     for twice in find_repeated(filter(None, columns)):
-        problems.add(f"{where}: the column {one_line(twice, 80)!r} stands twice")
+        problems.add(f"{where}: the column {sanitize_line(twice, 80)!r} stands twice")
         return False
     if potato.is_table(columns):
         return True
@@ -142,7 +142,7 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
 
 def _cell_text(cell: str) -> str:
     """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
-    return unguard(cell.strip())
+    return unescape_formula(cell.strip())
 
 
 def _rows(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 from math import isfinite
 
-from annotator.base.text import header_name, one_line
+from annotator.base.text import escape_header, sanitize_line
 from annotator.prompts.truncate import PromptPart, excerpt
 from annotator.rubrics import Rubric
 from annotator.rubrics.model import PARTS
@@ -51,8 +51,10 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             continue
         more = ""
         if message := messages.get(source.id):
-            more = f" from {header_name(message.sender)} to {_list_recipients(message.recipients)}"
-            more += f", kind {header_name(message.kind)}" if message.kind else ""
+            more = (
+                f" from {escape_header(message.sender)} to {_list_recipients(message.recipients)}"
+            )
+            more += f", kind {escape_header(message.kind)}" if message.kind else ""
             more += f", author {message.author}" if message.author != "agent" else ""
             if (time := times.get(source.id)) is not None and begun is not None:
                 more += f", {_describe_time(time - begun)}"
@@ -106,7 +108,7 @@ def _find_runs(told: Sequence[str], shared: Set[str]) -> Iterator[tuple[bool, li
 
 
 def _list_recipients(names: Sequence[str]) -> str:
-    listed = [header_name(name) for name in names[:_MOST_RECIPIENTS]]
+    listed = [escape_header(name) for name in names[:_MOST_RECIPIENTS]]
     listed += [f"{rest} more"] if (rest := len(names) - len(listed)) else []
     return ", ".join(listed) or "everybody"
 
@@ -124,26 +126,26 @@ def _describe_time(seconds: float) -> str:
 
 def _facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
     outcome = trace.outcome
-    yield f"agents: {', '.join(map(header_name, trace.agents)) or 'unknown'}"
+    yield f"agents: {', '.join(map(escape_header, trace.agents)) or 'unknown'}"
     words = {True: "passed", False: "failed", None: "not known"}
     if "outcome" in rubric.show:
         yield f"run: {words[outcome.passed]}"
     if outcome.merge:
-        yield f"merge of the patches: {one_line(outcome.merge, 60)}"
+        yield f"merge of the patches: {sanitize_line(outcome.merge, 60)}"
     for feature in outcome.features:
         if (feature.agent, feature.passed, feature.passed_alone) != (None, None, None):
             yield _feature_fact(feature, words)
     for end in outcome.agents:
         if end.crashed:
-            status = one_line(end.status or "unknown", 60)
-            yield f"{header_name(end.agent)} did not finish: status {status}"
+            status = sanitize_line(end.status or "unknown", 60)
+            yield f"{escape_header(end.agent)} did not finish: status {status}"
     if not trace.messages and "messages" in rubric.show:
         yield "messages: none were sent"
 
 
 def _feature_fact(feature: Feature, words: dict[bool | None, str]) -> str:
-    owner = f" ({header_name(feature.agent)})" if feature.agent else ""
+    owner = f" ({escape_header(feature.agent)})" if feature.agent else ""
     alone = f", its patch alone: {words[feature.passed_alone]}"
-    reason = f" ({one_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
+    reason = f" ({sanitize_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
     merged = f"after the merge {words[feature.passed]}"
-    return f"feature {one_line(feature.name, 60)}{owner}: {merged}{alone}{reason}"
+    return f"feature {sanitize_line(feature.name, 60)}{owner}: {merged}{alone}{reason}"

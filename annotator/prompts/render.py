@@ -11,8 +11,8 @@ from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from annotator.base.resources import folder
-from annotator.base.text import header_name, one_line, storable
+from annotator.base.resources import find_resources
+from annotator.base.text import escape_header, replace_surrogates, sanitize_line
 from annotator.prompts.parts import split_trace
 from annotator.prompts.truncate import AROUND_QUOTES, IN_ORDER, PromptPart, fit, focus, windows
 from annotator.rubrics import Code, Rubric
@@ -133,7 +133,7 @@ def prompt_sha256() -> str:
     """Return the hash of the prompt templates, by which a run says what it asked."""
     digest = hashlib.sha256()
     for name in _FILES:
-        text = (folder("prompts") / name).read_bytes()
+        text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
 
@@ -141,7 +141,7 @@ def prompt_sha256() -> str:
 @lru_cache(maxsize=1)
 def facts_sha256() -> str:
     """Return the hash of the template in which observations are shown."""
-    return hashlib.sha256((folder("prompts") / _FACTS).read_bytes()).hexdigest()
+    return hashlib.sha256((find_resources("prompts") / _FACTS).read_bytes()).hexdigest()
 
 
 def ask_for_json(schema: str) -> tuple[str, str]:
@@ -157,7 +157,7 @@ def ask_again(reasons: Iterable[str], *, quotes: bool) -> str:
     The reasons show passages of the trace and of the answer: they stand between markers whose tag
     is their hash, which none of them can hold.
     """
-    lines = [one_line(reason, _LONGEST_REASON) for reason in reasons]
+    lines = [sanitize_line(reason, _LONGEST_REASON) for reason in reasons]
     content = "\n".join(lines).encode(errors="surrogatepass")
     key = hashlib.sha256(f"reasons {prompt_sha256()}".encode()).digest()
     tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
@@ -171,7 +171,7 @@ def tiny_question() -> str:
 
 def _fill_in(name: str, **values: object) -> str:
     # A trace of a program may hold half characters, which no request can.
-    return storable(_environment().get_template(name).render(values))
+    return replace_surrogates(_environment().get_template(name).render(values))
 
 
 def render(
@@ -262,9 +262,9 @@ def render_confirmation(
 
 
 def _describe_claim(claim: Claim) -> str:
-    passages = ((header_name(item.source), item.quote) for item in claim.evidence)
+    passages = ((escape_header(item.source), item.quote) for item in claim.evidence)
     quotes = "; ".join(f'{source} "{quote}"' for source, quote in passages)
-    return one_line(f"{claim.code}: {quotes}", _LONGEST_CLAIM)
+    return sanitize_line(f"{claim.code}: {quotes}", _LONGEST_CLAIM)
 
 
 def first_claims(claims: Sequence[Claim], most: int) -> Sequence[Claim]:
@@ -334,7 +334,7 @@ def _frame() -> int:
 def _environment() -> Environment:
     # The output is a prompt, not HTML; a trace is a value in it and never a template.
     return Environment(  # noqa: S701
-        loader=FileSystemLoader(folder("prompts")),
+        loader=FileSystemLoader(find_resources("prompts")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         auto_reload=False,  # a look at the file at every call

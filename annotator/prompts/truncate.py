@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from annotator.base.text import header_name
+from annotator.base.text import escape_header
 
 _FRAME = 40  # characters around a header and a text: brackets, tag, line ends
 _MARK = 76  # characters of the line that says what was left out
@@ -51,7 +51,7 @@ Gap = tuple[int, int]
 class PromptPart:
     """One part of a prompt: its header, and its text without the ``gaps``, which are in order and
     apart from each other. ``closed`` parts are not to be quoted. ``id`` is as in the trace; the
-    header spells it safely (:func:`annotator.base.text.header_name`). Of a text that is cut its
+    header spells it safely (:func:`annotator.base.text.escape_header`). Of a text that is cut its
     ``passages`` and what surrounds them are left.
     """
 
@@ -67,7 +67,7 @@ class PromptPart:
     def header(self) -> str:
         """The part's id and what else its header says."""
         return (
-            header_name(self.id)
+            escape_header(self.id)
             + self.more
             + (" (context, not to be quoted)" if self.closed else "")
         )

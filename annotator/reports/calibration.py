@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from annotator.base.text import count, list_first, one_line
+from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
@@ -38,14 +38,16 @@ def tabulate(calibration: Calibration) -> list[Table]:
 def _head(calibration: Calibration) -> Iterator[str]:
     tasks = ""
     if calibration.clusters is not None:
-        tasks = f", {count(calibration.clusters, 'task')} ({'+'.join(calibration.cluster_by)})"
+        tasks = (
+            f", {format_count(calibration.clusters, 'task')} ({'+'.join(calibration.cluster_by)})"
+        )
     yield (
-        f"judge {one_line(calibration.judge, 80)} ({calibration.judge_sha256[:12]})"
+        f"judge {sanitize_line(calibration.judge, 80)} ({calibration.judge_sha256[:12]})"
         f"  {calibration.rubric} v{calibration.rubric_version} ({calibration.rubric_sha256[:12]})"
         f"  N={calibration.judged} judged traces{tasks}"
     )
     labels, total = calibration.labels, len(calibration.labelled)
-    parts = [f"{total} of {', '.join(one_line(name, 60) for name in labels.annotators)}"]
+    parts = [f"{total} of {', '.join(sanitize_line(name, 60) for name in labels.annotators)}"]
     if labels.drawn is not None:
         parts.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled")
     parts += [f"design {labels.design}", f"split {labels.split}"]
@@ -116,7 +118,8 @@ def _agreement_lines(name: str, agreement: RaterAgreement) -> Iterator[str]:
     effect = ""
     if clusters:
         effect = (
-            f"  design effect {observed.inputs['design_effect']:.2f} ({count(clusters, 'task')})"
+            f"  design effect {observed.inputs['design_effect']:.2f}"
+            f" ({format_count(clusters, 'task')})"
         )
     chance = f"  expected by chance {to_digits(expected, 2)}" if isinstance(expected, float) else ""
     yield f"{name}  {counts}  {percent(observed)} %  {limits(observed)}{effect}"
@@ -127,7 +130,7 @@ def _comparison_line(name: str, comparison: Comparison) -> str:
     observed = comparison.agreement.observed
     note = f"  {comparison.note}" if comparison.note else ""
     return (
-        f"{name}  {one_line(comparison.what, 120)}: {percent(observed)} %, kappa"
+        f"{name}  {sanitize_line(comparison.what, 120)}: {percent(observed)} %, kappa"
         f" {_number(comparison.agreement.kappa)} (n={comparison.n}){note}"
     )
 
@@ -147,7 +150,7 @@ def _number(estimate: Estimate) -> str:
 def _cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:
     spread = row.over_annotators
     return (
-        one_line(row.code, 64),
+        sanitize_line(row.code, 64),
         f"{row.judged.k}/{judged}" if row.judged else UNDEFINED,
         percent(row.judged),
         percent(row.corrected),
@@ -193,7 +196,7 @@ def _foot(calibration: Calibration) -> Iterator[str]:
         ("undecided", labels.undecided),
     ):
         if ids:
-            yield f"{name}: {list_first([one_line(trace_id, 200) for trace_id in ids], 3)}"
+            yield f"{name}: {list_first([sanitize_line(trace_id, 200) for trace_id in ids], 3)}"
 
 
 def render_disagreements(calibrated: Calibrated) -> str:
@@ -206,9 +209,9 @@ def render_disagreements(calibrated: Calibrated) -> str:
     parts = [f"{len(ids)} of {total} labelled traces disagree ({calibration.rubric})"]
     for trace_id in ids:
         label, annotation = calibrated.labels[trace_id], calibrated.annotations[trace_id]
-        judge = f"{one_line(annotation.judge, 80)}: {_codes(annotation)}"
+        judge = f"{sanitize_line(annotation.judge, 80)}: {_codes(annotation)}"
         lines = [
-            one_line(trace_id, 300),
+            sanitize_line(trace_id, 300),
             *_label_lines(label),
             f"  {judge}",
             *_findings(annotation),
@@ -221,7 +224,7 @@ def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     """Yield each code's corrected share by every estimator."""
     traces, confidence = calibration.joined, calibration.confidence  # that the judge decided
     for row in calibration.rows:
-        first = one_line(row.code, 64), percent(row.corrected), limits(row.corrected)
+        first = sanitize_line(row.code, 64), percent(row.corrected), limits(row.corrected)
         if row.judged is None:  # what the judge has flagged is no share: undecided traces hold more
             yield (*first, UNDEFINED, UNDEFINED)
             continue
@@ -244,40 +247,43 @@ def _raw_limits(estimate: Estimate) -> str:
 
 def _label_lines(label: Label) -> Iterator[str]:
     """Yield what a person said: the codes, the quotes, the note."""
-    yield f"  {one_line(label.annotator, 60)}: {_codes(label)}"
+    yield f"  {sanitize_line(label.annotator, 60)}: {_codes(label)}"
     for quote in label.evidence:
-        yield f"    > {one_line(quote)}"
+        yield f"    > {sanitize_line(quote)}"
     if label.note:
-        yield f"    note: {one_line(label.note, 600)}"
+        yield f"    note: {sanitize_line(label.note, 600)}"
 
 
 def _codes(decision: Label | Annotation) -> str:
-    secondary = ", ".join(one_line(code, 64) for code in decision.secondary)
+    secondary = ", ".join(sanitize_line(code, 64) for code in decision.secondary)
     if not decision.primary:
         return secondary or "none"
-    return one_line(decision.primary, 64) + (f" (also {secondary})" if secondary else "")
+    return sanitize_line(decision.primary, 64) + (f" (also {secondary})" if secondary else "")
 
 
 def _findings(annotation: Annotation) -> Iterator[str]:
     for finding in annotation.findings:
-        yield f"    {one_line(finding.code, 64)}: {one_line(finding.rationale, 600)}"
+        yield f"    {sanitize_line(finding.code, 64)}: {sanitize_line(finding.rationale, 600)}"
         for evidence in finding.evidence:
-            yield f"    > {one_line(evidence.source, 80)}: {one_line(evidence.quote)}"
+            yield f"    > {sanitize_line(evidence.source, 80)}: {sanitize_line(evidence.quote)}"
     for rejected in annotation.rejected:
-        yield (f"    rejected {one_line(rejected.code, 64)}: {one_line(rejected.reason, 300)}")
+        yield (
+            f"    rejected {sanitize_line(rejected.code, 64)}:"
+            f" {sanitize_line(rejected.reason, 300)}"
+        )
 
 
 def render_annotators(pair: Annotators, *, listed: bool) -> str:
     """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
-    what = f"agreement of {one_line(pair.comparison.what, 120)}"
+    what = f"agreement of {sanitize_line(pair.comparison.what, 120)}"
     lines += _agreement_lines(what, pair.comparison.agreement)
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
         lines.append("No trace tells its task: traces are treated as independent.")
     if not listed:
         lines.append(f"{len(pair.differing)} disagreements (--disagreements lists them)")
     for labels in pair.differing if listed else ():
-        lines += ["", one_line(labels[0].trace_id, 300)]
+        lines += ["", sanitize_line(labels[0].trace_id, 300)]
         for label in labels:
             lines += _label_lines(label)
     return "\n".join(lines)
@@ -298,10 +304,12 @@ def render_details(calibration: Calibration) -> str:
         counts = confusion(*_single_labels(calibration))
         ase = kappa_ase(counts, calibration.confidence)
         lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]
-    lines += [f"F1  {one_line(row.code, 64)}  {_number(row.f1)}" for row in calibration.rows]
+    lines += [f"F1  {sanitize_line(row.code, 64)}  {_number(row.f1)}" for row in calibration.rows]
     for code, flips in (calibration.reruns.flips if calibration.reruns else {}).items():
         share = f"{flips.flipped}/{flips.given}"
-        lines.append(f"flips  {one_line(code, 200)}  {share} of the traces that had it in any run")
+        lines.append(
+            f"flips  {sanitize_line(code, 200)}  {share} of the traces that had it in any run"
+        )
     for name, average in calibration.averages.items():
         lines.append(
             f"{name} average  precision {_number(average.precision)}, recall"
@@ -315,7 +323,7 @@ def _confusion_lines(calibration: Calibration) -> Iterator[str]:
     matrix = confusion_matrix(*_single_labels(calibration), labels)
     numbers = [str(n) for n in range(1, len(labels) + 1)]
     rows = [
-        (f"{number} {one_line(label, 40)}", *map(str, counts))
+        (f"{number} {sanitize_line(label, 40)}", *map(str, counts))
         for number, label, counts in zip(numbers, labels, matrix, strict=True)
     ]
     yield "confusion (labelled traces, not weighted; rows the person, columns the judge)"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from annotator.base.text import count, floor_percent
+from annotator.base.text import floor_percent, format_count
 from annotator.reports.counts import LOST, OTHER, PART, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
 from validation import Interval
@@ -122,7 +122,8 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
     if counts.contradictory:
         yield (
-            f"In {count(counts.contradictory, 'trace')} the judge's reasoning contradicts its"
+            f"In {format_count(counts.contradictory, 'trace')} the judge's reasoning"
+            " contradicts its"
             " finding. The finding is counted."
         )
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
@@ -147,7 +148,7 @@ def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
     for reason, what in words.items():
         if n := counts.reasons[reason]:
             what = what if n == 1 else what.replace("was ", "were ", 1)
-            yield f"{count(n, 'undecided trace')} {what}."
+            yield f"{format_count(n, 'undecided trace')} {what}."
 
 
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:
@@ -159,7 +160,8 @@ def _describe_reading(counts: TraceCounts) -> Iterator[str]:
         (f", of one only {share}" if many else f", {share} of it") if counts.least_read < 1 else ""
     )
     yield (
-        f"{count(counts.truncated, 'trace')} {'were' if many else 'was'} read in part{least}; what"
+        f"{format_count(counts.truncated, 'trace')} {'were' if many else 'was'} read in"
+        f" part{least}; what"
         " was left out is in the annotations (truncated, read)."
     )
 
@@ -167,7 +169,8 @@ def _describe_reading(counts: TraceCounts) -> Iterator[str]:
 def _describe_votes(counts: TraceCounts) -> Iterator[str]:
     if counts.halves:
         yield (
-            f"{count(counts.halves, 'labelled trace')} had codes beside that exactly half of the"
+            f"{format_count(counts.halves, 'labelled trace')} had codes beside that"
+            " exactly half of the"
             " votes have (tie); these are not counted."
         )
     if counts.votes.failed:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.ledger import labels_sha256
 from annotator.calibration.matching import (
@@ -180,10 +180,10 @@ class _Counted:
     def _describe_left_out(self, selected: int, used: int) -> Iterator[str]:
         if held_out := selected - used:
             other = "dev" if self._request.final else "test"
-            yield f"Not counted: {count(held_out, 'label')} of the {other} split (--final)."
+            yield f"Not counted: {format_count(held_out, 'label')} of the {other} split (--final)."
         if elsewhere := used - len(self._annotations):
             place = f"not in {self._run}" if self._run else "not in TRACES, or not readable"
-            yield f"Not counted: {count(elsewhere, 'label')} of traces that are {place}."
+            yield f"Not counted: {format_count(elsewhere, 'label')} of traces that are {place}."
 
     def tables(self, by: str | None) -> list[FrequencyTable]:
         """Return the table of all labels, or one for each value of an attribute."""
@@ -234,7 +234,8 @@ class _Counted:
         yield _DRAWN[self._matched.design]
         if counts.items:
             yield (
-                f"The {count(len(counts.items), 'label')} tell as much as {counts.effective:.1f}"
+                f"The {format_count(len(counts.items), 'label')} tell as much as"
+                f" {counts.effective:.1f}"
                 " drawn with equal chances."
             )
         yield from describe_shares(counts)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
@@ -89,7 +89,7 @@ class Table:
     @property
     def sentences(self) -> list[str]:
         """The notes, each one line that is safe to show."""
-        return [one_line(note, 2000) for note in self.notes]
+        return [sanitize_line(note, 2000) for note in self.notes]
 
     @property
     def cells(self) -> list[Line]:

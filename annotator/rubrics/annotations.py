@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, lines_of, open_regular
+from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.remote import name_place
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
@@ -327,7 +327,7 @@ class Annotation:
         if not self.contradictions:
             del fields["contradictions"]
         line = json.dumps(fields, default=_fields, ensure_ascii=False, allow_nan=False)
-        return storable(line)
+        return replace_surrogates(line)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Annotation":
@@ -391,8 +391,8 @@ def read_placed(path: Path | str) -> Iterator[tuple[str, Annotation]]:
     """
     file = annotations_file(path)
     name = name_place(file)
-    with explain_unreadable(file), open_regular(file) as lines:
-        for n, _, annotation in read_lines(lines_of(lines), file):
+    with explain_unreadable(file), open_checked(file) as lines:
+        for n, _, annotation in parse_lines(read_bounded_lines(lines), file):
             yield f"{name}, line {n}", annotation
 
 
@@ -402,7 +402,7 @@ def annotations_file(path: Path | str) -> Path:
     return path / "annotations.jsonl" if path.is_dir() else path
 
 
-def read_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes, "Annotation"]]:
+def parse_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes, "Annotation"]]:
     """Yield the number, from 1, the bytes and the annotation of every line that has an end.
 
     Raises:

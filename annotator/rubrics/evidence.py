@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
 
-from annotator.base.normalize import VisibleText, see
-from annotator.base.text import header_name, list_first, one_line
+from annotator.base.normalize import NormalizedText, normalize_text
+from annotator.base.text import escape_header, list_first, sanitize_line
 from annotator.rubrics import Code, Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.traces import ORIGINS, Origin, Source, Trace
@@ -85,24 +85,28 @@ def spans_in(quote: str, source: Source) -> list[Span]:
 
     A quote of more than 1,000 characters is found only as it stands.
     """
-    quote, view = quote.strip(), see(source.text)
-    plain = see(quote).text.strip()
+    quote, view = quote.strip(), normalize_text(source.text)
+    plain = normalize_text(quote).text.strip()
     if not _WORD.search(plain):
         return []
     if spans := [span for span in _exact(quote, source, view) if _identifies(span, view)]:
         return spans
     breaks = tuple(view.seen(offset) for offset in source.breaks)
     read = replace(source, text=view.text, breaks=breaks)
-    spans = [] if plain == quote and not view.changed else _exact(plain, read, see(view.text))
+    spans = (
+        []
+        if plain == quote and not view.changed
+        else _exact(plain, read, normalize_text(view.text))
+    )
     composed, decomposed = (unicodedata.normalize(form, plain) for form in ("NFC", "NFD"))
     for spelling in dict.fromkeys((plain, composed, decomposed)):
         spans = spans or _tolerant(spelling, read)
     if not spans and (untagged := _without_speaker(plain, source.agent)):
-        spans = _exact(untagged, read, see(view.text)) or _tolerant(untagged, read)
+        spans = _exact(untagged, read, normalize_text(view.text)) or _tolerant(untagged, read)
     return list(filter(None, (_place(span, source, view) for span in spans)))
 
 
-def _place(span: Span, source: Source, view: VisibleText) -> Span | None:
+def _place(span: Span, source: Source, view: NormalizedText) -> Span | None:
     """Return a passage of the visible text as one of the source, if it identifies anything."""
     start, end = view.locate(span.start, span.end)
     if any(start <= offset < end for offset in source.breaks):
@@ -112,7 +116,7 @@ def _place(span: Span, source: Source, view: VisibleText) -> Span | None:
     return placed if _identifies(placed, view) else None
 
 
-def _exact(quote: str, source: Source, view: VisibleText) -> list[Span]:
+def _exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
     """Return where a quote stands as it is. Where words end is told by what is visible."""
     text = source.text
     spans: list[Span] = []
@@ -188,7 +192,7 @@ def _crosses(source: Source, start: int, end: int) -> bool:
     return any(start <= at < end for at in source.breaks)
 
 
-def _identifies(span: Span, view: VisibleText) -> bool:
+def _identifies(span: Span, view: NormalizedText) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
     text, start, end = view.text, view.seen(span.start), view.seen(span.end)
     words = _WORD.findall(text, start, end)
@@ -292,7 +296,7 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
     if not speaker:
         return None
-    names = {re.escape(see(speaker).text), re.escape(header_name(speaker))}
+    names = {re.escape(normalize_text(speaker).text), re.escape(escape_header(speaker))}
     number, name = r"(?:(?:message\s*)?\d+\W+)?", f"(?:{'|'.join(sorted(names))})"
     tag = rf"[\W_]*{number}{name}(?:\s*(?:->|=>|→|\bto\b)\s*[\w-]+)?[\s*_)\]]*:[\s*_]*"
     match = re.match(tag, quote[:200], re.IGNORECASE)
@@ -339,7 +343,7 @@ def verify(
     With ``hints``, a quote that is not found is answered with the most similar passage.
     """
     if claim.code not in {code.id for code in rubric.codes}:
-        return [], [f"{one_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
+        return [], [f"{sanitize_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
     spans = _recheck(claim, trace, rubric)
     claimed = dict(spans)  # also of quotes that stand nowhere: where they most likely should
     reasons: dict[int, str] = {}
@@ -357,7 +361,9 @@ def verify(
             if source:
                 claimed[n] = Span(source.id, 0, 0, "", "exact", source.origin, source.agent)
             if source and passage:
-                reason += f'; similar, in {header_name(source.id)}: "{one_line(passage, 200)}"'
+                reason += (
+                    f'; similar, in {escape_header(source.id)}: "{sanitize_line(passage, 200)}"'
+                )
         reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
@@ -414,7 +420,7 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
             return {}
         where = (source.id, start, end, evidence.quote)
         span = Span(*where, evidence.match, source.origin, source.agent)
-        view = see(source.text)
+        view = normalize_text(source.text)
         words = view.seen(start), view.seen(end)
         cut = _whole_words(view.text, *words) != _strip(view.text, *words)
         taken = any(_overlap(span, other) for other in spans.values())
@@ -428,7 +434,7 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
 
 
 def _quote_for_reason(quote: str) -> str:
-    return f'"{one_line(quote, 120)}"'
+    return f'"{sanitize_line(quote, 120)}"'
 
 
 def _resolve(
@@ -445,9 +451,13 @@ def _resolve(
         return free[0], ""
     if spans:
         return None, "the same passage as another quote of this finding"
-    named = header_name(source.id) if source else one_line(f"{quote.source!r} (no such source)", 80)
+    named = (
+        escape_header(source.id)
+        if source
+        else sanitize_line(f"{quote.source!r} (no such source)", 80)
+    )
     anywhere = locate(quote.text, trace, rubric.quote_from)
-    elsewhere = list(dict.fromkeys(header_name(span.source) for span in anywhere))
+    elsewhere = list(dict.fromkeys(escape_header(span.source) for span in anywhere))
     if len(elsewhere) == 1 and anywhere[0].match == "exact":
         free = [span for span in anywhere if not any(_overlap(span, other) for other in taken)]
         if free:
@@ -463,10 +473,10 @@ def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None
     Steps are not even read where the rubric accepts none.
     """
     if source_id(given).startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
-        return None, one_line(given, 80)
+        return None, sanitize_line(given, 80)
     source = trace.source(given) or trace.source(source_id(given))
     if source and source.origin not in rubric.quote_from:
-        return source, header_name(source.id)
+        return source, escape_header(source.id)
     return source, None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import RubricError
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.base.yaml import read_yaml
 from annotator.traces.document import text_of
 
@@ -46,7 +46,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
         )
     source = fields.get("source")
     titled = source.get("title") if isinstance(source, dict) else source
-    file = Path(storable(str(file)))
+    file = Path(replace_surrogates(str(file)))
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
         "id": id_for(file),

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from annotator.base.errors import AnnotatorError, RubricError
 from annotator.base.remote import find_url, localize
-from annotator.base.resources import folder
+from annotator.base.resources import find_resources
 from annotator.base.text import suggest
 from annotator.base.yaml import read_yaml
 from annotator.rubrics.model import Code, Rubric
@@ -21,7 +21,7 @@ _MOST_BASES = 8
 
 def list_built_in() -> Iterator[Path]:
     """Yield the files of the built-in rubrics, sorted by name."""
-    yield from sorted(folder("rubrics").glob("*.yaml"))
+    yield from sorted(find_resources("rubrics").glob("*.yaml"))
 
 
 def load_rubric(name_or_file: str) -> Rubric:

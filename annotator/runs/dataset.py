@@ -9,7 +9,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import replace_folder
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.rubrics.annotations import Annotation, value_of
 from annotator.runs.run import Run
 
@@ -101,7 +101,7 @@ def push_dataset(folder: Path, name: str) -> None:
 def _explain_failure(what: str, error: BaseException) -> AnnotatorError:
     if isinstance(error, AnnotatorError):
         return error
-    return AnnotatorError(f"{what}: {one_line(str(error) or type(error).__name__)}")
+    return AnnotatorError(f"{what}: {sanitize_line(str(error) or type(error).__name__)}")
 
 
 def _is_dataset(folder: Path) -> bool:
@@ -162,8 +162,8 @@ def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for run in runs:
         versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}
         common = {
-            "run": storable(run.id),
-            "run_status": storable(run.manifest.status),
+            "run": replace_surrogates(run.id),
+            "run_status": replace_surrogates(run.manifest.status),
             "limit": run.manifest.limit,
             "judge_sha256": run.judge_sha256,
         }

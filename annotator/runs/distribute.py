@@ -12,7 +12,7 @@ from typing import Any
 from annotator.base import errors
 from annotator.base.errors import AnnotatorError, BudgetReached
 from annotator.base.files import explain_errors
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.judges.build import ModelSettings
 from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.engines import Engine
@@ -158,7 +158,7 @@ async def run_shards(
                 if attempt < _ATTEMPTS:
                     running.append((job, engine.submit(function, job), attempt + 1))
                     continue
-                reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
+                reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
                 kind, problem = "", f"its worker died {_ATTEMPTS} times: {reason}"
             if problem:
                 error_class = getattr(errors, kind, AnnotatorError)
@@ -177,6 +177,6 @@ def describe_merged(run: Run) -> Iterator[str]:
     if manifest.ignored:
         yield f"{manifest.ignored} files or records are not traces and were left out"
     for example in manifest.problems[:5]:
-        yield f"  {one_line(example, 400)}"
+        yield f"  {sanitize_line(example, 400)}"
     if len(manifest.problems) > 5:
         yield f"  and more kinds: see problems in {run}/run.json, or annotate traces"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
@@ -90,7 +90,7 @@ class Seen:
         if self.problems:
             yield f"{self.problems} problems in traces that were judged all the same"
         for example in islice(self.kinds, 5):
-            yield f"  {one_line(example, 400)}"
+            yield f"  {sanitize_line(example, 400)}"
         if len(self.kinds) > 5:
             place = folder / "run.json" if folder else "the manifest"
             yield f"  and more kinds: see problems in {place}, or annotate traces"
@@ -148,7 +148,7 @@ async def execute(
         except AnnotatorError:
             raise
         except Exception as error:  # a fault of ours must not take the other traces with it
-            what = f"{type(error).__name__}: {one_line(str(error), 200)}"
+            what = f"{type(error).__name__}: {sanitize_line(str(error), 200)}"
             words = f"internal error, please report it: {what}"
             annotation = conclude(Verdict(error=words), trace, rubric, plan.judge.id)
         finally:

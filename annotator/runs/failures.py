@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from annotator.base.errors import FailsAlways
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.rubrics.annotations import Annotation, FailureKind
 
 LAST = 20  # judgements, of which
@@ -54,7 +54,7 @@ class FailureWatch:
         counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
         return FailsAlways(
             f"Stopped: {len(failed)} of the last {LAST} judgements failed ({counts})."
-            f" For example {one_line(example.trace_id, 200)}: {explain_failure(example)}."
+            f" For example {sanitize_line(example.trace_id, 200)}: {explain_failure(example)}."
             f" {ADVICE[kind]}"
         )
 
@@ -62,5 +62,5 @@ class FailureWatch:
 def explain_failure(annotation: Annotation) -> str:
     """Return in one line why a trace has no judgement that counts; of rejected ones the first."""
     if annotation.failure == "quotes" and annotation.rejected:
-        return one_line(annotation.rejected[0].reason, 300)
-    return one_line(annotation.error or annotation.reason or "", 300)
+        return sanitize_line(annotation.rejected[0].reason, 300)
+    return sanitize_line(annotation.error or annotation.reason or "", 300)

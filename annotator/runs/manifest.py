@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_regular
+from annotator.base.regular import read_bounded
 from annotator.base.remote import find_url, is_hub, name_place
-from annotator.base.text import storable, without_url_secrets
+from annotator.base.text import hide_url_secrets, replace_surrogates
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.traces import Shard, readers
@@ -152,7 +152,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     file = folder / "run.json"
     try:
-        return Manifest.model_validate(json.loads(read_regular(file)))
+        return Manifest.model_validate(json.loads(read_bounded(file)))
     except FileNotFoundError as error:
         raise AnnotatorError(f"{name_place(folder)}: not a run directory (no run.json)") from error
     except OSError as error:
@@ -193,7 +193,7 @@ def new_manifest(
         {
             "id": uuid.uuid4().hex,
             "tool": f"failure-annotator {__version__}",
-            "command": storable(without_url_secrets(command)),
+            "command": replace_surrogates(hide_url_secrets(command)),
             "rubrics": [
                 rubric.scheme(judge.codes(rubric), judge.screens(rubric)) for rubric in rubrics
             ],
@@ -209,7 +209,7 @@ def new_manifest(
             **({"shard": str(shard)} if shard else {}),
             **({"pilot": pilot} if pilot else {}),
             "concurrency": concurrency,
-            "cwd": storable(str(Path.cwd())),
+            "cwd": replace_surrogates(str(Path.cwd())),
             "started": now(),
             "ended": None,
             "status": "running",
@@ -220,4 +220,4 @@ def new_manifest(
 def absolute(source: str) -> str:
     """Return a source as it is known from any folder."""
     url = source if is_hub(source) else find_url(source)
-    return storable(url or os.path.abspath(source))
+    return replace_surrogates(url or os.path.abspath(source))

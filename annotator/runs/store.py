@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog, NewFile, explain_errors
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.rubrics.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.runs.manifest import Manifest, now, read_manifest
 from annotator.runs.run import Run, open_run
@@ -208,7 +208,7 @@ class RunDirectory:
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
         place = self.folder / "run.json"
         with NewFile(place, private=True, advice=_MENDED if place.exists() else "") as out:
-            out.write(storable(f"{text}\n").encode())
+            out.write(replace_surrogates(f"{text}\n").encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.

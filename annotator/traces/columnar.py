@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from annotator.base.regular import most_bytes
+from annotator.base.regular import get_size_limit
 from annotator.traces.document import open_file
 
 _ROWS = 64  # in memory at a time, where they are not large
@@ -20,7 +20,7 @@ def parquet_rows(path: str) -> Iterator[Any]:
         for n in range(file.num_row_groups):
             group = file.metadata.row_group(n)
             row = max(1, group.total_byte_size // max(1, group.num_rows))
-            rows = min(_ROWS, max(1, most_bytes() // _SHARE // row))
+            rows = min(_ROWS, max(1, get_size_limit() // _SHARE // row))
             for batch in file.iter_batches(batch_size=rows, row_groups=[n]):
                 yield from batch.to_pylist()
 

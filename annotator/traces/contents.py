@@ -20,7 +20,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.files import explain_errors
-from annotator.base.regular import lines_of, most_bytes, read_whole
+from annotator.base.regular import get_size_limit, read_bounded_lines, read_whole
 from annotator.base.text import decode, find_repeated
 from annotator.traces import columnar, hub
 from annotator.traces.document import open_file, parse
@@ -85,13 +85,15 @@ class JsonLines:
         """
         with _open(self.path) as (file, encoding):
             if not self.seekable:
-                lines = lines_of(io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", "\n"))
+                lines = read_bounded_lines(
+                    io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", "\n")
+                )
                 for n, text in islice(enumerate(lines, 1), number - 1, None):
                     if text.strip():
                         yield n, 0, partial(parse, text, self.name, line=n)
                 return
             file.seek(offset)
-            for n, data in enumerate(lines_of(file), number):
+            for n, data in enumerate(read_bounded_lines(file), number):
                 text = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if text.strip():
                     yield n, offset, partial(parse, text, self.name, line=n)
@@ -155,7 +157,7 @@ def open_contents(path: str) -> Contents:
         if suffix in (".csv", ".tsv"):
             mark = "\t" if suffix == ".tsv" else ","
             return Rows(name, lambda: _csv_rows(path, mark))
-        lines = lines_of(io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", "\n"))
+        lines = read_bounded_lines(io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", "\n"))
         texts = (line for line in lines if line.strip())
         first, second = next(texts, ""), next(texts, "")
     if not first:
@@ -255,12 +257,12 @@ def _explain(name: str, rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _csv_rows(path: str, mark: str) -> Iterator[Any]:
-    csv.field_size_limit(most_bytes())  # a cell may hold a whole trace
+    csv.field_size_limit(get_size_limit())  # a cell may hold a whole trace
     name = Path(path).name
     with _open(path) as (file, encoding):
         text = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="")
         try:
-            table = csv.DictReader(lines_of(text), delimiter=mark)
+            table = csv.DictReader(read_bounded_lines(text), delimiter=mark)
             names = [name for name in table.fieldnames or () if name]
             for twice in find_repeated(names):
                 raise UnreadableTrace(f"{name}: two columns are named {twice!r}")
@@ -295,8 +297,8 @@ def _read_member(archive: Any, name: str) -> bytes:
     Python reads from 3.14 on.
     """
     info = archive.getinfo(name)
-    if info.file_size > most_bytes():
-        raise UnreadableTrace(f"{name}: larger than {most_bytes() >> 20} MB (ANNOTATOR_MAX_MB)")
+    if info.file_size > get_size_limit():
+        raise UnreadableTrace(f"{name}: larger than {get_size_limit() >> 20} MB (ANNOTATOR_MAX_MB)")
     if info.compress_type != _ZSTD:
         return bytes(archive.read(info))
     import pyarrow as pa

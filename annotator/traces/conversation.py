@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.traces.authors import are_kinds, find_author, have_names, is_call, read_word
 from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
@@ -70,9 +70,9 @@ class Conversation:
         """Append what was said. A message without text or sender is kept (so that numbers stay
         those of the file) and listed as a problem; one that only thinks is a step.
         """
-        pieces = [storable(piece) for piece in utterance.pieces if piece]
-        sender = storable(utterance.sender)
-        thoughts = [storable(thought) for thought in utterance.reasoning if thought]
+        pieces = [replace_surrogates(piece) for piece in utterance.pieces if piece]
+        sender = replace_surrogates(utterance.sender)
+        thoughts = [replace_surrogates(thought) for thought in utterance.reasoning if thought]
         if utterance.reasoning and not thoughts and not pieces:
             self.problems.append(f"{where}: reasoning without a text (encrypted), left out")
             return
@@ -96,7 +96,7 @@ class Conversation:
         message = Message(
             n=n,
             sender=sender or "unknown",
-            recipients=tuple(map(storable, utterance.recipients)),
+            recipients=tuple(map(replace_surrogates, utterance.recipients)),
             text=text,
             time=utterance.time,
             kind=utterance.kind,
@@ -123,7 +123,10 @@ class Conversation:
             format=format,
             path=path,
             messages=tuple(self.messages),
-            patches={storable(agent): storable(text) for agent, text in (patches or {}).items()},
+            patches={
+                replace_surrogates(agent): replace_surrogates(text)
+                for agent, text in (patches or {}).items()
+            },
             outcome=outcome or Outcome(),
             attributes=attributes or {},
             problems=tuple(self.problems),
@@ -358,7 +361,7 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     if _is_item(fields):
         return read_parts(fields)
     if isinstance(content, str) and "tool_calls" not in fields:  # as most are
-        parts = Parts([storable(content)])
+        parts = Parts([replace_surrogates(content)])
     else:
         parts = read_parts(content)
     for key in _REASONING:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
-from annotator.base.text import count, one_line, storable
+from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.contents import (
     SAVED,
     Document,
@@ -135,7 +135,7 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
         key = hash(ref.id)
         if key in seen:
             in_memory = isinstance(ref, TraceRef) and not ref.file
-            again = f"{ref.id} [{n if in_memory else storable(ref.path)}]"
+            again = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
             reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
             reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
             ref = Unreadable(again, ref.path, reason)
@@ -272,7 +272,7 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
 
 def _check_trace(trace: Trace) -> TraceRef | Unreadable:
-    trace_id, problem = storable(trace.id), check_trace(trace)
+    trace_id, problem = replace_surrogates(trace.id), check_trace(trace)
     if trace_id != trace.id:
         problem = "its id holds half a character, which no file can hold"
     if problem:
@@ -320,7 +320,7 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         try:
             names = list_folder(folder)
         except OSError as error:
-            below = storable(os.path.relpath(folder, root))  # there may be traces in it
+            below = replace_surrogates(os.path.relpath(folder, root))  # there may be traces in it
             yield Unreadable(below, folder, f"folder: {error.strerror or error}")
             continue
         for name in sorted(names.folders & names.links):
@@ -342,7 +342,9 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
                 else:
                     others[Path(name).suffix.lower() or name] += 1
     if others:
-        counted = ", ".join(f"{n} {one_line(suffix, 40)}" for suffix, n in others.most_common(12))
+        counted = ", ".join(
+            f"{n} {sanitize_line(suffix, 40)}" for suffix, n in others.most_common(12)
+        )
         more = f" and {len(others) - 12} more kinds" if len(others) > 12 else ""
         yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
 
@@ -358,7 +360,7 @@ def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discov
 
 
 def _file(path: Path, root: Path) -> TraceRef:
-    return TraceRef(storable(path.relative_to(root).as_posix()), str(path), str(path))
+    return TraceRef(replace_surrogates(path.relative_to(root).as_posix()), str(path), str(path))
 
 
 def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
@@ -386,7 +388,9 @@ def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> Tr
     else:
         below = Path(folder).relative_to(root).as_posix()
         below = parts[-1] if below == "." else below
-    ref = TraceRef(storable(below), folder, folder, reader, is_folder=True, document=names)
+    ref = TraceRef(
+        replace_surrogates(below), folder, folder, reader, is_folder=True, document=names
+    )
     return _check_links(ref, [Path(folder, name) for name in sorted(names.links)], inside)
 
 
@@ -556,7 +560,7 @@ def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]
         yield from _in_document(file, held.at(n, offset), format, n, offset)
     named = [key for key in groups if key]
     if "" in groups and len(named) > 1:
-        lost = count(len(groups.pop("")) // 2, "record")
+        lost = format_count(len(groups.pop("")) // 2, "record")
         yield Ignored(file.path, f"{lost} without the id of one of its {len(named)} traces")
     elif "" in groups and named:
         both = groups.pop("") + groups[named[0]]

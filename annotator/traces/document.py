@@ -11,8 +11,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.regular import open_regular, read_regular
-from annotator.base.text import decode, storable
+from annotator.base.regular import open_checked, read_bounded
+from annotator.base.text import decode, replace_surrogates
 
 _LATEST = 1e11  # seconds since 1970: the year 5138
 
@@ -27,8 +27,8 @@ def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
     path = f"{folder}/{name}"
     try:
         if not most:
-            return read_regular(path)
-        with open_regular(path) as file:
+            return read_bounded(path)
+        with open_checked(path) as file:
             return file.read(most)
     except OSError as error:
         raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
@@ -41,7 +41,7 @@ def open_file(path: str) -> BufferedReader:
         UnreadableTrace: as :func:`read_bytes`.
     """
     try:
-        return open_regular(path)
+        return open_checked(path)
     except OSError as error:
         raise UnreadableTrace(f"{Path(path).name}: {error.strerror or error}") from error
 
@@ -120,7 +120,7 @@ def kind(value: Any) -> str:
 def text_of(value: Any) -> str | None:
     """Return a scalar JSON value as text that can be stored, or None for null and containers."""
     if isinstance(value, str):
-        return storable(value)
+        return replace_surrogates(value)
     if value is None or isinstance(value, (bool, list, dict)):
         return None
     return str(value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.traces.model import Message, Outcome, Step, Trace
 
 
@@ -55,7 +55,7 @@ def load_trace(line: str) -> Trace:
         where = ".".join(map(str, problem["loc"]))
         raise UnreadableTrace(f"not a trace of ours: {where}: {problem['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise UnreadableTrace(f"not a line of JSON: {one_line(str(error), 200)}") from error
+        raise UnreadableTrace(f"not a line of JSON: {sanitize_line(str(error), 200)}") from error
     return Trace(
         content.id,
         content.format,

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import are_kinds, find_author, have_names, read_word
 from annotator.traces.conversation import Conversation, Utterance, read_parts
@@ -256,7 +256,7 @@ def suggest_map(document: Any) -> str:
     lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
     if document and not isinstance(document, dict | list):
         return f"# {kind(document)}: no record"
-    keys = one_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
+    keys = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
     lines = [f"# keys: {keys}" if document else "# empty"]
     if lists and _likelihood(lists[0][1]) > 0:
         path, items = lists[0]

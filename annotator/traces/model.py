@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import count, islice
 from typing import Any, Literal
 
-from annotator.base.normalize import see
+from annotator.base.normalize import normalize_text
 
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
 """Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
@@ -61,7 +61,7 @@ class Message:
     @property
     def declared_type(self) -> str:
         """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
-        first = see(self.text[:200]).text[:100].lstrip().partition("\n")[0]
+        first = normalize_text(self.text[:200]).text[:100].lstrip().partition("\n")[0]
         field, _, value = first.partition(":")
         type_line = value if field.strip().lower() == "type" else ""
         return (self.kind or type_line).strip().lower()

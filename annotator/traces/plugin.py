@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.plugins import Plugin, describe
-from annotator.base.text import storable
+from annotator.base.plugins import Plugin, describe_error
+from annotator.base.text import replace_surrogates
 from annotator.traces.model import Trace, check_trace
 
 
@@ -41,8 +41,10 @@ class PluginReader:
         return replace(
             trace,
             id=trace_id,
-            messages=tuple(replace(item, text=storable(item.text)) for item in trace.messages),
-            patches={agent: storable(patch) for agent, patch in trace.patches.items()},
+            messages=tuple(
+                replace(item, text=replace_surrogates(item.text)) for item in trace.messages
+            ),
+            patches={agent: replace_surrogates(patch) for agent, patch in trace.patches.items()},
             read_steps=partial(self._call, trace.read_steps),
             read_tasks=partial(self._call, trace.read_tasks),
         )
@@ -53,5 +55,5 @@ class PluginReader:
         except UnreadableTrace:
             raise
         except Exception as error:
-            message = f"the reader {self.name!r} raised {describe(error)}"
+            message = f"the reader {self.name!r} raised {describe_error(error)}"
             raise UnreadableTrace(message) from error

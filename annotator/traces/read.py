@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.plugins import describe
-from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.plugins import describe_error
+from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import is_hub, localize
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.traces.contents import Document, JsonLines, is_on_lines, open_contents
 from annotator.traces.discover import (
     Ignored,
@@ -89,7 +89,7 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
     except RecursionError:
         return Unreadable(ref.id, ref.path, "nested too deeply to be read")
     except Exception as error:  # a reader's own mistake costs this trace and no other
-        reason = f"its reader failed: {describe(error)}; please report it"
+        reason = f"its reader failed: {describe_error(error)}; please report it"
         return Unreadable(ref.id, ref.path, reason)
     return replace(trace, problems=(*trace.problems, ref.problem)) if ref.problem else trace
 
@@ -178,7 +178,7 @@ def check_source(source: str) -> None:
         if path.is_dir():
             os.scandir(path).close()
         else:
-            open_regular(path).close()
+            open_checked(path).close()
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:
@@ -206,7 +206,7 @@ class ProblemKinds:
     def add(self, where: str, reason: str) -> None:
         """Count a problem of the trace or file at ``where``."""
         kind = _PARTICULAR.sub("", reason)
-        example, n = self._kinds.get(kind, (storable(f"{where}: {reason}"), 0))
+        example, n = self._kinds.get(kind, (replace_surrogates(f"{where}: {reason}"), 0))
         self._kinds[kind] = example, n + 1
 
     def __len__(self) -> int:

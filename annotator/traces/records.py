@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.traces.document import parse, text_of
 from annotator.traces.model import AgentEnd, Feature, Outcome
 
@@ -80,7 +80,7 @@ def read_attributes(
     problems: list[str] = []
     nested: list[str] = []
     for key, value in record.items():
-        name = storable(key)
+        name = replace_surrogates(key)
         if key in consumed:
             continue
         if key in LABELS:
@@ -90,7 +90,7 @@ def read_attributes(
         elif isinstance(value, str) and len(value) > _LONG:
             nested.append(name)
         elif value is None or isinstance(value, bool | int | float | str):
-            attributes[name] = storable(value) if isinstance(value, str) else value
+            attributes[name] = replace_surrogates(value) if isinstance(value, str) else value
         elif value:
             nested.append(name)
     if nested:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.rubrics.annotations import value_of
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, IndexRow
@@ -61,7 +61,7 @@ def _shell(title: str) -> tuple[str, str]:
     marker = "<!--data-->"
     page = render("view.html", title=title, style=style, script=script, policy=policy, data=marker)
     head, tail = page.split(marker)
-    return storable(head), storable(tail)
+    return replace_surrogates(head), replace_surrogates(tail)
 
 
 def _hash(text: str) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, lines_of, open_regular
-from annotator.base.text import storable
+from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
+from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
-from annotator.rubrics.annotations import Annotation, read_lines, value_of
+from annotator.rubrics.annotations import Annotation, parse_lines, value_of
 from annotator.runs.run import Check, Run
 
 PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")
@@ -300,7 +300,7 @@ class Index:
             if name != but:
                 mask &= self._columns.get(name, IndexColumn()).mask(value, len(mask))
         if filter.text:
-            text = storable(filter.text.casefold()).encode()
+            text = replace_surrogates(filter.text.casefold()).encode()
             mask &= np.array([text in row for row in self._texts], bool)
         return mask
 
@@ -362,7 +362,7 @@ class Index:
 
     def _read_file(self, place: int, path: Path, file: BinaryIO, check: Check) -> None:
         offset = 0
-        for n, line, annotation in read_lines(lines_of(file), path):
+        for n, line, annotation in parse_lines(read_bounded_lines(file), path):
             if self._stopped:
                 return
             rubric = check.hold(annotation, f"{path}, line {n}")
@@ -398,7 +398,7 @@ class Index:
 
 def _open(path: Path) -> BinaryIO:
     with explain_unreadable(path):
-        return open_regular(path)
+        return open_checked(path)
 
 
 def _sort(counts: Mapping[str, int]) -> Counts:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels.adjudication import Disagreement, keep_standing_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
@@ -129,7 +129,7 @@ class Labelling:
         return endpoint
 
     def _page(self, _: Request) -> Response:
-        title = f"{self._work.rubric.id}: {one_line(self._work.store.annotator, 60)}"
+        title = f"{self._work.rubric.id}: {sanitize_line(self._work.store.annotator, 60)}"
         return html(render("label.html", title=title, scripts=[*SCRIPTS, *_SCRIPTS]))
 
     def _state(self, _: Request) -> Any:
@@ -314,7 +314,7 @@ def _decision(trace_id: str, decided: _Decided) -> Decision:
 
 def _passage(selection: _Selection) -> Passage:
     if selection.source is None or selection.start is None or selection.end is None:
-        raise Refused(400, f'quote "{one_line(selection.quote, 80)}": its place is missing')
+        raise Refused(400, f'quote "{sanitize_line(selection.quote, 80)}": its place is missing')
     return Passage(
         selection.quote, selection.source, selection.start, selection.end, selection.code
     )

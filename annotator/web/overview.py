@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def names_of(runs: Sequence[Run]) -> list[str]:
     """Return a name for each run: its folder's, or as much of its path as tells it from others."""
-    return [one_line(name, 120) for name in name_runs(runs)]
+    return [sanitize_line(name, 120) for name in name_runs(runs)]
 
 
 def frame_value(runs: Sequence[Run]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def frame_value(runs: Sequence[Run]) -> dict[str, Any]:
     judges = {run.judge for run in runs}
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
     return {
-        "title": f"{title}: {', '.join(sorted(one_line(judge, 80) for judge in judges))}",
+        "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
         "runs": [_run_value(name, run.manifest) for name, run in zip(names, runs, strict=True)],
         "codes": _codes(runs),
     }
@@ -55,7 +55,7 @@ def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
     ]
     return {
         "name": name,
-        "short": f"{name} ({one_line(manifest.judge.id, 60)})",
+        "short": f"{name} ({sanitize_line(manifest.judge.id, 60)})",
         "facts": facts,
     }
 
@@ -99,7 +99,9 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
 
 def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
     group = (
-        f", {one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}" if table.group else ""
+        f", {sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"
+        if table.group
+        else ""
     )
     return {
         "rubric": table.rubric,
@@ -134,7 +136,7 @@ def _limits(share: "Interval | Estimate | None") -> list[float | None] | None:
 
 def _together_value(counts: CoOccurrence) -> dict[str, Any]:
     return {
-        "title": f"{counts.rubric}, {one_line(counts.folder, 120)}",
+        "title": f"{counts.rubric}, {sanitize_line(counts.folder, 120)}",
         "codes": list(counts.codes),
         "counts": [list(row) for row in counts.counts],
         "judged": counts.judged,

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation
@@ -24,9 +24,9 @@ def dump(value: Any) -> str:
     """
     write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=str)
     try:
-        return storable(write(value, allow_nan=False))
+        return replace_surrogates(write(value, allow_nan=False))
     except ValueError:
-        return storable(write(_finite(value)))
+        return replace_surrogates(write(_finite(value)))
 
 
 def _finite(value: Any) -> Any:

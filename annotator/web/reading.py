@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.labels import Label
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
@@ -80,7 +80,7 @@ class Reading:
         if problems:
             reason = f"{problems[0]}; say with --traces where the traces are now"
             return Unreadable(trace_id, "", reason)
-        where = one_line(", ".join(self._sources), 300) or "the run names no sources"
+        where = sanitize_line(", ".join(self._sources), 300) or "the run names no sources"
         reason = f"the trace is not where the run read it ({where}); name its folder with --traces"
         return Unreadable(trace_id, "", reason)
 
@@ -133,5 +133,5 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         stale += passage["stale"]
     if stale and isinstance(trace, Trace):
         changed = "" if problems else ": it has changed since"
-        problems[f"{count(stale, 'quote')} not in the trace as it is now{changed}"] = None
+        problems[f"{format_count(stale, 'quote')} not in the trace as it is now{changed}"] = None
     return list(problems)

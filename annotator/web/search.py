@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.traces import Trace, Unreadable
 from annotator.web.index import Index
 
@@ -130,5 +130,5 @@ def _line(text: str) -> str:
     """Return a piece of a text as one line, blank at its ends where it was."""
     if not text.strip():
         return " " if text else ""
-    line = one_line(text, len(text))
+    line = sanitize_line(text, len(text))
     return f"{' ' * text[0].isspace()}{line}{' ' * text[-1].isspace()}"

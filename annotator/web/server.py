@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.web.assets import STATIC
 from annotator.web.payload import dump
 
@@ -148,15 +148,15 @@ def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp"
 
 def _refuse(_: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, Refused) else 400
-    return json({"error": one_line(str(error), 600)}, status)
+    return json({"error": sanitize_line(str(error), 600)}, status)
 
 
 def _wrong(_: Request, error: Exception) -> Response:
-    return json({"error": one_line(str(error), 2000)}, 409)
+    return json({"error": sanitize_line(str(error), 2000)}, 409)
 
 
 def _broken(_: Request, error: Exception) -> Response:
-    reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
+    reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
     return json({"error": f"this is a fault of the tool, please report it: {reason}"}, 500)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import is_hub, localize
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.calibration.sample.design import sheet_sources
 from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
@@ -117,7 +117,8 @@ def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) 
     """Raise if the first trace to be labelled is not there: the others will not be either."""
     if items and library.trace(items[0].trace_id) is None:
         raise AnnotatorError(
-            f"no trace {one_line(items[0].trace_id, 200)!r} in {', '.join(sources)}: say where the"
+            f"no trace {sanitize_line(items[0].trace_id, 200)!r} in {', '.join(sources)}:"
+            " say where the"
             " traces are with --traces"
         )
 
@@ -134,9 +135,9 @@ def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[
             else:
                 yield Item(trace.id)
     if unreadable:
-        notes.append(f"{count(unreadable, 'trace')} cannot be read and are left out.")
+        notes.append(f"{format_count(unreadable, 'trace')} cannot be read and are left out.")
     if other:
-        notes.append(f"{count(other, 'trace')} that {rubric.id} is not for are left out.")
+        notes.append(f"{format_count(other, 'trace')} that {rubric.id} is not for are left out.")
 
 
 def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> TwoReaders:
@@ -167,23 +168,26 @@ def _adjudication(
     for item in items:  # until they are decided, the labels are of the easy traces only
         store.wait(item.trace_id, item.extra)
     notes = [
-        f"{' and '.join(pair)} agree on {count(len(compared.agreed), 'trace')}"
+        f"{' and '.join(pair)} agree on {format_count(len(compared.agreed), 'trace')}"
         f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
     ]
     if compared.only_one:
-        notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
+        notes.append(
+            f"{format_count(len(compared.only_one), 'trace')} were labelled by one of them only."
+        )
     if reopened:
-        notes.append(f"{count(reopened, 'trace')} they agreed on before is open again.")
+        notes.append(f"{format_count(reopened, 'trace')} they agreed on before is open again.")
     otherwise = len(find_contradicted(store, agreed))
     if otherwise:
         notes.append(
-            f"Of what they agree on, {store.annotator} decided {count(otherwise, 'trace')}"
+            f"Of what they agree on, {store.annotator} decided {format_count(otherwise, 'trace')}"
             " otherwise earlier; that stays."
         )
     lost = _count_marks(compared.agreed) - _count_marks(agreed)
     if lost:
         notes.append(
-            f"Of what they agree on, {count(lost, 'quote')} not found at the place given: kept"
+            f"Of what they agree on, {format_count(lost, 'quote')} not found at the place"
+            " given: kept"
             " without it."
         )
     return Work(rubric, items, library, store, differing, notes)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
-from annotator.base.text import header_name
+from annotator.base.text import escape_header
 from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Feature, Message, Outcome, Trace
@@ -306,7 +306,7 @@ def lines_of(trace: Trace) -> Iterator[str]:
         for line in text.splitlines():
             if len(line) >= 8 and not line.isalpha() and line not in _OURS:
                 yield line
-    yield from (header_name(name) for name in names if len(name) > 8)
+    yield from (escape_header(name) for name in names if len(name) > 8)
 
 
 def assert_inside(requests: list[Request], traces: list[Trace]) -> None:
@@ -377,7 +377,7 @@ def test_a_quote_under_the_name_of_a_header_is_found(name: str) -> None:
     message, other = base.messages[2], base.messages[3]
     messages = (replace(message, n=1, sender=name), replace(other, n=2))
     trace = replace(base, messages=messages, patches={name: base.patches["agent2"]})
-    source = header_name(f"patch:{name}")
+    source = escape_header(f"patch:{name}")
     answer = finding("C3a", ("message:1", message.text), (source, "# the refund rule goes here"))
     with Server(scripted(answer)) as server:
         one = ask(server, trace, mode="json")
@@ -390,8 +390,8 @@ def test_a_quote_under_the_name_of_a_header_is_found(name: str) -> None:
 def test_distinct_names_stay_distinct() -> None:
     names = ["a b", "a%20b", "a_b", "a  b", "a\u00a0b", "", "%", "~", "x" * 81, "x" * 82, "x" * 80]
     names += ["é", "e\u0301", "A B", "a\nb", "a,b", "[a]", "\ud800", "x" * 79 + " "]
-    assert len({header_name(name) for name in names}) == len(names)
-    assert all(len(header_name(name)) <= 80 for name in names)
+    assert len({escape_header(name) for name in names}) == len(names)
+    assert all(len(escape_header(name)) <= 80 for name in names)
 
 
 HOSTILE = [

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from annotator.base.text import without_url_secrets
+from annotator.base.text import hide_url_secrets
 from annotator.judges.llm.secrets import Secrets
 from annotator.traces import Trace
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
@@ -135,7 +135,7 @@ def test_a_key_that_can_be_none_is_refused_and_not_shown(
     ],
 )
 def test_a_url_is_shown_without_its_secrets(text: str, shown: str) -> None:
-    assert without_url_secrets(text) == shown
+    assert hide_url_secrets(text) == shown
 
 
 SPELLINGS: dict[str, Callable[[str], str]] = {

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
 from annotator.rubrics import Scheme, load_rubric
@@ -758,7 +758,7 @@ def attempt(path: Path, codes: Scheme) -> None:
             read()
         except AnnotatorError as error:
             text = str(error)
-        assert one_line(text, 1 << 20) == text.replace("\n  ", " ")
+        assert sanitize_line(text, 1 << 20) == text.replace("\n  ", " ")
         assert text.encode()
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.labels import read_labels
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
@@ -433,7 +433,7 @@ def test_what_is_written_can_be_read(tmp_path_factory, choice, steps):
                 continue
             past.append(expected)
             expected = expected | {written.trace_id: written}
-            assert written.note == storable(step.note)
+            assert written.note == replace_surrogates(step.note)
         assert store.decisions == expected
     with opened(file, rubric) as store:
         assert store.decisions == expected

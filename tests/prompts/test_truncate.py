@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.prompts.render import Prompt, render, render_windows
 from annotator.prompts.truncate import AROUND_QUOTES, PromptPart, excerpt, fit, focus
 from annotator.rubrics import Rubric, load_rubric
@@ -147,7 +147,7 @@ def test_what_is_shown_and_what_is_left_out_are_the_whole(
     all_of_it, parts = texts(trace), shown(prompt)
     expected = {}
     for name in shown(whole).keys() - {"facts"}:
-        full = storable(all_of_it[name])  # half characters are in no request
+        full = replace_surrogates(all_of_it[name])  # half characters are in no request
         part = parts.get(name)
         missing = len(full) - len(part.head + part.tail) if part else len(full)
         if part:

@@ -16,7 +16,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.reports.formats import parquet, render, screen
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.table import flatten
@@ -521,4 +521,4 @@ def test_markdown_shows_names_and_does_nothing(annotate_cli, strange, kind):
     assert not re.search(r"(?<!\\)://|(?i:www)\.|mailto:", out)
     text = "".join(child.content if child.type != "softbreak" else " " for child in inline)
     for name in NAMES:
-        assert one_line(name) in text, name
+        assert sanitize_line(name) in text, name

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
-from annotator.base.regular import explain_unreadable, read_regular
-from annotator.base.text import one_line, storable
+from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.calibration.model import OPEN
 from annotator.labels import Label
 from annotator.runs.run import Run
@@ -211,7 +211,7 @@ def write_design(file: Path, design: Design) -> None:
     """
     text = f"{json.dumps(asdict(design), ensure_ascii=False, indent=1)}\n"
     with suppress(OSError):
-        if read_regular(file) == storable(text).encode():
+        if read_bounded(file) == replace_surrogates(text).encode():
             return
     write_file(file, text, exclusive=True)
 
@@ -224,7 +224,7 @@ def read_design(file: Path) -> Design:
     """
     try:
         with explain_unreadable(file):
-            design = TypeAdapter(Design).validate_json(read_regular(file))
+            design = TypeAdapter(Design).validate_json(read_bounded(file))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
@@ -320,7 +320,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     if not os.path.lexists(file):
         return None
     with explain_unreadable(file):
-        value = parse(read_regular(file).decode(errors="replace"), one_line(str(file)))
+        value = parse(read_bounded(file).decode(errors="replace"), sanitize_line(str(file)))
     sources, format = map(value.get, _PLACES)
     return (tuple(sources), format) if sources and format else None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.base.csv_cells import harmless
+from annotator.base.csv_cells import escape_formula
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.calibration.judged_sample import read_judged_sample
@@ -213,5 +213,7 @@ def _csv(sheet: Iterable[Mapping[str, Any]]) -> str:
     write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\r\n")
     write.writeheader()
     for row in sheet:
-        write.writerow({key: harmless(value) for key, value in row.items() if value is not None})
+        write.writerow(
+            {key: escape_formula(value) for key, value in row.items() if value is not None}
+        )
     return out.getvalue()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.mentions import lines_in, paths_in
 from annotator.cooperbench.facts.model import Fact, name_of
 from annotator.cooperbench.facts.patches import meetings_between
@@ -286,7 +286,7 @@ def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[F
         says = (
             f"{name_of(agent)} says in message {fact.about['message']} that {_SAYS[claim]}; its "
             f"patch and {name_of(other)}'s change the same place of "
-            f"{one_line(meeting.about['path'], 200)}."
+            f"{sanitize_line(meeting.about['path'], 200)}."
         )
         about = {**fact.about, "path": meeting.about["path"]}
         yield Fact("assurance_refuted", says, (agent, other), fact.spans + meeting.spans, about)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact
 from annotator.cooperbench.facts.patches import patches_conflict, read_patches
 from annotator.cooperbench.facts.trace_facts import TraceFacts
@@ -27,7 +27,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     patches = read_patches(facts.trace)
     for (agent, ours), (partner, theirs) in combinations(patches.items(), 2):
         result = _simulate(ours, theirs)
-        pair = f"{one_line(agent, 80)}'s and {one_line(partner, 80)}'s patches"
+        pair = f"{sanitize_line(agent, 80)}'s and {sanitize_line(partner, 80)}'s patches"
         says = {
             "clean": f"{pair} merge without a conflict.",
             "conflicts": f"{pair} merge with conflicts.",

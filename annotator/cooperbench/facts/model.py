@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class FactSpan:
 
 def name_of(agent: str) -> str:
     """Return an agent's name as a sentence shows it: a trace may call it anything."""
-    return one_line(agent, 64)
+    return sanitize_line(agent, 64)
 
 
 @dataclass(frozen=True, slots=True)

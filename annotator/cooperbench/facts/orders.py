@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact, name_of
 from annotator.cooperbench.facts.patches import meetings_between
 from annotator.cooperbench.facts.proposals import assents
@@ -90,7 +90,8 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
             continue
         says = (
             f"It is agreed in message {message.n} that {name_of(first)} goes first; both "
-            f"patches change the same place of {one_line(meeting.about['path'], 200)} in the base."
+            f"patches change the same place of"
+            f" {sanitize_line(meeting.about['path'], 200)} in the base."
         )
         about = {**fact.about, "path": meeting.about["path"]}
         yield Fact("order_lost", says, meeting.agents, fact.spans + meeting.spans, about)

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.base.normalize import see
-from annotator.base.text import one_line
+from annotator.base.normalize import normalize_text
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.traces import Feature, Trace
@@ -33,20 +33,21 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     trace = facts.trace
     places = _places(trace)
     if trace.outcome.merge:
-        merge = one_line(trace.outcome.merge, 60)
+        merge = sanitize_line(trace.outcome.merge, 60)
         about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
         line = (FactSpan("outcome", 0, len(trace.outcome.merge)),)
         whole = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
         says = f"Merging the patches: {merge}."
         yield Fact("merge_result", says, (), line if whole else (), about)
     if trace.outcome.error:
-        says = f"The run ended with an error: {one_line(trace.outcome.error, 160)}."
+        says = f"The run ended with an error: {sanitize_line(trace.outcome.error, 160)}."
         error_spans = _telling(trace.outcome.error, places[("error", 0)])
         yield Fact("run_error", says, (), error_spans, {})
     for number, end in enumerate(trace.outcome.agents):
         if end.crashed:
             says = (
-                f"{one_line(end.agent, 60)} did not finish: {one_line(end.status or 'error', 60)}."
+                f"{sanitize_line(end.agent, 60)} did not finish:"
+                f" {sanitize_line(end.status or 'error', 60)}."
             )
             spans = _telling(end.error or "", places.get(("agent", number), 0))
             yield Fact("agent_crashed", says, (end.agent,), spans, {"status": end.status})
@@ -75,7 +76,7 @@ def _feature(feature: Feature, start: int) -> Iterator[Fact]:
     agents = (feature.agent,) if feature.agent else ()
     if feature.passed is not False:
         return
-    name = one_line(feature.name, 60)
+    name = sanitize_line(feature.name, 60)
     about = {"feature": feature.name, "passed_alone": feature.passed_alone}
     spans = _best_line(feature.output, start)
     if feature.passed_alone:
@@ -103,7 +104,7 @@ def _best_line(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line that says most about a failure: a failed test before a bare error."""
     best: tuple[int, FactSpan] | None = None
     for at, line in _lines(text):
-        rank = _rank(see(line).text)
+        rank = _rank(normalize_text(line).text)
         if (
             rank is not None
             and (best is None or rank < best[0])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact, FactSpan, name_of
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.cooperbench.patches.diff import Edit, Hunk, Line, Patch, parse_patch
@@ -203,7 +203,8 @@ def _meeting(
     where += f" to {end - 1}" if end - start > 1 else ""
     does = "both change" if overlap else "change lines that meet at"
     says = (
-        f"{one_line(agent, 80)} and {one_line(partner, 80)} {does} {where} of {one_line(path, 200)}"
+        f"{sanitize_line(agent, 80)} and {sanitize_line(partner, 80)} {does} {where}"
+        f" of {sanitize_line(path, 200)}"
     )
     says += ", in the same way." if same else "."
     spans = (

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from annotator.base.normalize import VisibleText, rewrite, see
-from annotator.base.text import one_line
+from annotator.base.normalize import NormalizedText, normalize_text, rewrite
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import FactSpan
 from annotator.cooperbench.facts.question_patterns import question_at
 from annotator.traces import Message, Trace
@@ -169,7 +169,7 @@ class ParsedMessage:
     """
 
     original: Message
-    view: VisibleText
+    view: NormalizedText
     kind: str
     stop: int
     parts: tuple[tuple[Part, int, int], ...]
@@ -195,9 +195,9 @@ class ParsedMessage:
         return self.original.text[slice(*self.view.locate(start, end))]
 
 
-def read_prose(text: str) -> VisibleText:
+def read_prose(text: str) -> NormalizedText:
     """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
-    view = see(text)
+    view = normalize_text(text)
     escaped = "\n" not in view.text  # then a line end may be written as one
 
     def edits() -> Iterator[tuple[int, int, str]]:
@@ -269,7 +269,7 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
         if not points_at(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
     start, end = message.view.locate(sentence.start + start, sentence.start + end)
-    seen = see(message.original.text)
+    seen = normalize_text(message.original.text)
     start, end, text = seen.seen(start), seen.seen(end), seen.text
     while text[start - 1 : start] == "_":  # emphasis, which belongs to the word beside it
         start -= 1
@@ -285,7 +285,7 @@ def words(text: str) -> frozenset[str]:
 
 def show(text: str) -> str:
     """Return a passage as a fact says it: in one line of at most 160 characters."""
-    return one_line(see(text).text, 160)
+    return sanitize_line(normalize_text(text).text, 160)
 
 
 def points_at(text: str) -> bool:

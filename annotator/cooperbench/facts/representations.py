@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations, islice
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import Fact, FactSpan, name_of
 from annotator.cooperbench.facts.patches import passage, read_patches
 from annotator.cooperbench.facts.trace_facts import TraceFacts
@@ -25,9 +25,10 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         for conflict in islice(representation_conflicts(ours, theirs), MOST_CONFLICTS):
             what = f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name
             says = (
-                f"{one_line(what, 120)} in {one_line(conflict.path, 200)}: {name_of(agent)}'s "
-                f"patch has {one_line(conflict.ours.says, 120)}, {name_of(partner)}'s "
-                f"{one_line(conflict.theirs.says, 120)}."
+                f"{sanitize_line(what, 120)} in {sanitize_line(conflict.path, 200)}:"
+                f" {name_of(agent)}'s "
+                f"patch has {sanitize_line(conflict.ours.says, 120)}, {name_of(partner)}'s "
+                f"{sanitize_line(conflict.theirs.says, 120)}."
             )
             spans = _span_of(agent, ours, conflict.ours), _span_of(partner, theirs, conflict.theirs)
             names = (*conflict.name.split(" / "), conflict.scope.rpartition(".")[2])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.cooperbench.facts.model import Fact
 from annotator.cooperbench.facts.outcome import MOST_OUTPUT
 from annotator.cooperbench.facts.patches import read_patches
@@ -19,7 +19,10 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     yield from _unread_messages(facts)
     for feature in facts.trace.outcome.features:
         if (skipped := len(feature.output) - MOST_OUTPUT) > 0:
-            says = f"The first {count(skipped, 'character')} of a test output were not looked at."
+            says = (
+                f"The first {format_count(skipped, 'character')} of a test output were"
+                " not looked at."
+            )
             agents = (feature.agent,) if feature.agent else ()
             yield Fact("not_read", says, agents, (), {"source": "outcome", "characters": skipped})
 
@@ -30,7 +33,10 @@ def _unread_patches(trace: Trace) -> Iterator[Fact]:
         missing = patches[agent].unread if agent in patches else len(text)
         if missing:
             source = f"patch:{agent}"
-            says = f"{count(missing, 'character')} of {one_line(source, 80)} were not read."
+            says = (
+                f"{format_count(missing, 'character')} of {sanitize_line(source, 80)}"
+                " were not read."
+            )
             yield Fact("not_read", says, (agent,), (), {"source": source, "characters": missing})
 
 
@@ -44,6 +50,9 @@ def _unread_messages(facts: TraceFacts) -> Iterator[Fact]:
     omitted += [(message, len(message.text)) for message in spoken[len(facts.messages) :]]
     for message, characters in omitted:
         if characters:
-            says = f"{count(characters, 'character')} of message {message.n} were not looked at."
+            says = (
+                f"{format_count(characters, 'character')} of message {message.n} were"
+                " not looked at."
+            )
             about = {"message": message.n, "source": f"message:{message.n}"}
             yield Fact("not_read", says, (message.sender,), (), {**about, "characters": characters})

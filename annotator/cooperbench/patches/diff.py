@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 
 MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a line
 MOST_LINES = 100_000  # lines of a patch that are read
@@ -327,7 +327,7 @@ def _path(name: str, prefix: str) -> str:
     name = name.partition("\t")[0].strip()
     if len(name) > 1 and name[0] == name[-1] == '"':
         name = _unquote(name[1:-1])
-    return storable(name.removeprefix(prefix) if prefix else name)
+    return replace_surrogates(name.removeprefix(prefix) if prefix else name)
 
 
 def _unquote(name: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts import Fact, FactSpan
 from annotator.cooperbench.facts.patches import collect_added_lines, read_patches, says_nothing
 from annotator.cooperbench.facts.registry import draw_facts
@@ -58,7 +58,7 @@ class Case:
             return None
         if not shared and any(self._shared(quote, patches) for quote in patches):
             return None
-        return Claim(code, one_line(rationale, 1_000), tuple(quotes))
+        return Claim(code, sanitize_line(rationale, 1_000), tuple(quotes))
 
     def _shared(self, quote: Quote, patches: Iterable[Quote]) -> bool:
         """Whether every line of a quote is one that another of the patches quoted adds as well."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count, list_names
+from annotator.base.text import format_count, list_names
 from annotator.cooperbench.facts.registry import draw_facts
 from annotator.cooperbench.stats.model import Channel, TalkDifference, TalkGroup
 from annotator.cooperbench.stats.outcomes import COOP, setting_of
@@ -147,7 +147,9 @@ def compare_groups(
 
 def explain_contradiction(spoke_anyway: int) -> str:
     """Return why nothing is compared with the runs that could not speak, "" if it can be."""
-    return f"{count(spoke_anyway, 'run')} spoke although they could not" if spoke_anyway else ""
+    return (
+        f"{format_count(spoke_anyway, 'run')} spoke although they could not" if spoke_anyway else ""
+    )
 
 
 def _share(tally: Tally, group: str, measure: str) -> Estimate:

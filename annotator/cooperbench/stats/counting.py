@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count, list_first
+from annotator.base.text import format_count, list_first
 from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs, timing
 from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
@@ -157,25 +157,29 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
             " 95 %."
         )
     if whole.unknown:
-        traces = count(whole.unknown, "trace")
+        traces = format_count(whole.unknown, "trace")
         yield f"Not known whether they passed, so in no success rate: {traces}."
     if talk.unmerged:
-        runs = count(talk.unmerged, "run")
+        runs = format_count(talk.unmerged, "run")
         yield f"With messages but no merge result, so only in the column all: {runs}."
     if talk.nothing_to_merge:
         yield (
             "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or"
-            f" merges: {count(talk.nothing_to_merge, 'run')}. Their messages are in the column all."
+            f" merges: {format_count(talk.nothing_to_merge, 'run')}. Their messages are"
+            " in the column all."
         )
     if talk.silent:
-        runs = count(talk.silent, "run")
+        runs = format_count(talk.silent, "run")
         yield f"Without messages, so in no mean of the communication: {runs} of several agents."
     yield from _channel_notes(whole, counted)
     if talk.unread_steps:
-        runs = count(talk.unread_steps, "run")
+        runs = format_count(talk.unread_steps, "run")
         yield f"With steps that cannot be read, so in no share of steps: {runs}."
     if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
-        yield f"Neither solo nor coop, so in no success rate and no curve: {count(other, 'run')}."
+        yield (
+            f"Neither solo nor coop, so in no success rate and no curve:"
+            f" {format_count(other, 'run')}."
+        )
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
     yield from _curve_notes(whole, curves)
 
@@ -193,14 +197,16 @@ def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
     yield f"Agents could speak if {named.attribute} is {values}; with another value they could not."
     if whole.no_channel_value:
         yield (
-            f"{count(whole.no_channel_value, 'run')} of several agents without {named.attribute}:"
+            f"{format_count(whole.no_channel_value, 'run')} of several agents without"
+            f" {named.attribute}:"
             f" whether they could speak is unknown. {whole.spoke_without_value} spoke (group:"
             " spoke); the rest are in no group."
         )
     if whole.spoke_anyway:
         values = list_first(sorted(counted.contradicting), 10)
         yield (
-            f"{count(whole.spoke_anyway, 'run')} spoke although {named.attribute} says that they"
+            f"{format_count(whole.spoke_anyway, 'run')} spoke although {named.attribute}"
+            " says that they"
             f" could not ({values}): they are in the group spoke alone,"
             " and nothing is compared with could not. Name their values too, or correct them."
         )
@@ -209,7 +215,8 @@ def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
 def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
     if curves.solo_only or curves.coop_only:
         yield (
-            f"Curves leave out {count(curves.coop_only, 'pair')} (a task with its features) with"
+            f"Curves leave out {format_count(curves.coop_only, 'pair')} (a task with its"
+            " features) with"
             f" coop runs only and {curves.solo_only} with solo runs only, counted for each model."
         )
     if curves.pooled.buckets:
@@ -219,13 +226,13 @@ def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
             " 95 %."
         )
     if curves.unplaced:
-        yield f"Without a task, so in no curve: {count(curves.unplaced, 'run')}."
+        yield f"Without a task, so in no curve: {format_count(curves.unplaced, 'run')}."
     if curves.models == 1 and curves.pooled.buckets:
         yield (
             "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
         )
     if curves.partial:
-        pairs_of_some = count(curves.partial, "pair")
+        pairs_of_some = format_count(curves.partial, "pair")
         yield f"The difficulty of {pairs_of_some} rests on some of the models only."
     if curves.unequal:
         yield (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from annotator.base.text import count
+from annotator.base.text import format_count
 from validation import Estimate, clustered_share, mover
 from validation.resampling import Floats
 
@@ -46,8 +46,8 @@ def explain_few(number: int, tasks: int | None, unit: str, minimum: int) -> str 
     """Return why so many runs or pairs are too few for a difference; None if they are enough."""
     if number >= minimum and (tasks is None or tasks >= LEAST_TASKS):
         return None
-    size = count(number, unit) + (f" of {count(tasks, 'task')}" if tasks else "")
-    return f"{size}; a difference needs {count(minimum, unit)} of {LEAST_TASKS} tasks"
+    size = format_count(number, unit) + (f" of {format_count(tasks, 'task')}" if tasks else "")
+    return f"{size}; a difference needs {format_count(minimum, unit)} of {LEAST_TASKS} tasks"
 
 
 def make_undefined(estimate: Estimate, reason: str) -> Estimate:

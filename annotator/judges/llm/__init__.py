@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from annotator.base.errors import Pending, UnreadableTrace
-from annotator.base.text import hide_values, one_line
+from annotator.base.text import hide_values, sanitize_line
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
@@ -301,13 +301,13 @@ class LLMJudge(Model):
                 question = question.again(reply, error)
         if verdict := standing or wrong.verdict:
             return verdict
-        reason = f"malformed answer: {one_line(str(wrong), 300)}"
+        reason = f"malformed answer: {sanitize_line(str(wrong), 300)}"
         return Verdict(error=reason, failure="tags" if wrong.unread else "form")
 
     def _no_judgement(self, reply: Reply) -> Verdict | None:
         """Return the failure that a reply is, if it is one; asking again would not help."""
         if reply.refusal:
-            reason = f"the model refuses: {one_line(reply.refusal, 300)}"
+            reason = f"the model refuses: {sanitize_line(reply.refusal, 300)}"
             return Verdict(error=reason, failure="refusal")
         if reply.finish == "content_filter":
             reason = "the server's content filter stopped the answer"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
-from annotator.base.text import header_name, one_line
+from annotator.base.text import escape_header, sanitize_line
 from annotator.judges.base import Mode
 from annotator.judges.llm.reply import Reply
 from annotator.prompts.render import Considered, Prompt
@@ -146,7 +146,7 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
         if not set("%~") & set(quote.source):
             yield quote  # no header spells an id without them in another way
             continue
-        ids = {header_name(source.id): source.id for source in trace.sources(rubric.quote_from)}
+        ids = {escape_header(source.id): source.id for source in trace.sources(rubric.quote_from)}
         given = quote.source.strip()
         yield replace(quote, source=ids.get(given) or ids.get(source_id(given), given))
 
@@ -158,14 +158,14 @@ def _missed_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
     for name, tag in tags.items():
         if tag not in given.get(name, tag).lower():
             where = "first line of the instructions" if name == "first_tag" else "last line"
-            shown = one_line(given[name], 40)
+            shown = sanitize_line(given[name], 40)
             wrong.append(f'{name} is "{shown}", which is not the tag in the {where}')
     return wrong
 
 
 def _describe(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
-    reason = one_line(str(error["msg"]), 600)
+    reason = sanitize_line(str(error["msg"]), 600)
     return f"{where}: {reason}" if where else reason
 
 

@@ -16,8 +16,13 @@ from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
 from annotator.base.files import NewFile, explain_errors, write_file
-from annotator.base.regular import explain_unreadable, lines_of, open_regular, read_regular
-from annotator.base.text import one_line, without_url_secrets
+from annotator.base.regular import (
+    explain_unreadable,
+    open_checked,
+    read_bounded,
+    read_bounded_lines,
+)
+from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.prices import Price
@@ -127,7 +132,7 @@ async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
 def _checked_id(value: object) -> str:
     """Return an id, which becomes a part of an address, if it can be one."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ValueError(f"an id that is none: {one_line(str(value), 80)!r}")
+        raise ValueError(f"an id that is none: {sanitize_line(str(value), 80)!r}")
     return value
 
 
@@ -215,7 +220,7 @@ class BatchOutbox:
         state, file = _Batches([], {}), folder / _STATE
         try:
             with explain_unreadable(file), suppress(FileNotFoundError):
-                state = _NOTED.validate_json(read_regular(file))
+                state = _NOTED.validate_json(read_bounded(file))
         except ValidationError as error:
             raise AnnotatorError(f"{file}: damaged: {error.errors()[0]['msg']}") from error
         self._jobs = state.jobs
@@ -335,7 +340,7 @@ class BatchOutbox:
 
     def _clean(self, words: object, limit: int) -> str:
         """Return a server's words on one line, without the secrets."""
-        return one_line(self._secrets.clean_text(without_url_secrets(str(words))), limit)
+        return sanitize_line(self._secrets.clean_text(hide_url_secrets(str(words))), limit)
 
     @property
     def _there(self) -> str:
@@ -452,7 +457,7 @@ class BatchOutbox:
             now = f"batch {job.batch_id}: {status}"
             now += f", {counts.completed} of {counts.total}" if counts else ""
             if now != before:
-                self._notice(one_line(now, 200))
+                self._notice(sanitize_line(now, 200))
             before = now
             if status in _WAITS:
                 unknown_since = 0.0
@@ -489,8 +494,8 @@ class BatchOutbox:
         """Return what the questions of a batch were expected to use."""
         sent, file = {}, self._questions(job)
         try:
-            with explain_unreadable(file), open_regular(file) as lines:
-                for line in lines_of(lines):
+            with explain_unreadable(file), open_checked(file) as lines:
+                for line in read_bounded_lines(lines):
                     asked = json.loads(line)
                     request = SentRequest.of(asked["body"], len(line), self._options, self._price)
                     sent[str(asked["custom_id"])] = request

@@ -15,9 +15,9 @@ from pydantic import Field, TypeAdapter
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_regular
+from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import cache_folder
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.judges.llm.reply import Reply
 from annotator.rubrics.annotations import Usage
 
@@ -91,7 +91,7 @@ class AnswerCache:
         self._base: sqlite3.Connection | None = None
         try:
             if read_only:
-                open_regular(file).close()
+                open_checked(file).close()
                 self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
                 _need_table(self._base)
             else:
@@ -159,7 +159,7 @@ class AnswerCache:
         if not os.path.lexists(file):
             return
         with explain_unreadable(file):
-            open_regular(file).close()
+            open_checked(file).close()
         if self._base is None:
             return
         with suppress(*_DAMAGED):
@@ -181,7 +181,7 @@ class AnswerCache:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        self.problem = f"the answer cache {self.file} cannot be used: {one_line(str(error))}"
+        self.problem = f"the answer cache {self.file} cannot be used: {sanitize_line(str(error))}"
         if "locked" in str(error) and not self._vital:
             return  # by another process, and not for ever: this one answer is not looked up or kept
         self.close()
@@ -223,7 +223,7 @@ def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
 def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.exists():
-        open_regular(file).close()
+        open_checked(file).close()
     else:  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     base = sqlite3.connect(file, timeout=_PATIENCE)
@@ -277,7 +277,7 @@ def contents(file: Path) -> list[Held]:
         AnnotatorError: the file is no answer cache.
     """
     try:
-        open_regular(file).close()
+        open_checked(file).close()
         with closing(_open(file)) as base:
             where = f"from answers where {_NO_MODE} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
@@ -287,7 +287,7 @@ def contents(file: Path) -> list[Held]:
     except FileNotFoundError:
         return []
     except (OSError, *_DAMAGED) as error:
-        raise AnnotatorError(f"{file}: not an answer cache: {one_line(str(error))}") from error
+        raise AnnotatorError(f"{file}: not an answer cache: {sanitize_line(str(error))}") from error
 
 
 def clear(file: Path, model: str | None = None) -> int:
@@ -298,7 +298,7 @@ def clear(file: Path, model: str | None = None) -> int:
     """
     of_model, values = ("model = ?", (model,)) if model else ("true", ())
     try:
-        open_regular(file).close()
+        open_checked(file).close()
         with closing(_open(file)) as base:
             with base:
                 where = f"from answers where {of_model}"
@@ -310,4 +310,4 @@ def clear(file: Path, model: str | None = None) -> int:
     except FileNotFoundError:
         return 0
     except (OSError, *_DAMAGED) as error:
-        raise AnnotatorError(f"{file}: cannot be cleared: {one_line(str(error))}") from error
+        raise AnnotatorError(f"{file}: cannot be cleared: {sanitize_line(str(error))}") from error

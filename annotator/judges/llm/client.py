@@ -16,8 +16,8 @@ from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttp
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import open_regular
-from annotator.base.text import one_line, without_url_secrets
+from annotator.base.regular import open_checked
+from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
@@ -54,7 +54,9 @@ class _Client(DefaultAioHttpClient):
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
-                words = f"answer packed in a way that was not asked for: {one_line(packing, 60)}"
+                words = (
+                    f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
+                )
                 raise Transient(words)
             if options.get("stream") and response.is_success:
                 return response
@@ -173,7 +175,7 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
 def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
     try:
         if file:
-            open_regular(file).close()  # to open a pipe would block
+            open_checked(file).close()  # to open a pipe would block
         return httpx2.create_ssl_context()
     except OSError as error:
         raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
@@ -187,7 +189,7 @@ def describe_redirect(error: APIStatusError) -> str:
     place = re.match(
         r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
     )
-    where = f" to {one_line(place[1], 200)}" if place else ""
+    where = f" to {sanitize_line(place[1], 200)}" if place else ""
     return (
         f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
         " follow: give the address that answers as --base-url"
@@ -202,6 +204,6 @@ def explain_address(options: Options, key: str) -> Iterator[None]:
         try:
             yield
         except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
-            words = one_line(secrets.clean_text(without_url_secrets(str(error))), 200)
+            words = sanitize_line(secrets.clean_text(hide_url_secrets(str(error))), 200)
             where = without_secrets(options.base_url)
             raise AnnotatorError(f"{where} cannot be called: {words}") from error

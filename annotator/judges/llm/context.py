@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from annotator.base.text import header_name, one_line
+from annotator.base.text import escape_header, sanitize_line
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
@@ -331,7 +331,7 @@ def _in_turn(facts: list["Fact"]) -> Iterator["Fact"]:
 
 def _line(fact: "Fact") -> str:
     """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
-    sources = list(dict.fromkeys(header_name(span.source) for span in fact.spans))
+    sources = list(dict.fromkeys(escape_header(span.source) for span in fact.spans))
     named = sources[:_MOST_SOURCES] + ["..."] * (len(sources) > _MOST_SOURCES)
     where = f" ({', '.join(named)})" if sources else ""
-    return f"{fact.kind}{where}: {one_line(fact.says, _LINE)}"
+    return f"{fact.kind}{where}: {sanitize_line(fact.says, _LINE)}"

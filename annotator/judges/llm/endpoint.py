@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
 from annotator.base.errors import JudgeStopped
-from annotator.base.text import one_line, without_url_secrets
+from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.budget import Budget, Expected
 from annotator.judges.llm.client import Transient, describe_redirect, open_client
 from annotator.judges.llm.native import Native, open_native
@@ -236,7 +236,7 @@ class Endpoint:
         except APIConnectionError as error:
             raise _explain_lost(error, self._secrets) from error
         except (ValueError, RecursionError) as error:
-            raise Transient(f"answer not understood: {one_line(str(error), 200)}") from error
+            raise Transient(f"answer not understood: {sanitize_line(str(error), 200)}") from error
 
 
 def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
@@ -251,12 +251,12 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
         return cause
     if isinstance(cause, aiohttp.ClientConnectorError):
         reason = cause.os_error.strerror or str(cause.os_error)
-        return _NoConnection(f"connection failed: {one_line(reason, 200)}")
+        return _NoConnection(f"connection failed: {sanitize_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
     # Before it is cut: half a secret is found no more.
-    words = secrets.clean_text(without_url_secrets(str(cause))) or type(cause).__name__
-    return Transient(f"connection failed: {one_line(words, 200)}")
+    words = secrets.clean_text(hide_url_secrets(str(cause))) or type(cause).__name__
+    return Transient(f"connection failed: {sanitize_line(words, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
@@ -286,7 +286,7 @@ def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
     fields = _error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
     given = fields.get("message") or fields.get("detail") or fields or error.body
-    message = one_line(secrets.clean_text(str(given)), 300)
+    message = sanitize_line(secrets.clean_text(str(given)), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
     request = status < 500 and status not in TRANSIENT  # what the server has to say of ours

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, JudgeStopped
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.judges.base import MODES, Mode
 from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
 from annotator.judges.llm.budget import Expected
@@ -145,7 +145,8 @@ class Model:
         others = [name for name in self.answered_by if not _names_same(name, asked)]
         counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
         return counts and (
-            f"{one_line(asked, 120)!r} was asked for, and the server says that it was answered by"
+            f"{sanitize_line(asked, 120)!r} was asked for, and the server says that it"
+            " was answered by"
             f" {counts}"
         )
 
@@ -311,7 +312,7 @@ class Model:
                     self.session.cache.forget([self._mode_key])
                 raise JudgeStopped(f"{error}{self._sent_settings()}") from error
         if mode == self.mode and below:  # else another question was refused before
-            self._refused[mode] = one_line(str(error), 300)
+            self._refused[mode] = sanitize_line(str(error), 300)
             self.mode = below
             self._remember_mode()
         raise FormChanged
@@ -332,7 +333,7 @@ class Model:
         here = is_local(self.options.base_url)
         ours = sent.get("temperature") == 0 == self.options.spoken.temperature(sent_to, here)
         why = "; 0 is sent to servers on this machine without --temperature, and not with dialect"
-        return f"; the request sets {one_line(shown, 300)}{why + ' openai' if ours else ''}"
+        return f"; the request sets {sanitize_line(shown, 300)}{why + ' openai' if ours else ''}"
 
     @property
     def warms(self) -> bool:

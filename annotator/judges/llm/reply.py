@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import one_line, storable
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
 from annotator.judges.llm.responses import as_completion
 from annotator.rubrics.annotations import FailureKind, Usage
@@ -132,15 +132,17 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     if answer.get("error"):
         error = answer["error"]
         message = error.get("message") if isinstance(error, dict) else error
-        raise ValueError(f"the server says: {one_line(clean(str(message)), 300)}")
+        raise ValueError(f"the server says: {sanitize_line(clean(str(message)), 300)}")
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ValueError("answer is no chat completion: no message in it")
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
-        raise ValueError(f"the server says: {one_line(clean(str(broken.get('message'))), 300)}")
-    finish = storable(clean(str(choice.get("finish_reason") or "stop")))
+        raise ValueError(
+            f"the server says: {sanitize_line(clean(str(broken.get('message'))), 300)}"
+        )
+    finish = replace_surrogates(clean(str(choice.get("finish_reason") or "stop")))
     if finish.lower() in _BROKEN:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
@@ -149,11 +151,11 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
-        storable(_join_text(message.get("content"))),
+        replace_surrogates(_join_text(message.get("content"))),
         tuple(_tool_calls(message.get("tool_calls"), clean)),
-        storable(clean(str(message.get("refusal") or ""))),
+        replace_surrogates(clean(str(message.get("refusal") or ""))),
         _name_end(finish),
-        model=one_line(name, _LONGEST_NAME),
+        model=sanitize_line(name, _LONGEST_NAME),
     )
 
 
@@ -184,7 +186,9 @@ def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, s
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             name = clean(str(function.get("name") or "answer"))
             identity = clean(str(call.get("id") or f"call_{n}"))
-            calls.append((storable(identity), storable(name), storable(text)))
+            calls.append(
+                (replace_surrogates(identity), replace_surrogates(name), replace_surrogates(text))
+            )
     return calls
 
 

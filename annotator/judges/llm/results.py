@@ -9,8 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from annotator.base.regular import explain_unreadable, open_regular
-from annotator.base.text import one_line, storable
+from annotator.base.regular import explain_unreadable, open_checked
+from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN
 from annotator.judges.llm.prices import Price, expect_dollars, least_tokens, read_cost
@@ -120,7 +120,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | N
     Raises:
         AnnotatorError: the file cannot be read.
     """
-    with explain_unreadable(file), open_regular(file) as lines:
+    with explain_unreadable(file), open_checked(file) as lines:
         n = 0
         while line := lines.readline(LONGEST_RESPONSE + 1):
             n += 1
@@ -137,7 +137,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | N
 
 
 def _result(value: dict[str, Any], secrets: Secrets) -> Result:
-    key, response = storable(str(value["custom_id"])), value.get("response") or {}
+    key, response = replace_surrogates(str(value["custom_id"])), value.get("response") or {}
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
         return Result(key, body)
@@ -147,7 +147,7 @@ def _result(value: dict[str, Any], secrets: Secrets) -> Result:
         given = given["error"]
     fields = given if isinstance(given, dict) else {}
     words = str(fields.get("message") or fields.get("code") or given or "no answer")
-    reason = one_line(secrets.clean_text(words), 300)
+    reason = sanitize_line(secrets.clean_text(words), 300)
     return Result(
         key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
     )

@@ -21,8 +21,8 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import from_json
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
-from annotator.base.text import one_line, without_url_secrets
+from annotator.base.extras import explain_extra
+from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.judges.base import Mode
 from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
@@ -322,7 +322,7 @@ def need_sdk(api: str) -> None:
     except ModuleNotFoundError:  # nor is what stands around it
         missing = True
     if missing:
-        raise AnnotatorError(f"--api {api} needs the extra {api}: {say_how(api)}")
+        raise AnnotatorError(f"--api {api} needs the extra {api}: {explain_extra(api)}")
 
 
 def check_url(url: str) -> None:
@@ -335,7 +335,7 @@ def check_url(url: str) -> None:
     except ValueError:
         fine = False
     if not fine:
-        shown = one_line(without_url_secrets(url), 200)
+        shown = sanitize_line(hide_url_secrets(url), 200)
         raise AnnotatorError(f"--base-url {shown!r} is no URL such as http://localhost:8000/v1")
 
 

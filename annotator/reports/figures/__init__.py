@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
+from annotator.base.extras import explain_extra
 from annotator.base.files import write_file
 from annotator.base.remote import find_url
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +76,9 @@ def check(file: Path) -> None:
     try:
         import_module("matplotlib")
     except ImportError as error:
-        raise AnnotatorError(f"figures need the extra figures: {say_how('figures')}") from error
+        raise AnnotatorError(
+            f"figures need the extra figures: {explain_extra('figures')}"
+        ) from error
 
 
 def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ def _render(plot: Plot, format_: str) -> bytes:
     from matplotlib.transforms import Bbox
 
     # As XML can hold it.
-    texts = [one_line(text, 20_000) for text in (plot.title, " | ".join(plot.about))]
+    texts = [sanitize_line(text, 20_000) for text in (plot.title, " | ".join(plot.about))]
     title, about = (text.translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}) for text in texts)
     maker = "failure-annotator"  # without versions and dates: they would make other bytes
     metadata: dict[str, dict[str, str | None]] = {

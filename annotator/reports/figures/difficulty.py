@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.cooperbench.stats.model import Bucket, Curve
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
@@ -85,7 +85,7 @@ def _draw_panels(curves: Sequence[Curve]) -> Figure:
         plot = figure.add_subplot(down, across, n + 1)
         plot.set(xlim=(0, 1), ylim=(0, 100), yticks=[0, 25, 50, 75, 100])
         plot.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-        areas = wrap(f"{count(curve.pairs, 'pair')}; {_areas(curve)}", 42 if several else 74)
+        areas = wrap(f"{format_count(curve.pairs, 'pair')}; {_areas(curve)}", 42 if several else 74)
         axis = f"difficulty (0 easiest, 1 hardest pair)\n{areas}"
         plot.set_xlabel(axis, labelpad=2, size=SMALL)
         if n % across == 0:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
@@ -46,7 +46,7 @@ def basis(tables: Tables) -> list[str]:
         "  ".join([*about(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"])
         for table in tables
     ]
-    notes = [one_line(note, 2000) for table in tables for note in table.notes]
+    notes = [sanitize_line(note, 2000) for table in tables for note in table.notes]
     return list(dict.fromkeys([*lines, *notes]))
 
 
@@ -63,7 +63,7 @@ def name_of(table: FrequencyTable, among: Tables) -> str:
 def count_labels(correction: "Correction") -> str:
     """Return how many labels a correction rests on, and whether they are of other traces."""
     where = " made elsewhere (transferred)" if correction.transferred else ""
-    return f"{count(correction.labels, 'label')}{where}"
+    return f"{format_count(correction.labels, 'label')}{where}"
 
 
 def _panel(tables: Tables, *, alone: bool) -> FigurePanel:
@@ -154,7 +154,7 @@ def _below(tables: Tables, *, alone: bool) -> list[str]:
     if alone and first.status != "finished":
         lines.append("The run is not finished.")
     if alone and first.limit is not None:
-        lines.append(f"Only the first {count(first.limit, 'trace')} were read.")
+        lines.append(f"Only the first {format_count(first.limit, 'trace')} were read.")
     return lines
 
 

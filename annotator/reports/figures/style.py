@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font
 from matplotlib.lines import Line2D
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 COLUMN, PAGE = 3.4, 7.0  # the widths of one column and of both, in a paper of two columns
 LINE = 0.13  # the height of a line of text, in inches
@@ -146,7 +146,7 @@ def to_glyphs(text: str) -> str:
     A character that the font lacks, that cannot be seen or that is written from right to left (and
     turns the numbers beside it round) is given by its code point, so that no two names look alike.
     """
-    line = unicodedata.normalize("NFC", one_line(text, 120))
+    line = unicodedata.normalize("NFC", sanitize_line(text, 120))
     return "".join(sign if _is_plain(sign) else f"\\u{ord(sign):04x}" for sign in line)
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, load_plugin
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.reports.table import Table
 
 # Name -> its module here, imported when it is asked for.
@@ -29,7 +29,7 @@ def render(tables: Sequence[Table], format: str) -> str:
         AnnotatorError: there is no such format, or the plug-in cannot be imported.
     """
     if format in FORMATS:
-        return storable(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
+        return replace_surrogates(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
-    return storable(load_plugin("formats", format).value(tables))
+    return replace_surrogates(load_plugin("formats", format).value(tables))

@@ -5,8 +5,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from annotator.base.csv_cells import harmless
-from annotator.base.text import one_line
+from annotator.base.csv_cells import escape_formula
+from annotator.base.text import sanitize_line
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.table import Table
 
@@ -44,7 +44,7 @@ def _cell(value: Any, *, printed: bool = False) -> object:
     if printed:
         return "" if value == UNDEFINED else value
     if isinstance(value, (list, tuple)):
-        value = "; ".join(one_line(each, 2000) for each in value)
+        value = "; ".join(sanitize_line(each, 2000) for each in value)
     if isinstance(value, str):
-        value = " ".join(one_line(line, 2000) for line in value.split("\n"))
-    return harmless(value)
+        value = " ".join(sanitize_line(line, 2000) for line in value.split("\n"))
+    return escape_formula(value)

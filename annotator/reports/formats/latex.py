@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.reports.table import Table
 
 PREAMBLE = (
@@ -66,7 +66,7 @@ def escape(text: str) -> str:
 
     White space becomes single blanks, control characters and direction marks U+FFFD.
     """
-    text = unicodedata.normalize("NFC", one_line(text, len(text) + 1))
+    text = unicodedata.normalize("NFC", sanitize_line(text, len(text) + 1))
     return "".join(map(_write_char, _LIGATURE.sub("\0", text)))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import NewFile
-from annotator.base.text import storable
+from annotator.base.text import replace_surrogates
 from annotator.reports.table import Table
 
 # The type of Arrow for each of a schema.
@@ -24,7 +24,10 @@ def write(tables: Sequence[Table], path: Path) -> None:
     types = tables[0].schema.items()
     schema = pyarrow.schema([(key, pyarrow.type_for_alias(_TYPES[kind])) for key, kind in types])
     rows = [
-        {key: storable(cell) if isinstance(cell, str) else cell for key, cell in record.items()}
+        {
+            key: replace_surrogates(cell) if isinstance(cell, str) else cell
+            for key, cell in record.items()
+        }
         for table in tables
         for record in table.records
     ]

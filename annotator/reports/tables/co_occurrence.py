@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.headings import name_judge, name_rubric
@@ -24,10 +24,10 @@ def _table(pairs: CoOccurrence) -> Table:
     title = (
         f"{name_rubric(pairs.rubric, pairs.version, pairs.rubric_sha256)}"
         f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
-        f"  {one_line(pairs.folder, 80)}: judged traces with both codes, primary or secondary"
+        f"  {sanitize_line(pairs.folder, 80)}: judged traces with both codes, primary or secondary"
         f" (n={pairs.judged})"
     )
-    names = [one_line(code, 64) for code in pairs.codes]
+    names = [sanitize_line(code, 64) for code in pairs.codes]
     cells = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
     about = {key: getattr(pairs, key) for key in _ABOUT}
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}

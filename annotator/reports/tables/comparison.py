@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.digits import UNDEFINED, percent, points, to_digits
 from annotator.reports.headings import name_judge, name_rubric
@@ -79,7 +79,7 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     rows: list[Line] = []
     for row in (*compared.rows, *compared.code_groups):
         cells: Line = (
-            one_line(row.code, 64),
+            sanitize_line(row.code, 64),
             f"{row.first.k}/{row.first.n}",
             percent(row.first),
             f"{row.second.k}/{row.second.n}",
@@ -107,11 +107,11 @@ def _p(value: float | None) -> str:
 
 def _title(compared: GroupComparison) -> str:
     values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
-    sides = ", ".join(f"{side} {one_line(value, 80)} (n={n})" for side, value, n in values)
+    sides = ", ".join(f"{side} {sanitize_line(value, 80)} (n={n})" for side, value, n in values)
     rubric = compared.rubric
     judges = ", ".join(name_judge(judge, sha256) for judge, sha256 in compared.judges)
     return (
         f"{name_rubric(rubric.id, rubric.version, rubric.sha256)}"
-        f"  judge {judges}  by {one_line(compared.attribute, 60)}: {sides};"
+        f"  judge {judges}  by {sanitize_line(compared.attribute, 60)}: {sides};"
         f" {compared.kind}, Holm over {compared.tests} tests"
     )

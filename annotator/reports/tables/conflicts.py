@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
 from annotator.reports.digits import UNDEFINED, limits, percent
 from annotator.reports.table import Line, Table, columns_of, flatten
@@ -41,8 +41,8 @@ def tabulate(counts: PairCounts) -> list[Table]:
     head = Table(title=_heading(counts), records=records, columns=_SHARES, document=document)
     tables = [head, _by_kind("conflicts by kind", counts.pairs)]
     if counts.by:
-        by = one_line(counts.by, 80)
-        rows = [(one_line(value, 80), *_cells(count_pairs(pairs))) for value, pairs in groups]
+        by = sanitize_line(counts.by, 80)
+        rows = [(sanitize_line(value, 80), *_cells(count_pairs(pairs))) for value, pairs in groups]
         title = f"conflicts by {by}"
         tables.append(Table(title=title, header=(by, *_HEADER), rows=rows, name=title))
         tables += [
@@ -53,10 +53,15 @@ def tabulate(counts: PairCounts) -> list[Table]:
 
 
 def _heading(counts: PairCounts) -> str:
-    size = f"{count(len(counts.pairs), 'pair')} of patches in {count(counts.traces, 'trace')}"
+    size = (
+        f"{format_count(len(counts.pairs), 'pair')} of patches in"
+        f" {format_count(counts.traces, 'trace')}"
+    )
     tasks = len({pair.task for pair in counts.pairs if pair.task})
-    named = f"{count(tasks, 'task')} ({'+'.join(counts.cluster)})" if tasks else "tasks unknown"
-    return f"{size}  {one_line(named)}  unreadable {counts.unreadable}"
+    named = (
+        f"{format_count(tasks, 'task')} ({'+'.join(counts.cluster)})" if tasks else "tasks unknown"
+    )
+    return f"{size}  {sanitize_line(named)}  unreadable {counts.unreadable}"
 
 
 def _by_kind(title: str, pairs: Sequence[PatchPair]) -> Table:
@@ -89,11 +94,11 @@ def _notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
     yield "pairs: pairs of patches with such a conflict; a pair may have several kinds."
     yield _MISSES
     for reason, n in Counter(x.uncounted for x in counts.pairs if x.uncounted).items():
-        yield f"In no share: {count(n, 'pair')} ({reason})."
+        yield f"In no share: {format_count(n, 'pair')} ({reason})."
     if counts.alone:
-        yield f"Without two patches: {count(counts.alone, 'trace')}."
+        yield f"Without two patches: {format_count(counts.alone, 'trace')}."
     if counts.missing:
-        yield f"Of the run, but not where it was read: {count(counts.missing, 'trace')}."
+        yield f"Of the run, but not where it was read: {format_count(counts.missing, 'trace')}."
     shares = [count_pairs(pairs) for _, pairs in groups]
     reasons = [share.reason if share.n else "no pair to compare" for share in shares]
     for reason in dict.fromkeys(filter(None, reasons)):
@@ -114,7 +119,9 @@ def list_conflicts(pairs: Sequence[PatchPair]) -> Table:
         for pair in pairs
         for conflict in pair.conflicts
     ]  # fmt: skip
-    title = f"{count(len(records), 'conflict')} in {count(len(pairs), 'pair')} of patches"
+    title = (
+        f"{format_count(len(records), 'conflict')} in {format_count(len(pairs), 'pair')} of patches"
+    )
     document = {"pairs": [asdict(pair) for pair in pairs]}
     lines = [line for pair in pairs for line in _lines(pair)]
     return Table(title=title, lines=lines, records=records, columns=_LIST, document=document)
@@ -122,11 +129,11 @@ def list_conflicts(pairs: Sequence[PatchPair]) -> Table:
 
 def _lines(pair: PatchPair) -> Iterator[str]:
     if pair.trace_id and pair.conflicts:
-        yield one_line(pair.trace_id)
+        yield sanitize_line(pair.trace_id)
     if pair.uncounted and not pair.trace_id:
         yield f"  Not all is compared: {pair.uncounted}."
     for conflict in pair.conflicts:
-        yield f"  {conflict.kind}: {one_line(conflict.name)} in {one_line(conflict.path)}"
+        yield f"  {conflict.kind}: {sanitize_line(conflict.name)} in {sanitize_line(conflict.path)}"
         for use in conflict.uses:
-            yield f"    {one_line(use.patch)}: {one_line(use.says)}"
-            yield from (f"      line {n}: {one_line(text)}" for n, text in use.lines)
+            yield f"    {sanitize_line(use.patch)}: {sanitize_line(use.says)}"
+            yield from (f"      line {n}: {sanitize_line(text)}" for n, text in use.lines)

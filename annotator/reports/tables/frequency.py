@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from annotator.base.text import count, one_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
@@ -126,7 +126,7 @@ def _table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> 
 def _meaning(row: Row, definitions: Mapping[str, str]) -> str:
     """Return the first sentence of a code's definition, else the row's name."""
     text = definitions.get(row.code, row.name) if row.kind == "code" else row.name
-    return one_line(_SENTENCE_END.split(text, 1)[0], 400)
+    return sanitize_line(_SENTENCE_END.split(text, 1)[0], 400)
 
 
 def about(table: FrequencyTable) -> list[str]:
@@ -135,15 +135,15 @@ def about(table: FrequencyTable) -> list[str]:
     """
     group = []
     if table.group:
-        group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
-    run = [f"run {one_line(table.run_name, 120)}"] if table.run_name else []
+        group = [f"{sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"]
+    run = [f"run {sanitize_line(table.run_name, 120)}"] if table.run_name else []
     rubric = name_rubric(table.rubric, table.version, table.rubric_sha256)
     if people := table.people:
-        files = ", ".join(one_line(file, 120) for file in people.files)
+        files = ", ".join(sanitize_line(file, 120) for file in people.files)
         return [
             rubric,
             *group,
-            f"labels of {one_line(', '.join(people.annotators), 120)}, not a judge's",
+            f"labels of {sanitize_line(', '.join(people.annotators), 120)}, not a judge's",
             files,
             *run,
             f"split {people.split}",
@@ -181,7 +181,7 @@ def header(table: FrequencyTable) -> Line:
 def cells(row: Row, table: FrequencyTable) -> Line:
     """Return one row's cells as text, in the order of :func:`header`."""
     line: Line = (
-        one_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
+        sanitize_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
         UNDEFINED if row.count is None else str(row.count),
         str(table.n),
         percent(row.share),
@@ -220,12 +220,12 @@ def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
     reasons = sorted(table.unjudged.items(), key=lambda item: -item[1].count)
     for kind, reason in reasons:
         yield ""
-        yield f"{kind}: {count(reason.count, 'trace')} {reason.status}"
-        yield f"  for example {one_line(reason.trace_id, 200)}: {reason.why}"
+        yield f"{kind}: {format_count(reason.count, 'trace')} {reason.status}"
+        yield f"  for example {sanitize_line(reason.trace_id, 200)}: {reason.why}"
         yield f"  {_ADVICE[kind]}"
     if table.status and table.status != "finished":
         yield ""
-        yield f"The run is not finished (status: {one_line(table.status, 60)})."
+        yield f"The run is not finished (status: {sanitize_line(table.status, 60)})."
     if table.votes:
         yield ""
 
@@ -241,16 +241,16 @@ def votes_lines(votes: Votes) -> list[str]:
         if kappa.value is not None and kappa.low is not None and kappa.high is not None:
             value += f" [{to_digits(max(kappa.low, -1.0), 2)}, {to_digits(kappa.high, 2)}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
-        lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
+        lines.append(f"kappa  {sanitize_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
         "flips: traces where some votes have the code and some have not, of those with any"
     )
     lines += [
-        f"  {one_line(code, 64)}  {_share(flip)}"
+        f"  {sanitize_line(code, 64)}  {_share(flip)}"
         for code, flip in votes.flips.items()
         if flip.value is not None
     ]
-    never = [one_line(code, 64) for code, flip in votes.flips.items() if flip.value is None]
+    never = [sanitize_line(code, 64) for code, flip in votes.flips.items() if flip.value is None]
     return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.reports.digits import UNDEFINED, to_digits
 from annotator.reports.table import Line, Table
@@ -19,7 +19,7 @@ def tabulate(planned: Sequence[Planned]) -> Table:
         widths = [by_place[code, n] for n in sizes]
         rows.append(
             (
-                one_line(code, 64),
+                sanitize_line(code, 64),
                 str(codes[code].judged),
                 to_digits(100 * codes[code].share, 1),
                 UNDEFINED if codes[code].tasks is None else to_digits(codes[code].design_effect, 1),
@@ -54,7 +54,7 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
         )
     else:
         told = ", ".join(
-            f"{one_line(code, 64)} {to_digits(100 * cell.assumed.precision, 0)}"
+            f"{sanitize_line(code, 64)} {to_digits(100 * cell.assumed.precision, 0)}"
             + ("" if cell.assumed.recall is None else f"/{to_digits(100 * cell.assumed.recall, 0)}")
             for code, cell in codes.items()
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.base.text import list_first, one_line
+from annotator.base.text import list_first, sanitize_line
 from annotator.cooperbench.stats import channel
 from annotator.cooperbench.stats.communication import ALL, NO_PLAN, PLAN
 from annotator.cooperbench.stats.model import (
@@ -309,7 +309,7 @@ def _model(curve: Curve) -> str:
 
 def _name(text: str) -> str:
     """Return a stranger's name as it can be shown in a cell."""
-    return one_line(text, 80)
+    return sanitize_line(text, 80)
 
 
 def _share(share: Estimate) -> Line:
@@ -351,7 +351,7 @@ def _why(estimates: list[tuple[str, Estimate]]) -> Line:
         if estimate.reason or estimate.inputs.get("undefined_resamples"):
             reasons.setdefault(estimate.reason or _explain_resamples(estimate), []).append(name)
     return tuple(
-        f"{UNDEFINED} {list_first(names, 3, '; ')}: {one_line(reason)}"
+        f"{UNDEFINED} {list_first(names, 3, '; ')}: {sanitize_line(reason)}"
         for reason, names in reasons.items()
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.base.plugins import is_plugin, load_plugin
-from annotator.base.text import one_line
+from annotator.base.text import sanitize_line
 
 ENGINES = ("processes", "dask", "ray")
 
@@ -64,7 +64,7 @@ def open_engine(name: str, workers: int | None = None, address: str | None = Non
     except (AnnotatorError, KeyboardInterrupt):
         raise
     except Exception as error:  # of a library that is not ours
-        reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
+        reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
         place = f" at {address}" if address else ""
         raise AnnotatorError(f"the engine {name}{place} cannot be used: {reason}") from error
     return engine

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
+from annotator.base.extras import explain_extra
 
 _PATIENCE = 10  # seconds for a scheduler to answer
 
@@ -20,7 +20,7 @@ class Dask:
         try:
             distributed: Any = import_module("distributed")
         except ImportError as error:
-            raise AnnotatorError(f"--engine dask needs Dask: {say_how('dask')}") from error
+            raise AnnotatorError(f"--engine dask needs Dask: {explain_extra('dask')}") from error
         self._cluster: Any = None
         if address is None:
             self._cluster = distributed.LocalCluster(

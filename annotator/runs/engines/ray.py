@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import say_how
+from annotator.base.extras import explain_extra
 
 _RETRIES = 3  # how often Ray starts a shard again whose worker died
 
@@ -18,7 +18,7 @@ class Ray:
         try:
             self._ray: Any = import_module("ray")
         except ImportError as error:
-            raise AnnotatorError(f"--engine ray needs Ray: {say_how('ray')}") from error
+            raise AnnotatorError(f"--engine ray needs Ray: {explain_extra('ray')}") from error
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
         if not address:
             options |= {"address": "local", "include_dashboard": False}

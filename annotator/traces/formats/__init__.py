@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.plugins import is_plugin, load_plugin, plugin_names
+from annotator.base.plugins import is_plugin, list_plugins, load_plugin
 from annotator.traces.records import record_id
 
 # The first that recognises its own wins. A new format is one file and one line here, or a plug-in.
@@ -112,7 +112,7 @@ def _choose(format: str) -> Readers:
         mapped = load_map(format.removeprefix(MAP).replace("\0", "#"))
         return Readers(documents=(mapped,), origin=mapped.origin)
     if not is_plugin("readers", format):
-        names = ", ".join((*FORMATS, *plugin_names("readers")))
+        names = ", ".join((*FORMATS, *list_plugins("readers")))
         raise AnnotatorError(f"unknown format {format!r}: use auto, {names}")
     from annotator.traces.plugin import PluginReader
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import count
+from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import text_of
 from annotator.traces.formats.langchain import unwrap
@@ -64,7 +64,7 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
             texts[key] += 1
             chat.add(utterance, "spans")
     if ordered and not chat.messages:
-        raise UnreadableTrace(f"no message in its {count(len(ordered), 'span')}")
+        raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     models = {span.model for span in ordered if span.model}
     told = {"model": ", ".join(sorted(models))} if models else {}
     root = next((span for span in ordered if span.parent not in by_id), None)
