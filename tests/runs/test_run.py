@@ -355,14 +355,25 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
         done = annotate_cli(*args, "--out", "out", "--resume")
         repeated = server.calls - undisturbed - undisturbed
     assert done.code == 0, done.err
-    # One for what the killed process had asked, and four calls that Ctrl-C ended.
-    for name, unknown in (("whole", 0), ("out", 1 + 4)):
-        manifest = json.loads((tmp_path / name / "run.json").read_text())
-        assert manifest["totals"]["unreported_calls"] == unknown
     assert sorted(without_time(file)) == sorted(
         without_time(tmp_path / "whole" / "annotations.jsonl")
     )
     assert repeated <= 2 * 4  # at most the calls in flight at each stop
+
+
+def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    with Server(lambda _: RIGHT) as server:
+        prices = ("--price-in", "1", "--price-out", "1")
+        args = (str(runs(3)), "--rubric", "comm_errors", *llm(server, *prices), "--out", "out")
+        assert "cost at least" not in annotate_cli(*args).err
+        manifest, log = tmp_path / "out" / "run.json", tmp_path / "out" / "annotations.jsonl"
+        manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+        done = annotate_cli(*args, "--resume")
+        assert (done.code, "cost at least" in done.err, server.calls) == (0, True, 3 + 1), done.err
+    assert json.loads(manifest.read_text())["totals"]["unreported_calls"] == 1
 
 
 def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
