@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.remote import localize, name_place
 from annotator.base.text import decode, list_names, sanitize_line
 from annotator.rubrics.annotations import value_of

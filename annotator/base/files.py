@@ -13,12 +13,12 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, AnyStr, BinaryIO
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
-from annotator.base.remote import find_url, put_file, refuse_url
+from annotator.base.remote import find_url, name_place, put_file, refuse_url
 from annotator.base.text import replace_surrogates, sanitize_line
 
 
@@ -344,3 +344,101 @@ def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the file system can do so."""
     with suppress(OSError):
         _sync(folder)
+
+
+_MOST_MB = 512
+
+
+def get_size_limit() -> int:
+    """Return how large a document, or a line, may be that is read: both are in memory as a whole.
+
+    512 MB, or what the variable ``ANNOTATOR_MAX_MB`` says.
+
+    Raises:
+        AnnotatorError: that is no whole number above 0.
+    """
+    given = os.environ.get("ANNOTATOR_MAX_MB", "").strip() or str(_MOST_MB)
+    if not (given.isdecimal() and 0 < len(given) < 10 and int(given)):
+        raise AnnotatorError(f"ANNOTATOR_MAX_MB: expected a whole number of MB, found {given!r}")
+    return int(given) << 20
+
+
+@contextmanager
+def explain_unreadable(place: str | Path) -> Iterator[None]:
+    """Say in one sentence why a place cannot be read.
+
+    Raises:
+        AnnotatorError: in the place of an :class:`OSError`, with its reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
+
+
+def open_checked(path: str | Path) -> BufferedReader:
+    """Return a regular file, open for reading its bytes.
+
+    Raises:
+        OSError: it is missing, not allowed, or no regular file: opening a pipe would block, and a
+            device has no end.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(file, "rb")
+
+
+def read_bounded(path: str | Path, most: int = 0) -> bytes:
+    """Return all bytes of a regular file.
+
+    Raises:
+        OSError: as :func:`open_checked`, or it has more than ``most`` bytes, by default
+            :func:`get_size_limit`.
+    """
+    limit = most or get_size_limit()
+    with open_checked(path) as file:
+        if os.fstat(file.fileno()).st_size <= limit:
+            return file.read()
+    if most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
+    raise _describe_size("larger than", limit)
+
+
+def read_whole(file: IO[bytes]) -> bytes:
+    """Return what an open file holds. Raises OSError if it is more than :func:`get_size_limit`."""
+    data = file.read(get_size_limit() + 1)
+    check_size("one document", len(data))
+    return data
+
+
+def read_bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Yield the lines of an open file. Raises OSError for a line above :func:`get_size_limit`."""
+    most = get_size_limit()
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            check_size("a line", len(line))
+        yield line
+
+
+def check_size(what: str, size: int) -> None:
+    """Raise OSError for something that is larger than :func:`get_size_limit`."""
+    if size > get_size_limit():
+        raise _describe_size(f"{what} of more than", get_size_limit())
+
+
+def _describe_size(what: str, most: int) -> OSError:
+    return OSError(errno.EOVERFLOW, f"{what} {most >> 20} MB, which is not read (ANNOTATOR_MAX_MB)")
+
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+def find_resources(name: str) -> Path:
+    """Return the folder of built-in ``rubrics`` or ``prompts``.
+
+    In an installed wheel they lie inside the package; in a checkout beside it.
+    """
+    installed = _PACKAGE / "_resources" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name

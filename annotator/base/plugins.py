@@ -139,3 +139,17 @@ def _load(entry: "EntryPoint", owner: str) -> Any:
         raise AnnotatorError(
             f"the plug-in {entry.name!r}{whose} cannot be imported: {describe_error(error)}"
         ) from error
+
+
+def explain_extra(extra: str) -> str:
+    """Return the command that installs an extra: its packages, with their bounds."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        stated = requires("failure-annotator") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        stated = []
+    mark = f'extra == "{extra}"'
+    needed = [line.partition(";")[0].strip() for line in stated if mark in line.replace("'", '"')]
+    packages = " ".join(f"'{package}'" for package in needed)
+    return f"pip install {packages or f'failure-annotator[{extra}]'}"

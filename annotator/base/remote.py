@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
 from annotator.base.text import hide_url_secrets, sanitize_line
 
 # Of a path, too, where two slashes have become one.
@@ -141,6 +140,8 @@ def _open(url: str) -> tuple[Any, str]:
         try:
             system, path = fsspec.core.url_to_fs(url)
         except ImportError as error:
+            from annotator.base.plugins import explain_extra
+
             extra = _EXTRAS.get(scheme)
             how = explain_extra(extra) if extra else sanitize_line(str(error))
             raise AnnotatorError(f"{sanitize_line(url)}: a package is missing: {how}") from error

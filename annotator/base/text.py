@@ -165,3 +165,17 @@ def suggest(word: str, names: Iterable[str]) -> str:
     """Return a question whether the nearest of some names was meant, or "" where none is near."""
     near = difflib.get_close_matches(word, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+def escape_formula(cell: object) -> object:
+    """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed.
+
+    :func:`unescape_formula` gives it back.
+    """
+    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in tuple("=+-@\t\r\n\0")
+    return f"'{cell}" if risky else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """Return a cell without the apostrophe that :func:`escape_formula` has set before it."""
+    return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) == cell else cell

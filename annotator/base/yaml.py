@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.text import find_repeated
 
 _MOST_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
+from annotator.base.files import read_bounded
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric

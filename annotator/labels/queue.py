@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import open_checked
+from annotator.base.files import open_checked
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow

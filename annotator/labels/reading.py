@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
+from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato

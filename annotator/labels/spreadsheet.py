@@ -5,9 +5,8 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import sanitize_line
+from annotator.base.text import sanitize_line, unescape_formula
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ForeignLabel
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import find_repeated, sanitize_line
+from annotator.base.text import find_repeated, sanitize_line, unescape_formula
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow

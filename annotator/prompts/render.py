@@ -11,7 +11,7 @@ from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from annotator.base.resources import find_resources
+from annotator.base.files import find_resources
 from annotator.base.text import escape_header, replace_surrogates, sanitize_line
 from annotator.prompts.parts import split_trace
 from annotator.prompts.truncate import AROUND_QUOTES, IN_ORDER, PromptPart, fit, focus, windows

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
+from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.remote import name_place
 from annotator.base.text import replace_surrogates
 

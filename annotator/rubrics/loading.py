@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from annotator.base.errors import AnnotatorError, RubricError
+from annotator.base.files import find_resources
 from annotator.base.remote import find_url, localize
-from annotator.base.resources import find_resources
 from annotator.base.text import suggest
 from annotator.base.yaml import read_yaml
 from annotator.rubrics.model import Code, Rubric

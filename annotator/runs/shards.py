@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import NewFile, explain_errors, write_file
-from annotator.base.regular import explain_unreadable, open_checked
+from annotator.base.files import (
+    NewFile,
+    explain_errors,
+    explain_unreadable,
+    open_checked,
+    write_file,
+)
 from annotator.base.remote import name_place, refuse_url
 from annotator.rubrics.annotations import STATUSES, Usage, annotations_file
 from annotator.runs.manifest import Manifest, read_manifest

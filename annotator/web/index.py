@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
+from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme

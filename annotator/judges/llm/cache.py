@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked
+from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.remote import cache_folder
 from annotator.base.text import sanitize_line
 from annotator.judges.llm.reply import Reply
