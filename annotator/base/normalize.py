@@ -51,9 +51,9 @@ class NormalizedText:
         start, end = self._original(start), self._original(end - 1) + 1
         return self.inner.locate(start, end) if self.inner else (start, end)
 
-    def seen(self, at: int) -> int:
+    def find_visible(self, at: int) -> int:
         """Return where the first character from an offset of the original on is read."""
-        at = self.inner.seen(at) if self.inner else at
+        at = self.inner.find_visible(at) if self.inner else at
         n = bisect_right(self._outer, at) - 1
         shifted = self._at[n] + at - self._outer[n]
         return min(shifted, self._at[n + 1]) if n + 1 < len(self._at) else shifted

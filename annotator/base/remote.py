@@ -70,7 +70,7 @@ def name_place(place: str | Path) -> str:
     return find_url(text) or text
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """Return this tool's folder in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -117,7 +117,7 @@ def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
 
 
 def _copies() -> str:
-    return os.path.realpath(os.environ.get("ANNOTATOR_COPIES") or cache_folder() / "copies")
+    return os.path.realpath(os.environ.get("ANNOTATOR_COPIES") or get_cache_folder() / "copies")
 
 
 def _check_key(url: str, key: str) -> None:

@@ -37,7 +37,7 @@ class TwoReaders(NamedTuple):
     only_one: list[str]
 
 
-def compare(labels: Labels, first: str, second: str) -> TwoReaders:
+def compare_annotators(labels: Labels, first: str, second: str) -> TwoReaders:
     """Return where two annotators agree and where they do not.
 
     Raises:
@@ -57,7 +57,7 @@ def compare(labels: Labels, first: str, second: str) -> TwoReaders:
         if second_label is None:
             readers.only_one.append(trace_id)
             continue
-        extra_of(label, second_label)  # before anything is written
+        combine_drawing(label, second_label)  # before anything is written
         if _codes(label) == _codes(second_label):
             readers.agreed.append((label, second_label))
         else:
@@ -73,7 +73,7 @@ def _codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
     return label.primary, frozenset(label.secondary)
 
 
-def extra_of(first: Label, second: Label) -> dict[str, Any]:
+def combine_drawing(first: Label, second: Label) -> dict[str, Any]:
     """Return how the trace of two labels was drawn, for the label that is made of them.
 
     What only one of them says holds.
@@ -100,7 +100,7 @@ def extra_of(first: Label, second: Label) -> dict[str, Any]:
     return extra
 
 
-def keep_standing_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
+def drop_stale_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
     """Return a label with those places only at which its quotes stand; the quotes all stay.
 
     Its file may come from anywhere. In a trace that cannot be read nothing is known to stand.
@@ -136,7 +136,7 @@ def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]
         quotes=find_unplaced(list(quotes), spans),
         note=describe_agreement(first, second),
     )
-    return decision, extra_of(first, second)
+    return decision, combine_drawing(first, second)
 
 
 def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> int:

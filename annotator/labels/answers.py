@@ -51,7 +51,7 @@ def is_code(word: Any, scheme: Scheme) -> bool:
     return isinstance(word, str) and (word.strip() in scheme.ids or is_none(word))
 
 
-def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
+def read_ids(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     """Return the fields that say what was labelled, from the data a task was made of.
 
     The rubric is the caller's unless the data names one. Numbers are taken as texts: tools that

@@ -34,7 +34,7 @@ class Problems:
         raise LabelsError(tuple(self._first), self._count)
 
 
-def describe(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a value from a file for a message: short, on one line, its kind if it is no scalar."""
     if isinstance(value, str):
         return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
@@ -129,7 +129,7 @@ class RowCheck:
 
     def expect(self, expected: str, field: str, value: Any) -> None:
         """Record that a field holds a value of another kind than is expected."""
-        self.wrong(field, f"found {describe(value)}, expected {expected}")
+        self.wrong(field, f"found {describe_value(value)}, expected {expected}")
 
     def text(self, field: str) -> str | None:
         """Return a text, None if there is none."""
@@ -152,7 +152,7 @@ class RowCheck:
         values = self._list(field, of)
         odd = [text for text in values if not isinstance(text, str) or not text.strip()]
         if odd:
-            self.wrong(field, f"found {describe(odd[0])} in the list, expected {of}")
+            self.wrong(field, f"found {describe_value(odd[0])} in the list, expected {of}")
             return ()
         return tuple(map(replace_surrogates, values))
 
@@ -176,10 +176,10 @@ class RowCheck:
         if not texts or type(start) is not int or type(end) is not int:
             problem = "expected the texts quote and source, and the whole numbers start and end"
         elif start < 0 or end - start != len(str(quote)):
-            place = f"from {describe(start)} to {describe(end)}"
+            place = f"from {describe_value(start)} to {describe_value(end)}"
             problem = f"{place}, but the quote has {len(str(quote))} characters"
         elif code is not None and code not in self._scheme.ids:
-            problem = f"{self._scheme.id} has no code {describe(code)}"
+            problem = f"{self._scheme.id} has no code {describe_value(code)}"
         else:
             return Passage(
                 replace_surrogates(str(quote)), replace_surrogates(str(source)), start, end, code
@@ -216,7 +216,7 @@ class RowCheck:
             return (value.strip(),)
         picks = self.texts("primary", "one code")
         if len(picks) > 1 and self._scheme.choice != "many":
-            first = ", ".join(describe(pick) for pick in picks[:5])
+            first = ", ".join(describe_value(pick) for pick in picks[:5])
             self.wrong("primary", f"found {len(picks)} codes ({first}), expected one")
         return picks
 
@@ -225,7 +225,7 @@ class RowCheck:
             if code not in self._scheme.ids:
                 near = suggest_name(code, (*self._scheme.ids, NONE))
                 hint = near or f"; it has {list_first(self._scheme.ids, 12)}"
-                self.wrong(field, f"{self._scheme.id} has no code {describe(code)}{hint}")
+                self.wrong(field, f"{self._scheme.id} has no code {describe_value(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
         twice = set(find_repeated(secondary))

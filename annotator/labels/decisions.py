@@ -45,7 +45,7 @@ class Decision:
     seconds: float | None = None
 
 
-def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision | None:
+def read_decision(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision | None:
     """Return the decision in a row; None if there is none yet, or if it is wrong.
 
     What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.
@@ -85,7 +85,7 @@ def read_drawing(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
 
-def fields_of(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
+def build_fields(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a decision in a labels file, beside those that say whose it is;
     ``drawn`` as :func:`read_drawing` returns it.
     """

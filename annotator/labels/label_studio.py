@@ -10,7 +10,7 @@ Predictions are what a judge suggested and are never read.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.labels.answers import BESIDE, drop_empty, identity, is_code, pick_codes
+from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, read_ids
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -31,7 +31,7 @@ def is_min(value: Mapping[str, Any]) -> bool:
     return "annotation_id" in value and "lead_time" in value
 
 
-def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield a row per annotation of a task, one without an annotator if there is none.
 
     Annotations that were cancelled, or that hold no answer, are not labelled yet.
@@ -40,7 +40,7 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         AnnotatorError: a part is not what Label Studio writes there.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
-    ids = identity(mapping(task.get("data"), f"{where}: data"), scheme)
+    ids = read_ids(mapping(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
         yield LabelRow(where, ids)
@@ -54,7 +54,7 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         yield LabelRow(place, fields)
 
 
-def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield the row of a record of JSON-MIN, in which answers and the task's data stand together.
 
     A question that has none of the names of the contract is found by its answer: it must be a code.
@@ -75,7 +75,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         for span in value
         if isinstance(span, dict) and isinstance(span.get("text"), str) and "labels" in span
     ]
-    fields = identity(record, scheme) | _annotator(record.get("annotator"))
+    fields = read_ids(record, scheme) | _annotator(record.get("annotator"))
     beside = {
         "evidence": evidence + _texts(record.get("evidence")),
         "note": "\n".join(_texts(record.get("note"))),

@@ -50,7 +50,7 @@ def is_table(header: list[str]) -> bool:
     return "instance_id" in header and ("user" in header or "user_id" in header)
 
 
-def state_rows(
+def read_state(
     state: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
     """Yield a row per instance that was assigned to the user.
@@ -72,7 +72,7 @@ def state_rows(
             yield LabelRow(where, {"trace_id": trace_id, "rubric": scheme.id, "annotator": user})
 
 
-def record_rows(
+def read_record(
     record: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
     """Yield the row of one instance of one user; without a ``user_id`` it is the folder's name.
@@ -89,7 +89,7 @@ def record_rows(
         yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
 
 
-def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+def read_table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield the row of a line of a table; a label's column is ``schema:::name`` or ``schema.name``.
 
     Raises:

@@ -11,8 +11,8 @@ from annotator.base.files import open_checked
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
-from annotator.labels.reading import rows_in
-from annotator.labels.tables import columns_of
+from annotator.labels.reading import read_rows
+from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
 from annotator.traces.document import parse
 from annotator.traces.formats import list_document_formats
@@ -46,7 +46,7 @@ def is_sheet(file: Path) -> bool:
         with open_checked(file) as begun:
             head = begun.read(_HEAD)
         if suffix in _TABLES:
-            return set(_NEEDED) <= set(columns_of(head))
+            return set(_NEEDED) <= set(read_columns(head))
         first = next((line for line in head.splitlines() if line.strip()), b"")
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
@@ -92,7 +92,7 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
 def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str, float, Item]]:
     """Yield what is in the rows: where each stands, its number in the order, and its trace."""
     scheme = rubric.scheme()
-    for row in rows_in(file, scheme, problems):
+    for row in read_rows(file, scheme, problems):
         check = RowCheck(row, scheme, problems)
         rubric_id = check.name("rubric").strip()
         if rubric_id and rubric_id != scheme.id:

@@ -13,9 +13,15 @@ from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato
-from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
+from annotator.labels.checking import (
+    Problems,
+    check_label,
+    check_unlabelled,
+    describe_value,
+    is_labelled,
+)
 from annotator.labels.model import Label, LabelRow, Labels
-from annotator.labels.tables import LabelTable, parse_table, table_rows
+from annotator.labels.tables import LabelTable, parse_table, read_table_rows
 from annotator.rubrics import Scheme
 from annotator.traces.document import kind, parse
 
@@ -134,7 +140,7 @@ class _RubricReading:
     def take(self, row: LabelRow) -> None:
         rubric = row.fields.get("rubric")
         if not isinstance(rubric, str) or not rubric.strip():
-            what = "missing" if rubric is None else f"found {describe(rubric)}"
+            what = "missing" if rubric is None else f"found {describe_value(rubric)}"
             message = f"rubric: {what}; write the rubric's id, {self._scheme.id} say"
             self._problems.add(f"{row.where}: {message}")
         elif rubric.strip() != self._scheme.id:
@@ -225,7 +231,7 @@ def _files_below(folder: Path) -> Sequence[Path | str]:
     return potatoes or files or [f"{_file_name(folder)}: no file with labels in this folder"]
 
 
-def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+def read_rows(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     try:
         data = read_bounded(path)
@@ -306,7 +312,7 @@ def _content_rows(content: Content, scheme: Scheme, problems: Problems) -> Itera
     if isinstance(content, str):
         problems.add(content)
     elif isinstance(content, LabelTable):
-        yield from table_rows(content, scheme, problems)
+        yield from read_table_rows(content, scheme, problems)
     elif not isinstance(content.value, dict):
         problems.add(
             f"{content.where}: found {kind(content.value)}, expected an object with a label"
@@ -322,13 +328,13 @@ def _read_record(
     value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
     if label_studio.is_min(value):
-        return label_studio.min_rows(value, where, scheme)
+        return label_studio.read_min(value, where, scheme)
     if "trace_id" in value:
         return iter([LabelRow(where, value)])
     if label_studio.is_task(value):
-        return label_studio.task_rows(value, where, scheme)
+        return label_studio.read_task(value, where, scheme)
     if potato.is_state(value):
-        return potato.state_rows(value, where, path, scheme)
+        return potato.read_state(value, where, path, scheme)
     if potato.is_record(value):
-        return potato.record_rows(value, where, path, scheme)
+        return potato.read_record(value, where, path, scheme)
     return iter([LabelRow(where, value)])

@@ -12,7 +12,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog
 from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.labels.checking import Problems
-from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
+from annotator.labels.decisions import Decision, build_fields, read_decision, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
 from annotator.traces.document import parse
@@ -226,14 +226,14 @@ class LabelStore:
             "trace_id": decision.trace_id,
             "rubric": self._scheme.id,
             "annotator": self.annotator,
-            **fields_of(decision, self._scheme, drawn),
+            **build_fields(decision, self._scheme, drawn),
             "rubric_sha256": self._scheme.sha256,
             "sequence": self._sequence + 1,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
         row = LabelRow(repr(sanitize_line(decision.trace_id, 120)), fields)
-        written = decision_of(row, self._scheme, problems)
+        written = read_decision(row, self._scheme, problems)
         problems.raise_if_any()
         assert written, "a row without a problem holds a decision"  # noqa: S101
         line = replace_surrogates(json.dumps(fields, ensure_ascii=False, allow_nan=False))
@@ -275,7 +275,7 @@ class LabelStore:
         mine = fields.get("annotator") == self.annotator
         if not mine or fields["rubric"].strip() != self._scheme.id:
             return
-        decision = decision_of(LabelRow(where, fields), self._scheme, problems)
+        decision = read_decision(LabelRow(where, fields), self._scheme, problems)
         trace_id = replace_surrogates(fields["trace_id"])
         self._drawn[trace_id] = read_drawing(fields)
         if decision is None:

@@ -48,7 +48,7 @@ def parse_table(data: bytes, name: str) -> LabelTable:
     return LabelTable(name, start, [_column(cell) for cell in header], list(lines))
 
 
-def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of a table; what is wrong with it is recorded. An empty cell is an absent
     field.
     """
@@ -78,7 +78,7 @@ def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterato
             yield from _rows(row, columns, where, scheme, problems)
 
 
-def columns_of(data: bytes) -> list[str]:
+def read_columns(data: bytes) -> list[str]:
     """Return the names of a table's columns, in the table's order; none if it is no table.
 
     ``data``: of a table, or its beginning.
@@ -151,7 +151,7 @@ def _rows(
         yield LabelRow(where, _fields(row))
         return
     try:
-        yield from potato.table_rows(row, where, scheme)
+        yield from potato.read_table_rows(row, where, scheme)
     except AnnotatorError as error:
         problems.add(str(error))
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from math import isfinite
 
 from annotator.base.text import escape_header, sanitize_line
-from annotator.prompts.truncate import PromptPart, excerpt
+from annotator.prompts.truncate import PromptPart, select_passages
 from annotator.rubrics import Rubric
 from annotator.rubrics.model import PARTS
 from annotator.traces import AgentEnd, Feature, Outcome, Trace
@@ -65,7 +65,7 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             more += ", empty"
         kind = _KINDS[source.id.partition(":")[0]]
         part = PromptPart(source.id, kind, source.text, more, source.origin not in wanted)
-        yield excerpt(part, source.breaks) if kind == "outcome" else part
+        yield select_passages(part, source.breaks) if kind == "outcome" else part
     yield from tasks
 
 

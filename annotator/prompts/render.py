@@ -14,7 +14,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from annotator.base.files import find_resources
 from annotator.base.text import escape_header, replace_surrogates, sanitize_line
 from annotator.prompts.parts import split_trace
-from annotator.prompts.truncate import AROUND_QUOTES, IN_ORDER, PromptPart, fit, focus, windows
+from annotator.prompts.truncate import (
+    AROUND_QUOTES,
+    IN_ORDER,
+    PromptPart,
+    mark_priorities,
+    split_windows,
+    truncate_parts,
+)
 from annotator.rubrics import Code, Rubric
 from annotator.rubrics.annotations import Claim
 from annotator.traces import Trace
@@ -129,7 +136,7 @@ class Prompt:
 
 
 @lru_cache(maxsize=1)
-def prompt_sha256() -> str:
+def hash_prompts() -> str:
     """Return the hash of the prompt templates, by which a run says what it asked."""
     digest = hashlib.sha256()
     for name in _FILES:
@@ -139,19 +146,19 @@ def prompt_sha256() -> str:
 
 
 @lru_cache(maxsize=1)
-def facts_sha256() -> str:
+def hash_facts_template() -> str:
     """Return the hash of the template in which observations are shown."""
     return hashlib.sha256((find_resources("prompts") / _FACTS).read_bytes()).hexdigest()
 
 
-def ask_for_json(schema: str) -> tuple[str, str]:
+def render_json_request(schema: str) -> tuple[str, str]:
     """Return what follows the system's message where the form of an answer is told and not set, the
     JSON schema, and a reminder of it, which comes before the last line of the user's.
     """
     return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
 
 
-def ask_again(reasons: Iterable[str], *, quotes: bool) -> str:
+def render_retry(reasons: Iterable[str], *, quotes: bool) -> str:
     """Return the message after an answer that was not accepted; ``quotes``: only for its quotes.
 
     The reasons show passages of the trace and of the answer: they stand between markers whose tag
@@ -159,12 +166,12 @@ def ask_again(reasons: Iterable[str], *, quotes: bool) -> str:
     """
     lines = [sanitize_line(reason, _LONGEST_REASON) for reason in reasons]
     content = "\n".join(lines).encode(errors="surrogatepass")
-    key = hashlib.sha256(f"reasons {prompt_sha256()}".encode()).digest()
+    key = hashlib.sha256(f"reasons {hash_prompts()}".encode()).digest()
     tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
     return _fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
 
 
-def tiny_question() -> str:
+def render_probe() -> str:
     """Return the message that finds out in which form an endpoint answers."""
     return _fill_in("probe.j2")
 
@@ -184,7 +191,7 @@ def render(
     """Return the prompt that judges ``trace`` by ``rubric``.
 
     The trace is complete in it, or, where its part of the prompt would be longer than ``most``
-    characters, as much of it as fits (``fit``). ``most`` counts what stands
+    characters, as much of it as fits (``truncate_parts``). ``most`` counts what stands
     between the markers of the trace: not the ``observations``, which are shown in full, nor what
     the layout puts after it.
 
@@ -223,11 +230,11 @@ def render_windows(
     # The longest header of a message, and a mark, have room beside the rest.
     least = max((part.cut(0).size for part in talk), default=0)
     rest_room = min(sum(part.size for part in others), room // 2, room - _NOTE - least)
-    rest, missing = fit(others, rest_room)
+    rest, missing = truncate_parts(others, rest_room)
     gone = len(others) - len(rest)
     talk_room = room - sum(part.size for part in rest) - _NOTE
     talk = [part.cut_to(talk_room) for part in talk]
-    stretches = windows(talk, talk_room)
+    stretches = split_windows(talk, talk_room)
     prompts = []
     for n, stretch in enumerate(stretches, 1):
         shown = [talk[at] for at in stretch]
@@ -245,7 +252,7 @@ def render_confirmation(
 
     It shows the whole trace; where there is no room for all of it, first the outcome in at most a
     quarter of the room, the quoted passages with what surrounds them and the messages that are
-    related to them (``focus``), then the patches in at most half of what is
+    related to them (``mark_priorities``), then the patches in at most half of what is
     left, and the rest.
 
     Raises:
@@ -255,7 +262,7 @@ def render_confirmation(
     passages = [(item.source, item.start, item.end) for item in evidence]
     codes = [rubric.code(claim.code) for claim in claims]
     absences = {code.shows_absence for code in codes if code.shows_absence}
-    parts = focus(list(split_trace(trace, rubric)), passages, absences)
+    parts = mark_priorities(list(split_trace(trace, rubric)), passages, absences)
     shown, missing = _fit_parts(parts, most, AROUND_QUOTES)
     proposals = Observations(tuple(map(_describe_claim, claims)), template="confirm.j2")
     return _assemble(shown, rubric, missing, layout, proposals)
@@ -267,7 +274,7 @@ def _describe_claim(claim: Claim) -> str:
     return sanitize_line(f"{claim.code}: {quotes}", _LONGEST_CLAIM)
 
 
-def first_claims(claims: Sequence[Claim], most: int) -> Sequence[Claim]:
+def limit_claims(claims: Sequence[Claim], most: int) -> Sequence[Claim]:
     """Return the claims that are told in ``most`` characters, and the first in any case."""
     sizes = list(accumulate(len(_describe_claim(claim)) for claim in claims))
     return claims[: max(bisect_right(sizes, most), 1)]
@@ -278,7 +285,7 @@ def _fit_parts(
 ) -> tuple[list[PromptPart], Mapping[str, int]]:
     if most is None or sum(part.size for part in parts) <= most - _frame():
         return parts, {}
-    kept, missing = fit(parts, most - _frame() - _NOTE, shares)
+    kept, missing = truncate_parts(parts, most - _frame() - _NOTE, shares)
     return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
@@ -296,13 +303,13 @@ def _assemble(
 def _tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, observations: Observations
 ) -> str:
-    templates = f"{prompt_sha256()} {layout}"
+    templates = f"{hash_prompts()} {layout}"
     pieces = [piece for part in parts for piece in part.pieces]
     texts = [*(part.header for part in parts), *(text for text, _ in pieces)]
     # With the sizes no two lists of texts give the same bytes.
     sizes = [*map(len, texts), *(left_out for _, left_out in pieces)]
     if lines := observations.lines:
-        templates += facts_sha256() + observations.template
+        templates += hash_facts_template() + observations.template
         sizes += [len(line) for line in lines] + [len(lines), observations.more]
         texts += lines
     key = hashlib.sha256(f"{templates} {rubric.sha256}".encode()).digest()
@@ -354,7 +361,7 @@ def _system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{_spell_tag(f'first {prompt_sha256()} {rubric.sha256} {layout}')}"
+    return f"first-{_spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
 
 
 def _spell_tag(text: str) -> str:

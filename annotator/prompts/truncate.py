@@ -36,7 +36,7 @@ _TELLING = [(word, re.compile(pattern)) for word, pattern in _TELLING_WORDS.item
 IN_ORDER = dict.fromkeys(("facts", "messages", "patches", "outcome", "steps", "task"), 1.0)
 AROUND_QUOTES = {"facts": 1.0, "outcome": 1 / 4, "quoted": 1.0, "near": 1.0, "related": 1.0}
 AROUND_QUOTES |= {"patches": 1 / 2, "messages": 1.0, "steps": 1.0, "task": 1.0}
-"""What :func:`focus` puts first, and the outcome, which refutes claims, before all of it."""
+"""The outcome, which refutes claims, is served first, then what :func:`mark_priorities` marks."""
 
 _NEAR = 2  # messages before and after one that is quoted
 _NEAR_TEXT = 1_500  # characters before and after a passage of any other part
@@ -145,7 +145,7 @@ class PromptPart:
         return self.cut(max(room - self.frame - _MARK * (1 + len(self.gaps)), 0))
 
 
-def fit(
+def truncate_parts(
     parts: Sequence[PromptPart], room: int, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], dict[str, int]]:
     """Return the parts that fit into ``room`` characters, and what is missing of which.
@@ -206,7 +206,7 @@ def _from_both_ends(items: Sequence[int]) -> Iterator[int]:
         first, last = first + 1, last - 1
 
 
-def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
+def split_windows(messages: Sequence[PromptPart], room: int) -> list[range]:
     """Return overlapping stretches of a conversation of which each fits into ``room`` characters.
 
     A message that is longer than that is a window of its own.
@@ -230,7 +230,7 @@ def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
     return stretches
 
 
-def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
+def select_passages(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     """Return a long report of merge and tests without all but its conflicts, failures and
     summaries: the lines that tell of them with those around them, and the first and the last of
     each of the reports that ``breaks`` divide. One of at most 6,000 characters is left as it is.
@@ -269,7 +269,7 @@ def _find_telling(text: str) -> Iterator[int]:
             at = text.find(word, starts[n + 1] if telling else at + 1)
 
 
-def focus(
+def mark_priorities(
     parts: Sequence[PromptPart],
     passages: Collection[tuple[str, int, int]],
     absences: Collection[str] = (),

@@ -9,11 +9,14 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Verdict
 
 
-def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric) -> Verdict:
-    """Return one verdict of those on several windows: all claims that stand, one of each code
-    before more of any, and for each code of which none does the first. If a window could not be
-    judged, the trace could not be. That of a single prompt is left open (:func:`leave_open`) where
-    it was not shown enough.
+def merge_verdicts(
+    verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric
+) -> Verdict:
+    """Return one verdict for all windows.
+
+    It holds every claim with evidence, one of each code before more of any; for a code without
+    such a claim, its first. If a window could not be judged, neither could the trace. A single
+    window goes through :func:`mark_undecided`.
     """
     truncated = _never_shown(prompts)
     for n, verdict in enumerate(verdicts, 1):
@@ -21,7 +24,7 @@ def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
             return replace(verdict, error=where + verdict.error, truncated=truncated)
     if len(verdicts) == 1:
-        return leave_open(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
+        return mark_undecided(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
 
     by_code: dict[str, dict[tuple[Evidence, ...], Claim]] = {}
     for claim in (claim for verdict in verdicts for claim in verdict.claims):
@@ -32,7 +35,7 @@ def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric
     return Verdict((*filter(None, in_turn), *rest), truncated=truncated)
 
 
-def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
+def mark_undecided(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
     """Return the verdict, left open where one of its findings says that something is missing from
     a conversation of which the prompt does not show all in which it could stand.
     """
@@ -49,7 +52,7 @@ def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
     return replace(verdict, left_open=words) if codes else verdict
 
 
-def leave_unseen_open(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
+def mark_unseen(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
     """Return what was decided about proposed findings, left open where one of them is not found
     whose quotes the prompt does not show in full: nobody has refuted it.
     """

@@ -359,7 +359,7 @@ def _fields(value: Any) -> Any:
     return {name: getattr(value, name) for name in value.__slots__ if name not in unset}
 
 
-def value_of(attributes: Mapping[str, Any], attribute: str) -> str:
+def get_attribute(attributes: Mapping[str, Any], attribute: str) -> str:
     """Return the value of one of a trace's attributes as text; "-" where it has none."""
     value = attributes.get(attribute)
     if value is None:
@@ -389,14 +389,14 @@ def read_placed(path: Path | str) -> Iterator[tuple[str, Annotation]]:
     Raises:
         AnnotatorError: the file is missing, or a line is no annotation (with its number).
     """
-    file = annotations_file(path)
+    file = find_annotations(path)
     name = name_place(file)
     with explain_unreadable(file), open_checked(file) as lines:
         for n, _, annotation in parse_lines(read_bounded_lines(lines), file):
             yield f"{name}, line {n}", annotation
 
 
-def annotations_file(path: Path | str) -> Path:
+def find_annotations(path: Path | str) -> Path:
     """Return the file of annotations of a run directory; a path that is none is that file."""
     path = Path(path)
     return path / "annotations.jsonl" if path.is_dir() else path

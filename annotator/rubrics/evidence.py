@@ -77,10 +77,10 @@ def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> l
     something else there. Its cut words are dropped, and it counts only if six whole ones are left.
     A quote that identifies nothing (a few letters that are not a whole line) is found nowhere.
     """
-    return [span for source in trace.sources(origins) for span in spans_in(quote, source)]
+    return [span for source in trace.sources(origins) for span in find_spans(quote, source)]
 
 
-def spans_in(quote: str, source: Source) -> list[Span]:
+def find_spans(quote: str, source: Source) -> list[Span]:
     """Return the places of one source where ``quote`` stands (at most 100), by position.
 
     A quote of more than 1,000 characters is found only as it stands.
@@ -91,7 +91,7 @@ def spans_in(quote: str, source: Source) -> list[Span]:
         return []
     if spans := [span for span in _exact(quote, source, view) if _identifies(span, view)]:
         return spans
-    breaks = tuple(view.seen(offset) for offset in source.breaks)
+    breaks = tuple(view.find_visible(offset) for offset in source.breaks)
     read = replace(source, text=view.text, breaks=breaks)
     spans = (
         []
@@ -123,7 +123,7 @@ def _exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
     at = text.find(quote)
     while at >= 0 and len(spans) < _MOST_SPANS:
         start, end = at, at + len(quote)
-        first, last = view.seen(start), view.seen(end)
+        first, last = view.find_visible(start), view.find_visible(end)
         part = _whole_words(view.text, first, last)
         cut = part != _strip(view.text, first, last)
         left = view.text[slice(*part)].split() if cut else []
@@ -194,7 +194,7 @@ def _crosses(source: Source, start: int, end: int) -> bool:
 
 def _identifies(span: Span, view: NormalizedText) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
-    text, start, end = view.text, view.seen(span.start), view.seen(span.end)
+    text, start, end = view.text, view.find_visible(span.start), view.find_visible(span.end)
     words = _WORD.findall(text, start, end)
     if not words:  # in the middle of a code for colours, say
         return False
@@ -303,7 +303,9 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     return quote[match.end() :] if match else None
 
 
-def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding], list[Rejected]]:
+def check_verdict(
+    verdict: Verdict, trace: Trace, rubric: Rubric
+) -> tuple[list[Finding], list[Rejected]]:
     """Return the verdict's claims as findings with verified evidence, and those not accepted.
 
     A claim is accepted if every one of its quotes stands in the source it names (or, word for word,
@@ -421,13 +423,13 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
         where = (source.id, start, end, evidence.quote)
         span = Span(*where, evidence.match, source.origin, source.agent)
         view = normalize_text(source.text)
-        words = view.seen(start), view.seen(end)
+        words = view.find_visible(start), view.find_visible(end)
         cut = _whole_words(view.text, *words) != _strip(view.text, *words)
         taken = any(_overlap(span, other) for other in spans.values())
         if cut or taken or not _identifies(span, view):
             return {}
         passage = replace(source, text=evidence.quote, breaks=())
-        if replace(span, start=0, end=end - start) not in spans_in(quote.text, passage):
+        if replace(span, start=0, end=end - start) not in find_spans(quote.text, passage):
             return {}
         spans[n] = span
     return spans
@@ -443,7 +445,7 @@ def _resolve(
     """Return the passage a quote stands for, or None and the reason."""
     source, closed = _find_named(quote.source, trace, rubric)
     refused = f"{closed} is text that the rubric does not accept as evidence"
-    spans = spans_in(quote.text, source) if source else []
+    spans = find_spans(quote.text, source) if source else []
     if closed and (spans or source is None):
         return None, refused
     free = [span for span in spans if not any(_overlap(span, other) for other in taken)]
@@ -472,9 +474,11 @@ def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None
 
     Steps are not even read where the rubric accepts none.
     """
-    if source_id(given).startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
+    if parse_source_id(given).startswith("step:") and not {"steps", "tools"} & set(
+        rubric.quote_from
+    ):
         return None, sanitize_line(given, 80)
-    source = trace.source(given) or trace.source(source_id(given))
+    source = trace.source(given) or trace.source(parse_source_id(given))
     if source and source.origin not in rubric.quote_from:
         return source, escape_header(source.id)
     return source, None
@@ -484,7 +488,7 @@ def _overlap(span: Span, other: Span) -> bool:
     return span.source == other.source and span.start < other.end and other.start < span.end
 
 
-def source_id(given: str) -> str:
+def parse_source_id(given: str) -> str:
     """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
     the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
     """

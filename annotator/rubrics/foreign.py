@@ -49,7 +49,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
     file = Path(replace_surrogates(str(file)))
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
-        "id": id_for(file),
+        "id": make_rubric_id(file),
         "version": 1,
         "title": text_of(title) or file.stem,
         "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
@@ -62,7 +62,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
     }
 
 
-def id_for(file: Path) -> str:
+def make_rubric_id(file: Path) -> str:
     """Return the id of a rubric that is made of, or in, a file."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")[:64] or "mine"
 

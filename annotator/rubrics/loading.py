@@ -39,7 +39,7 @@ def load_rubric(name_or_file: str) -> Rubric:
     return _validate(path, *_read(path))
 
 
-def definitions_of(name: str, sha256: str) -> dict[str, str]:
+def read_definitions(name: str, sha256: str) -> dict[str, str]:
     """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
     if name not in {path.stem for path in list_built_in()}:  # a run must not name files to be read
         return {}

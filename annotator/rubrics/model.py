@@ -123,7 +123,7 @@ def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]
     return groups
 
 
-def group_label(name: str) -> str:
+def name_group(name: str) -> str:
     """Return the label of a group of codes, which is no code's: an id has no blank."""
     return f"{name} (group)"
 
@@ -182,7 +182,7 @@ class Scheme(BaseModel):
         """Return the groups that any of the labels is of, each as a label of its own."""
         chosen = set(labels)
         return tuple(
-            group_label(name) for name, codes in self.groups.items() if not chosen.isdisjoint(codes)
+            name_group(name) for name, codes in self.groups.items() if not chosen.isdisjoint(codes)
         )
 
     @property
