@@ -1,4 +1,4 @@
-"""Rubrics: the taxonomies a judge labels with. The files are YAML, in /rubrics and users' own."""
+"""Rubrics: taxonomies of codes, in YAML files of ours (/rubrics) and of users."""
 
 from annotator.rubrics.loading import list_built_in, load_rubric, read_definitions
 from annotator.rubrics.model import (
