@@ -1,4 +1,4 @@
-"""What several windows on a conversation that is too long come to."""
+"""Verdicts on the windows of a long conversation, merged into one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ def merge_verdicts(
     such a claim, its first. If a window could not be judged, neither could the trace. A single
     window goes through :func:`mark_undecided`.
     """
-    truncated = _never_shown(prompts)
+    truncated = _count_hidden(prompts)
     for n, verdict in enumerate(verdicts, 1):
         if verdict.error:
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
@@ -36,25 +36,25 @@ def merge_verdicts(
 
 
 def mark_undecided(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
-    """Return the verdict, left open where one of its findings says that something is missing from
-    a conversation of which the prompt does not show all in which it could stand.
+    """Return the verdict, left open if a finding says that something is missing from messages that
+    the prompt does not show in full.
     """
     last = max(map(_message_number, prompt.truncated), default=0)
 
-    def unknown(claim: Claim) -> bool:
+    def is_unknown(claim: Claim) -> bool:
         absence = rubric.code(claim.code).shows_absence
         quoted = [n for item in claim.evidence if (n := _message_number(item.source))]
         first = min(quoted, default=0) if absence == "after" else 0
         return bool(absence and claim.evidence and last > first)
 
-    codes = " and ".join(claim.code for claim in verdict.claims if unknown(claim))
+    codes = " and ".join(claim.code for claim in verdict.claims if is_unknown(claim))
     words = f"whether it is {codes} is not known: message:{last} was not shown in full"
     return replace(verdict, left_open=words) if codes else verdict
 
 
 def mark_unseen(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
-    """Return what was decided about proposed findings, left open where one of them is not found
-    whose quotes the prompt does not show in full: nobody has refuted it.
+    """Return the verdict on proposed findings, left open if one is not confirmed whose quotes the
+    prompt does not show in full.
     """
     gaps = {part.id: part.gaps for part in prompt.parts}
 
@@ -74,10 +74,8 @@ def _message_number(source: str) -> int:
     return int(number) if kind == "message" else 0
 
 
-def _never_shown(prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Return what is missing in every prompt that could have shown it; a window shows what it can
-    of the rest of the trace and its own messages, so that a message is missing where it is cut.
-    """
+def _count_hidden(prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return the characters of each source that no prompt shows."""
     missing: dict[str, int] = {}
     for prompt in prompts:
         for source, characters in prompt.truncated.items():
