@@ -8,10 +8,10 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.remote import localize, name_place
 from annotator.base.text import decode, list_names, sanitize_line
-from annotator.rubrics.annotations import value_of
+from annotator.rubrics.annotations import get_attribute
 from annotator.runs.run import Run
 from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
 from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
@@ -113,7 +113,7 @@ def find_conflicts(
             [(agent, parse_patch(text)) for agent, text in item.patches.items()],
             item.id,
             cluster_of(item.attributes, tasks),
-            value_of(item.attributes, by) if by else None,
+            get_attribute(item.attributes, by) if by else None,
         )
     if not counts["traces"]:
         raise AnnotatorError(f"no traces in {', '.join(traces.places) or 'what was given'}")

@@ -1,13 +1,13 @@
-"""The errors a user can meet, each a single line that says what was found and what to do."""
+"""Errors for users: one line with the problem and the remedy."""
 
 from typing import Any
 
 
 class AnnotatorError(Exception):
-    """Anything that stops a command: printed as one line, never as a traceback.
+    """An error that stops a command: printed as one line, never as a traceback.
 
-    ``exit_code`` is the process's exit code (2: usage or unreadable input). ``run``: where a run
-    was stopped, what was judged until then, a :class:`~annotator.runs.run.Run`; else None.
+    ``exit_code``: of the process (2: usage or unreadable input). ``run``: the
+    :class:`~annotator.runs.run.Run` as far as it was judged, if one was stopped.
     """
 
     exit_code = 2
@@ -15,27 +15,25 @@ class AnnotatorError(Exception):
 
 
 class Interrupted(AnnotatorError):
-    """The user stopped a run; the message says what is kept and how to go on."""
+    """The user stopped a run."""
 
     exit_code = 130
 
 
 class UnreadableTrace(AnnotatorError):
-    """A file or folder that should hold a trace and does not; the message is the reason."""
+    """A file or folder without a readable trace; the message is the reason."""
 
 
 class RubricError(AnnotatorError):
-    """A rubric file that cannot be used; the message names the file, the code and the field."""
+    """A rubric file with an error; the message names the file, the code and the field."""
 
 
 class SettingsError(AnnotatorError):
-    """Settings of a judge that do not go together; they are named as the command line does."""
+    """Settings of a judge that contradict each other, named as on the command line."""
 
 
 class LabelsError(AnnotatorError):
-    """Labels that cannot be used: ``count`` problems, of which the first stand in ``lines``, each
-    with its place.
-    """
+    """Labels with ``count`` problems; ``lines`` are the first of them, each with its place."""
 
     def __init__(self, problems: tuple[str, ...], count: int) -> None:
         heading = f"{count} problems in the labels:" if count > 1 else ""
@@ -45,7 +43,7 @@ class LabelsError(AnnotatorError):
 
 
 class JudgeStopped(AnnotatorError):
-    """The judge cannot go on with any trace: a refused key, an unknown model, a bad setting."""
+    """The judge fails for every trace: a refused key, an unknown model, a bad setting."""
 
 
 class FailsAlways(JudgeStopped):
@@ -55,10 +53,10 @@ class FailsAlways(JudgeStopped):
 
 
 class BudgetReached(AnnotatorError):
-    """The next call might cost more than is left; the run can be resumed with more."""
+    """The next call might cost more than the budget has left; the run can be resumed."""
 
     exit_code = 3
 
 
 class Pending(AnnotatorError):
-    """The answer is not there yet: it has been asked for in a batch."""
+    """The request is in a batch that has no answer yet."""

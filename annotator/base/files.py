@@ -1,7 +1,6 @@
-"""Every write to a disk: whole files and folders, which take their place in one step, and logs of
-lines. If a write fails (a full disk, Ctrl-C, ``kill -9``), the earlier file stays.
+"""Files: whole ones that take their place in one step, logs of lines, and bounded reads.
 
-``advice`` ends the error message, after the reason.
+If a write fails (a full disk, Ctrl-C, ``kill -9``), the earlier file stays.
 """
 
 import errno
@@ -13,28 +12,30 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, AnyStr, BinaryIO
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
-from annotator.base.remote import find_url, put_file, refuse_url
+from annotator.base.remote import find_url, name_place, put_file, refuse_url
 from annotator.base.text import replace_surrogates, sanitize_line
+
+_MOST_MB = 512
+_PACKAGE = Path(__file__).parent.parent
 
 
 @contextmanager
 def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
-    """Say in one sentence why a place cannot be written.
+    """Turn an :class:`OSError` into one sentence: the place, the reason, and the advice.
 
     Raises:
-        AnnotatorError: in the place of an :class:`OSError`, with its reason and the advice.
+        AnnotatorError: the block raised an :class:`OSError`.
     """
     try:
         yield
     except OSError as error:
-        parts = filter(None, (str(error.strerror or error), advice))
-        message = f"cannot write {sanitize_line(str(place))}: {'; '.join(parts)}"
-        raise AnnotatorError(message) from error
+        reason = "; ".join(filter(None, (str(error.strerror or error), advice)))
+        raise AnnotatorError(f"cannot write {sanitize_line(str(place))}: {reason}") from error
 
 
 def write_file(
@@ -47,16 +48,20 @@ def write_file(
 
 
 class NewFile:
-    """A file in the making, under a hidden name beside its place. It takes the place in one step at
-    the end of the ``with`` block, or by :meth:`keep`, and keeps the permissions of the file that it
-    replaces. A symbolic link stays. An error leaves nothing beside.
+    """A new file under a hidden name, which takes its place in one step when the ``with`` block
+    ends, or by :meth:`keep`. An error removes it.
 
-    ``exclusive``: refuse to replace a file. ``private``: only the owner may read a new file. For a
-    URL the file is made on this machine and then put there.
+    A replaced file passes on its permissions, and a symbolic link stays. A URL gets the file after
+    it is written here.
+
+    Args:
+        exclusive: replace nothing.
+        private: only the owner may read a new file.
+        advice: ends the message of an error.
 
     Raises:
-        AnnotatorError: the file cannot be written (here, in the block or at its end), its place is
-            a folder or a device, or a file is there and this is ``exclusive``.
+        AnnotatorError: the file cannot be written, the place is a folder or a device, or a file is
+            there and this is ``exclusive``.
     """
 
     def __init__(
@@ -99,7 +104,7 @@ class NewFile:
             self._out.write(data)
 
     def keep(self) -> None:
-        """Let the file take its place, unless it was kept or dropped before.
+        """Put the file in its place, unless it was kept or dropped before.
 
         Raises:
             AnnotatorError: it cannot be written; then it is dropped.
@@ -132,25 +137,22 @@ class NewFile:
 
 
 @contextmanager
-def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield the path of a folder to make, which replaces ``path`` when the block ends.
+def replace_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield a temporary folder that replaces ``path`` when the block ends.
 
-    A folder at ``path`` is replaced only if ``ours`` says that this tool made it. Files beside the
-    folder that the block makes are removed at the end.
+    A folder at ``path`` is replaced only if it ``is_ours``.
 
     Raises:
         AnnotatorError: it cannot be written, or ``path`` is something else.
     """
     refuse_url(path, "a folder is written on this machine: name one and copy it")
-    if path.exists() and not ours(path):
+    if path.exists() and not is_ours(path):
         raise AnnotatorError(f"{path} is there already and is something else; name another")
     target = Path(os.path.realpath(path))
-    with (
-        explain_errors(path),
-        tempfile.TemporaryDirectory(
-            prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
-        ) as aside,
-    ):
+    temporary = tempfile.TemporaryDirectory(
+        prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
+    )
+    with explain_errors(path), temporary as aside:
         yield (part := Path(aside, "part"))
         if target.exists():
             shutil.rmtree(target)
@@ -158,15 +160,17 @@ def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
 
 
 class LineLog:
-    """A file of lines to which lines are appended. One process at a time holds it.
+    """A file of lines to append to. One process at a time holds it.
 
-    A line is one write of one whole line. A process killed at any moment leaves whole lines and at
-    most one torn end (:attr:`torn`), which :meth:`cut_torn` removes. A write that fails is taken
-    back. :meth:`rewrite` takes lines out or changes them.
+    Each line is one write. A killed process leaves whole lines and at most one torn end
+    (:attr:`torn`), which :meth:`cut_torn` removes. A write that fails is taken back.
 
-    ``durable``: each line is on the disk when :meth:`append` returns; else after :meth:`sync`, and
-    a crash of the machine can lose the lines since. ``busy``: the error if another process holds
-    the log; without it, this one waits. ``private``: as of :class:`NewFile`. ``size``: in bytes.
+    Args:
+        durable: :meth:`append` returns when the line is on the disk. Otherwise :meth:`sync` brings
+            it there, and a crash of the machine can lose the lines since.
+        busy: the error if another process holds the log; without it, wait.
+        private: as of :class:`NewFile`.
+        advice: ends the message of an error.
 
     Raises:
         AnnotatorError: another process holds it, it is a folder or a device, or it cannot be
@@ -232,7 +236,7 @@ class LineLog:
 
     @property
     def torn(self) -> bytes:
-        """The bytes after the end of the last line: none, or a line that lacks its end."""
+        """The bytes after the end of the last line: a line without its end, or nothing."""
         end = b""
         with explain_errors(self.file, self._advice):
             while b"\n" not in end and len(end) < self.size:
@@ -247,11 +251,11 @@ class LineLog:
             return read_bounded(self._target)
 
     def append(self, line: bytes) -> None:
-        """Write a line, with its end, after the last one.
+        """Add a line, with its end.
 
         Raises:
-            AnnotatorError: it cannot be written (a full disk, say), and the log is as before; or
-                another program has changed the log.
+            AnnotatorError: it cannot be written (the log stays as it was), or another program has
+                changed the log.
         """
         with explain_errors(self.file, self._advice):
             self._check()
@@ -267,9 +271,7 @@ class LineLog:
         self.size += len(line)
 
     def cut_torn(self) -> bytes:
-        """Remove the bytes after the end of the last line, and return them. Raises as
-        :meth:`append`.
-        """
+        """Remove :attr:`torn` and return it. Raises as :meth:`append`."""
         if torn := self.torn:
             with explain_errors(self.file, self._advice):
                 self._check()
@@ -279,9 +281,7 @@ class LineLog:
         return torn
 
     def replace(self, at: int, new: bytes | None) -> bytes:
-        """Replace line ``at``, from 0, or take it out; return the old line. Raises as
-        :meth:`append`.
-        """
+        """Replace line ``at``, from 0, or remove it; return the old line. Raises as `append`."""
         with explain_errors(self.file, self._advice), self._target.open("rb") as file:
             lines = file.readlines()
         old, lines[at] = lines[at], new or b""
@@ -289,9 +289,7 @@ class LineLog:
         return old
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
-        """Write the log anew, in one step; ``lines`` may be read from it meanwhile. Raises as
-        :meth:`append`.
-        """
+        """Replace all lines in one step; they may come from the log. Raises as `append`."""
         with explain_errors(self.file, self._advice):
             self._check()
             with NewFile(self.file, advice=self._advice) as out:
@@ -300,7 +298,7 @@ class LineLog:
             self._open()
 
     def sync(self) -> None:
-        """Bring the log to the disk. Raises as :meth:`append`."""
+        """Bring the lines to the disk. Raises as `append`."""
         with explain_errors(self.file, self._advice):
             self._check()
             os.fsync(self._out.fileno())
@@ -312,9 +310,8 @@ class LineLog:
         there, open_ = self._target.stat(), os.fstat(self._out.fileno())
         if there.st_size != self.size or (self._durable and not os.path.samestat(there, open_)):
             raise AnnotatorError(
-                f"{sanitize_line(str(self.file))} was changed by another program; start"
-                " again (a run:"
-                " with --resume) to go on with it as it is now"
+                f"{sanitize_line(str(self.file))} was changed by another program; start again (a"
+                " run: with --resume) to go on with it as it is now"
             )
 
 
@@ -344,3 +341,88 @@ def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the file system can do so."""
     with suppress(OSError):
         _sync(folder)
+
+
+def get_size_limit() -> int:
+    """Return the size in bytes up to which a document or a line is read into memory: 512 MB, or
+    ``ANNOTATOR_MAX_MB``.
+
+    Raises:
+        AnnotatorError: the variable is no whole number above 0.
+    """
+    text = os.environ.get("ANNOTATOR_MAX_MB", "").strip() or str(_MOST_MB)
+    if not (text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        raise AnnotatorError(f"ANNOTATOR_MAX_MB: expected a whole number of MB, found {text!r}")
+    return int(text) << 20
+
+
+@contextmanager
+def explain_unreadable(place: str | Path) -> Iterator[None]:
+    """Turn an :class:`OSError` into :class:`AnnotatorError`: the place and the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
+
+
+def open_checked(path: str | Path) -> BufferedReader:
+    """Return a regular file, open for reading its bytes.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe (which would block) or a device (without an end).
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(file, "rb")
+
+
+def read_bounded(path: str | Path, limit: int = 0) -> bytes:
+    """Return all bytes of a regular file.
+
+    Raises:
+        OSError: as :func:`open_checked`, or it has more than ``limit`` bytes, by default
+            :func:`get_size_limit`.
+    """
+    with open_checked(path) as file:
+        if os.fstat(file.fileno()).st_size <= (limit or get_size_limit()):
+            return file.read()
+    if limit:
+        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
+    raise _describe_size("larger than")
+
+
+def read_whole(file: IO[bytes]) -> bytes:
+    """Return what an open file holds. Raises OSError if it is above :func:`get_size_limit`."""
+    data = file.read(get_size_limit() + 1)
+    check_size("one document", len(data))
+    return data
+
+
+def read_bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Yield the lines of an open file. Raises OSError for a line above :func:`get_size_limit`."""
+    limit = get_size_limit()
+    while line := file.readline(limit + 1):
+        if len(line) > limit:
+            check_size("a line", len(line))
+        yield line
+
+
+def check_size(noun: str, size: int) -> None:
+    """Raise OSError for something above :func:`get_size_limit`."""
+    if size > get_size_limit():
+        raise _describe_size(f"{noun} of more than")
+
+
+def _describe_size(noun: str) -> OSError:
+    limit = get_size_limit() >> 20
+    return OSError(errno.EOVERFLOW, f"{noun} {limit} MB, which is not read (ANNOTATOR_MAX_MB)")
+
+
+def find_resources(name: str) -> Path:
+    """Return the folder of built-in ``rubrics`` or ``prompts``: in the package, or beside it in a
+    checkout.
+    """
+    installed = _PACKAGE / "_resources" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name

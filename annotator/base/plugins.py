@@ -1,7 +1,6 @@
-"""What others add: readers, judges, report formats, engines; an entry point or ``module:name``.
+"""Plug-ins: readers, judges, report formats and engines, by entry point or ``module:name``.
 
-Nothing is imported before it is asked for by its name, so that a plug-in that is broken breaks
-nothing but itself. A new kind of plug-in is one more group.
+A plug-in is imported when its name is used, so that a broken one breaks nothing else.
 """
 
 import hashlib
@@ -21,9 +20,8 @@ Kind = Literal["readers", "judges", "formats", "engines"]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What a name stands for. ``origin`` says whose it is, for manifests and hashes: the
-    distribution and its version, or for a module that belongs to none its name and the beginning of
-    its file's SHA-256.
+    """An imported plug-in. ``origin`` identifies its code in manifests and hashes: the distribution
+    and its version, or else the module and the beginning of its file's SHA-256.
     """
 
     name: str
@@ -31,11 +29,11 @@ class Plugin:
     origin: str
 
     def make(self, *members: str) -> Any:
-        """Return the value itself if it has all these members, else what it returns when called
-        without arguments: a class, or a factory.
+        """Return an object with these members: the value itself, or the result of calling it (a
+        class or a factory).
 
         Raises:
-            AnnotatorError: what there is lacks a member.
+            AnnotatorError: a member is missing.
         """
         made = self.value
         if isinstance(made, type) or not all(hasattr(made, member) for member in members):
@@ -53,21 +51,21 @@ class Plugin:
 
 
 def list_plugins(kind: Kind) -> tuple[str, ...]:
-    """Return the names of the plug-ins that are installed, in order; none of them is imported."""
+    """Return the sorted names of the installed plug-ins, without an import of them."""
     return tuple(sorted({entry.name for entry in _entries(kind)}))
 
 
 def is_plugin(kind: Kind, name: str) -> bool:
-    """Whether a name is one of a plug-in: ``module:name``, or that of an entry point."""
+    """Whether a name is a plug-in's: ``module:name`` or an entry point."""
     return _is_reference(name) or bool(_entries(kind, name))
 
 
 def load_plugin(kind: Kind, name: str) -> Plugin:
-    """Import what a name stands for: an entry point of the group ``failure_annotator.<kind>``, or
-    an object given as ``module:name``, for which modules in the current folder are found, too.
+    """Import an entry point of the group ``failure_annotator.<kind>``, or ``module:name``, which
+    may be in the current folder.
 
     Raises:
-        AnnotatorError: there is no such plug-in, or it cannot be imported (the reason).
+        AnnotatorError: there is no such plug-in, or its import fails.
     """
     if entries := _entries(kind, name):
         return Plugin(name, _load(entries[0], _owner(entries[0])), _owner(entries[0]))
@@ -86,9 +84,7 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
 
 
 def find_origin(module: str) -> str:
-    """Return whose an imported module is, as in :class:`Plugin`; of one without a file its name
-    alone.
-    """
+    """Return the ``origin`` of an imported module, as in :class:`Plugin`."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or not file:
         return module
@@ -98,7 +94,7 @@ def find_origin(module: str) -> str:
     folder = [Path(file), *Path(file).parents][: levels + 2][-1]
     path = Path(file).relative_to(folder).as_posix()
     for owner in distributions(path=[str(folder)]):
-        # Parsed is only the list in which it may stand: there are hundreds.
+        # Only a RECORD that mentions the file is parsed: there are hundreds.
         if path in (owner.read_text("RECORD") or "") and any(
             str(owner.locate_file(listed)) == file for listed in owner.files or ()
         ):
@@ -107,7 +103,7 @@ def find_origin(module: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what a stranger's code raised, in one line: the error's name and its message."""
+    """Return an error of a plug-in in one line: its type and its message."""
     message = sanitize_line(str(error), 200)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
@@ -124,7 +120,7 @@ def _owner(entry: "EntryPoint") -> str:
 
 
 def _is_reference(name: str) -> bool:
-    """Whether a name has the form of an object in a module: ``package.module:name``."""
+    """Whether a name has the form ``package.module:name``."""
     module, colon, attribute = name.partition(":")
     return bool(colon) and all(
         part.isidentifier() for part in (*module.split("."), *attribute.split("."))
@@ -139,3 +135,19 @@ def _load(entry: "EntryPoint", owner: str) -> Any:
         raise AnnotatorError(
             f"the plug-in {entry.name!r}{whose} cannot be imported: {describe_error(error)}"
         ) from error
+
+
+def explain_extra(extra: str) -> str:
+    """Return the command that installs an extra of this package."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        requirements = requires("failure-annotator") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        requirements = []
+    mark = f'extra == "{extra}"'
+    needed = [
+        line.partition(";")[0].strip() for line in requirements if mark in line.replace("'", '"')
+    ]
+    packages = " ".join(f"'{package}'" for package in needed)
+    return f"pip install {packages or f'failure-annotator[{extra}]'}"

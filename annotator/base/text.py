@@ -1,4 +1,4 @@
-"""Text from strangers: made safe to store, and safe to show."""
+"""Text from strangers, made safe to store, to print and to open in a spreadsheet."""
 
 import difflib
 import hashlib
@@ -18,8 +18,8 @@ _SAFE_NAME = re.compile(rf"[\w.\-/@+:]{{1,{_LONGEST_NAME}}}")
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
-# What may be a URL, also one that can be none: with a scheme, or with a password before its host.
-# A scheme is looked for once where its letters begin, a password once a word: a word may be long.
+# A URL or the attempt at one: a scheme, or a password before a host. Each word is searched once,
+# since it may be long.
 _URL = re.compile(
     r"(?<![a-z0-9+.-])([a-z0-9+.-]*+:/+)([^\s'\"]*)"
     r"|(?<![^\s'\"])(?=[^\s'\":]*:(?!/)[^\s'\"]*@)()([^\s'\"]*@[^\s'\"]*)",
@@ -45,9 +45,7 @@ def decode(data: bytes) -> str:
 
 
 def hide_url_secrets(text: str) -> str:
-    """Return ``text`` without the user, password and query of the URLs in it, also of those that
-    can be none: a password may hold any mark.
-    """
+    """Return ``text`` without the user, password and query of its URLs, even malformed ones."""
     return _URL.sub(_hide_secrets, text) if "://" in text or "@" in text else text
 
 
@@ -60,9 +58,7 @@ def _hide_secrets(url: re.Match[str]) -> str:
 
 
 def hide_values(value: Any) -> Any:
-    """Return a JSON value with the hash of each text in the place of it whose name says that it is
-    a secret.
-    """
+    """Return a JSON value in which each text with a secret's name is replaced by its hash."""
     if isinstance(value, Mapping):
         return {
             name: "sha256=" + hashlib.sha256(part.encode(errors="replace")).hexdigest()[:16]
@@ -76,7 +72,7 @@ def hide_values(value: Any) -> Any:
 def sanitize_line(text: str, limit: int = 300) -> str:
     """Return ``text`` as one line that is safe on a terminal, at most ``limit`` characters.
 
-    Control characters and direction marks become U+FFFD; what is cut is marked with an ellipsis.
+    Control characters and direction marks become U+FFFD; an ellipsis marks a cut.
     """
     if len(text) <= limit and text.isprintable() and text.strip() == text and "  " not in text:
         return text  # the common case: a name, an id
@@ -87,9 +83,9 @@ def sanitize_line(text: str, limit: int = 300) -> str:
 
 
 def escape_header(name: str) -> str:
-    """Return a name as the headers of a prompt spell it: letters, digits and ``_.-/@+:`` as they
-    are, every other byte as ``%20``. It holds nothing that a header is made of, has at most 80
-    characters, and distinct names stay distinct: a longer one ends in ``~`` and its hash.
+    """Return a name for the header of a prompt: letters, digits and ``_.-/@+:`` as they are, every
+    other byte as ``%20``. Beyond 80 characters it ends in ``~`` and its hash: distinct names stay
+    distinct.
     """
     if _SAFE_NAME.fullmatch(name):
         return name
@@ -101,7 +97,7 @@ def escape_header(name: str) -> str:
 
 
 def _is_safe(char: str) -> bool:
-    # A mark belongs to the letter before it, as the vowels of Hindi and Thai do.
+    # A mark belongs to the letter before it, like the vowels of Hindi and Thai.
     return bool(_SAFE_NAME.fullmatch(char)) or unicodedata.category(char)[0] == "M"
 
 
@@ -110,8 +106,8 @@ def _escape_bytes(char: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return ``text`` with its lines and tabs, safe on a terminal: every other control character
-    and direction mark becomes U+FFFD. The length is unchanged.
+    """Return ``text`` safe on a terminal: control characters and direction marks, but not line ends
+    and tabs, become U+FFFD. The length is unchanged.
     """
     if text.isprintable():
         return text
@@ -119,25 +115,24 @@ def escape_controls(text: str) -> str:
 
 
 def list_names(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return names as a tuple; a bare string is one name, and not its letters."""
+    """Return names as a tuple; a bare string is one name."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def dump_json(value: object, indent: int | None = None) -> str:
-    """Return JSON with control characters, direction marks and lone surrogates escaped: it is safe
-    on a terminal, and in UTF-8.
+    """Return JSON that is safe on a terminal and in UTF-8: control characters, direction marks and
+    lone surrogates are escaped.
     """
 
-    def escaped(match: re.Match[str]) -> str:
+    def escape(match: re.Match[str]) -> str:
         return f"\\u{ord(match[0]):04x}"
 
-    # Outside of its strings JSON has none of them.
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
-    return _SURROGATES.sub(escaped, _UNPRINTABLE.sub(escaped, text))
+    return _SURROGATES.sub(escape, _UNPRINTABLE.sub(escape, text))
 
 
 def find_repeated(values: Iterable[T]) -> Iterator[T]:
-    """Yield each value that stood there before, in a time that grows with the values alone."""
+    """Yield each value that repeats an earlier one, in linear time."""
     seen: set[T] = set()
     for value in values:
         if value in seen:
@@ -146,22 +141,35 @@ def find_repeated(values: Iterable[T]) -> Iterator[T]:
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun, which takes an s but for 1."""
+    """Return ``1 trace`` or ``2 traces``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
+def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
+    """Return the first names of a list, and the number of the others."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return separator.join(names[:limit]) + more
 
 
 def floor_percent(share: float) -> str:
-    """Return a share in percent with at most one decimal, never more than it is."""
+    """Return a share in percent, rounded down to one decimal."""
     return f"{math.floor(round(share * 1000, 3)) / 10:g} %"
 
 
 def suggest(word: str, names: Iterable[str]) -> str:
-    """Return a question whether the nearest of some names was meant, or "" where none is near."""
+    """Return ``, did you mean 'x'?`` for the nearest name; "" if none is near."""
     near = difflib.get_close_matches(word, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+def escape_formula(cell: object) -> object:
+    """Return a cell of a CSV that no spreadsheet takes for a formula; :func:`unescape_formula`
+    reverts it.
+    """
+    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in tuple("=+-@\t\r\n\0")
+    return f"'{cell}" if risky else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """Return a cell without the apostrophe of :func:`escape_formula`."""
+    return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) == cell else cell

@@ -1,4 +1,4 @@
-"""YAML that users write: rubrics, judges, prices, maps. A file may come from a stranger."""
+"""YAML that users write (rubrics, judges, prices, maps) and strangers send."""
 
 from pathlib import Path
 from typing import Any
@@ -6,19 +6,17 @@ from typing import Any
 import yaml
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.text import find_repeated
 
 _MOST_BYTES = 1 << 20
 _MOST_DEEP = 50
-_MOST_NODES = 100_000  # with what aliases stand for
+_MOST_NODES = 100_000  # with aliases resolved
 _BASE = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_BASE):  # type: ignore[misc, valid-type]
-    """YAML's safe loader (in C, where it is) that takes no key twice: the second would silently
-    replace the first.
-    """
+    """YAML's safe loader that refuses a repeated key, which would silently replace the first."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -33,8 +31,8 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
     """Return the value in a YAML file, and the file's bytes.
 
     Raises:
-        AnnotatorError: the file cannot be read, is not regular or larger than 1 MB, is no YAML, has
-            a key twice, or is nested or repeats itself by aliases beyond any sense.
+        AnnotatorError: the file cannot be read, is larger than 1 MB, is no YAML, has a key twice,
+            or is too deep or (with its aliases) too large.
     """
     with explain_unreadable(path):
         data = read_bounded(path, _MOST_BYTES)
@@ -46,8 +44,9 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
 
 
 def _check_size(data: bytes) -> None:
-    """Raise YAMLError for a value that is too deep, or too large once its aliases are followed: it
-    is told from the parser's events, before anything is built.
+    """Raise YAMLError for a value that is too deep or, with its aliases, too large.
+
+    It reads the parser's events, before any value is built.
     """
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []

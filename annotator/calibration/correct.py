@@ -22,7 +22,7 @@ from annotator.calibration.estimates import (
 from annotator.calibration.fit import explain_misfit
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
-from annotator.rubrics import NONE, Scheme, group_label
+from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
 from annotator.traces.clusters import cluster_of, lone_cluster
 from validation import joint_shares
@@ -137,7 +137,7 @@ def correct(
     )
     grouped = _with_groups(traces, sample.rubric)
     groups = {
-        name: estimate(group_label(name), grouped) for name in _countable_groups(sample, opened)
+        name: estimate(name_group(name), grouped) for name in _countable_groups(sample, opened)
     }
     size = sample.total + sum(opened.values())
     return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
@@ -262,7 +262,7 @@ def carry_over(
     )
     grouped = _with_groups(traces, sample.rubric)
     groups = {
-        name: estimate(group_label(name), grouped)
+        name: estimate(name_group(name), grouped)
         for name in _countable_groups(sample, ())
         if not any(_not_carried(code, calibration, sample) for code in sample.rubric.groups[name])
     }

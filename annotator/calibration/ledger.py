@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import LineLog
-from annotator.base.regular import read_bounded
+from annotator.base.files import LineLog, read_bounded
 from annotator.calibration.model import Look
 from annotator.calibration.request import Calibrated, Request
 from annotator.labels import Label

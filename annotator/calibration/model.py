@@ -9,8 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import write_file
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded, write_file
 from annotator.base.remote import localize
 from annotator.base.text import dump_json
 from annotator.rubrics import HasCodes, Scheme

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded
 from annotator.base.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "api-key-env", "prices", "out"}

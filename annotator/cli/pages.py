@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
+from annotator.base.plugins import explain_extra
 from annotator.cli.output import say
 
 

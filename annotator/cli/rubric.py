@@ -9,7 +9,7 @@ from annotator.base.text import dump_json, escape_controls, sanitize_line
 from annotator.cli.output import say
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
-from annotator.rubrics.foreign import id_for, read_foreign
+from annotator.rubrics.foreign import make_rubric_id, read_foreign
 from annotator.rubrics.lint import count_tokens, lint
 
 
@@ -95,7 +95,7 @@ def import_(taxonomy: Path, out: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def new(file: Path) -> None:
     """Write a rubric to start from to FILE, which must not exist."""
-    write_file(file, _TEMPLATE.format(id=id_for(file)), exclusive=True)
+    write_file(file, _TEMPLATE.format(id=make_rubric_id(file)), exclusive=True)
     load_rubric(str(file))
     name = escape_controls(str(file))
     say(f"{name}: written; edit it, and try it with: annotate rubric check {name}")

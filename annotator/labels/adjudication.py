@@ -1,4 +1,4 @@
-"""Two annotators' labels of the same traces, and the one label they agree on."""
+"""The labels of two annotators compared, and the gold labels made of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
 from annotator.traces import Trace, Unreadable
 
-# What both labels of a trace carry along from its drawing; it has to be the same.
-_DRAWN = ("task", "split", "inclusion_probability", "design")
+# Fields of how a trace was sampled; both labels must have the same.
+_SAMPLING = ("task", "split", "inclusion_probability", "design")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,9 @@ class Disagreement:
 
 
 class TwoReaders(NamedTuple):
-    """Two annotators' labels, in the order of the first one's.
+    """Two annotators' labels, in the order of the first annotator.
 
-    ``agreed``: the same primary code and the same others. ``only_one``: traces that one of the two
-    has not labelled.
+    ``agreed``: same primary code, same other codes. ``only_one``: traces with one label.
     """
 
     agreed: list[tuple[Label, Label]]
@@ -37,12 +36,12 @@ class TwoReaders(NamedTuple):
     only_one: list[str]
 
 
-def compare(labels: Labels, first: str, second: str) -> TwoReaders:
-    """Return where two annotators agree and where they do not.
+def compare_annotators(labels: Labels, first: str, second: str) -> TwoReaders:
+    """Return the traces on which two annotators agree and differ.
 
     Raises:
-        AnnotatorError: one of them has no labels, they are the same one, no trace was labelled by
-            both, or the labels of a trace say different things of how it was drawn.
+        AnnotatorError: one of them has no labels, they are the same person, they share no trace, or
+            two labels contradict each other about the sampling of their trace.
     """
     for annotator in (first, second):
         if annotator not in labels.annotators:
@@ -57,7 +56,7 @@ def compare(labels: Labels, first: str, second: str) -> TwoReaders:
         if second_label is None:
             readers.only_one.append(trace_id)
             continue
-        extra_of(label, second_label)  # before anything is written
+        combine_drawing(label, second_label)  # before anything is written
         if _codes(label) == _codes(second_label):
             readers.agreed.append((label, second_label))
         else:
@@ -73,16 +72,14 @@ def _codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
     return label.primary, frozenset(label.secondary)
 
 
-def extra_of(first: Label, second: Label) -> dict[str, Any]:
-    """Return how the trace of two labels was drawn, for the label that is made of them.
-
-    What only one of them says holds.
+def combine_drawing(first: Label, second: Label) -> dict[str, Any]:
+    """Return the fields of how a trace was sampled, from either of its labels.
 
     Raises:
-        AnnotatorError: they contradict each other.
+        AnnotatorError: the labels contradict each other.
     """
     extra: dict[str, Any] = {}
-    for name in _DRAWN:
+    for name in _SAMPLING:
         values = [getattr(label, name) for label in (first, second)]
         distinct = {value for value in values if value is not None}
         if len(distinct) > 1:
@@ -91,19 +88,18 @@ def extra_of(first: Label, second: Label) -> dict[str, Any]:
                 for value, label in zip(values, (first, second), strict=True)
             )
             raise AnnotatorError(
-                f"{name} of {sanitize_line(first.trace_id, 120)!r}: {contradiction}; one"
-                " trace was drawn"
-                " in one way only, make them the same"
+                f"{name} of {sanitize_line(first.trace_id, 120)!r}: {contradiction}; one trace was"
+                " drawn in one way only, make them the same"
             )
         if distinct:
             extra[name] = distinct.pop()
     return extra
 
 
-def keep_standing_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
-    """Return a label with those places only at which its quotes stand; the quotes all stay.
+def drop_stale_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
+    """Return a label without the places at which its quotes are not in the trace.
 
-    Its file may come from anywhere. In a trace that cannot be read nothing is known to stand.
+    The quotes themselves stay. An unreadable trace keeps no place.
     """
     if isinstance(trace, Unreadable):
         return replace(label, spans=())
@@ -112,19 +108,19 @@ def keep_standing_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric)
 
 
 def describe_agreement(first: Label, second: Label) -> str:
-    """Return the note of a decision that was made because two annotators agree."""
+    """Return the note of a decision by agreement."""
     return (
         f"agreed by {sanitize_line(first.annotator, 60)} and {sanitize_line(second.annotator, 60)}"
     )
 
 
 def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
-    """Return the decision that two labels of the same codes come to, and its extra columns.
+    """Return the decision of two labels with the same codes, and its sampling fields.
 
-    Its evidence is that of both; a quote has its place where one of the two marked it.
+    It has the evidence of both; a quote keeps its place if either annotator marked it.
 
     Raises:
-        AnnotatorError: the labels contradict each other in how the trace was drawn.
+        AnnotatorError: as :func:`combine_drawing`.
     """
     spans = tuple(dict.fromkeys((*first.spans, *second.spans)))
     quotes = dict.fromkeys((*first.evidence, *second.evidence))
@@ -136,13 +132,11 @@ def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]
         quotes=find_unplaced(list(quotes), spans),
         note=describe_agreement(first, second),
     )
-    return decision, extra_of(first, second)
+    return decision, combine_drawing(first, second)
 
 
 def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> int:
-    """Write what two annotators agree on, and return how many; what is decided already stays.
-
-    A trace that was skipped is not decided.
+    """Write the agreed labels that are not decided yet (skipped ones included); return how many.
 
     Raises:
         AnnotatorError: as :meth:`LabelStore.decide`.
@@ -157,7 +151,7 @@ def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> in
 
 
 def find_contradicted(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> list[str]:
-    """Return the traces whose decision has other codes than two annotators agree on now."""
+    """Return the traces whose decision differs from the agreed codes."""
     return [
         first.trace_id
         for first, _ in agreed

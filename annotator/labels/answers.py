@@ -1,4 +1,4 @@
-"""What the exports of annotation tools have in common: questions, and what was picked for each."""
+"""Answers in the exports of annotation tools: questions, and the options picked for each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,20 +9,20 @@ from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
 from annotator.traces.document import text_of
 
-# Questions whose answers are no codes, by the name they have in the contract.
+# Questions without codes.
 BESIDE = ("note", "evidence", "confidence")
 _IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
 
 
 def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> dict[str, Any]:
-    """Return the fields ``primary`` and ``secondary`` from what was picked for each question.
+    """Return the fields ``primary`` and ``secondary`` from the options picked for each question.
 
-    The questions are those named ``primary`` and ``secondary``. Where there are none, it is the one
-    named like the rubric, else the only one, else the only one for which a code was picked; what
-    was picked first is the primary code. Nothing picked: no fields, which is "not labelled yet".
+    The questions are named ``primary`` and ``secondary``. Without them, the question for codes is
+    the one named like the rubric, else the only one, else the only one with a code as answer; its
+    first pick is the primary code. No pick gives no fields: not labelled yet.
 
     Raises:
-        AnnotatorError: several questions, and it cannot be told which of them is for codes.
+        AnnotatorError: several questions could be the one for codes.
     """
     picked = {name: list(picks) for name, picks in answers.items() if picks and name not in BESIDE}
     if "primary" in picked or "secondary" in picked:
@@ -47,16 +47,13 @@ def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str)
 
 
 def is_code(word: Any, scheme: Scheme) -> bool:
-    """Whether a word is a code of the rubric, or the word for none."""
+    """Whether a word is a code of the rubric, or ``none``."""
     return isinstance(word, str) and (word.strip() in scheme.ids or is_none(word))
 
 
-def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
-    """Return the fields that say what was labelled, from the data a task was made of.
-
-    The rubric is the caller's unless the data names one. Numbers are taken as texts: tools that
-    import tables make numbers of ids that look like them.
-    """
+def read_ids(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
+    """Return the fields that identify a task from its data; the rubric's default is ``scheme``."""
+    # Tools that import tables make numbers of ids that look like them.
     fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
     fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
     return {"rubric": scheme.id} | {
@@ -65,5 +62,5 @@ def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
 
 
 def drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that were filled in."""
+    """Return the fields that are filled in."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}

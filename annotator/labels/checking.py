@@ -1,4 +1,4 @@
-"""From a row of a labels file to a :class:`Label`, or to a list of what is wrong with it."""
+"""The check of a row of a labels file: a :class:`Label`, or its problems."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,63 +10,62 @@ from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
 from annotator.traces.document import kind
 
-SHOWN = 20  # problems; a file of the wrong kind has one in every line
+SHOWN = 20  # problems in a message
 CONFIDENCE = (1, 5)
 
 
 class Problems:
-    """All that is wrong with the files, so that one look at the message is enough to mend them."""
+    """All problems of some files, collected for one message."""
 
     def __init__(self) -> None:
         self._first: list[str] = []
         self._count = 0
 
     def add(self, problem: str) -> None:
-        """Record one: the place, the field, what was found and what to do."""
+        """Record a problem: place, field, value, remedy."""
         self._count += 1
         if len(self._first) < SHOWN:
             self._first.append(sanitize_line(problem, 600))
 
     def raise_if_any(self) -> None:
-        """Raise one LabelsError with the first problems and how many more there are."""
-        if not self._count:
-            return
-        raise LabelsError(tuple(self._first), self._count)
+        """Raise LabelsError with the first problems and the count of all."""
+        if self._count:
+            raise LabelsError(tuple(self._first), self._count)
 
 
-def describe(value: Any) -> str:
-    """Return a value from a file for a message: short, on one line, its kind if it is no scalar."""
+def describe_value(value: Any) -> str:
+    """Return a value for a message, on one short line; a list or an object as its kind."""
     if isinstance(value, str):
         return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return kind(value)
-    if isinstance(value, int) and abs(value) > 10**15:  # a longer one may not even become a text
+    if isinstance(value, int) and abs(value) > 10**15:  # str() may refuse a longer one
         return "a very large number"
     return f"{value:.15g}"
 
 
 def suggest_name(word: str, names: tuple[str, ...]) -> str:
-    """Return ``, did you mean 'x'?`` for the name nearest to ``word``, or nothing."""
+    """Return ``, did you mean 'x'?`` for the nearest name in any case; "" if none is near."""
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word[:100].lower(), lower, n=1)
     return f", did you mean {lower[near[0]]!r}?" if near else ""
 
 
 def is_none(code: Any) -> bool:
-    """Whether a code is the word for "no code applies"."""
+    """Whether a code is ``none``."""
     return isinstance(code, str) and code.strip().lower() == NONE
 
 
 def is_labelled(fields: Mapping[str, Any], scheme: Scheme) -> bool:
-    """Whether the annotator has said anything about codes, be it that none applies."""
+    """Whether a row has a label, "no code" included."""
     return "primary" in fields or (scheme.choice == "many" and bool(fields.get("secondary")))
 
 
 def check_unlabelled(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
-    """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
+    """Return the trace id of a row without a label; None after a problem.
 
-    What stands beside a label that is missing is a problem too: whether "no code" was meant or
-    nothing yet cannot be told. Only a trace that was ``skipped`` may have a note: why.
+    Any other field that is filled in is a problem, but for the note of a skipped trace: "no code"
+    may be meant.
     """
     check = RowCheck(row, scheme, problems)
     allowed = ("note",) if row.fields.get("skipped") is True else ()
@@ -85,7 +84,7 @@ _BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 
 def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | None:
-    """Return the label of a labelled row, or None if it has problems, which are recorded."""
+    """Return the label of a row; None after a problem."""
     check = RowCheck(row, scheme, problems)
     if row.fields.get("skipped") is True:
         check.wrong("skipped", "true, but the trace has a label; take one of them out")
@@ -113,7 +112,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
 
 
 class RowCheck:
-    """The fields of one row. A wrong one is a problem, and reads as if it were empty."""
+    """Reads the fields of one row; a wrong field is a problem and counts as empty."""
 
     def __init__(self, row: LabelRow, scheme: Scheme, problems: Problems) -> None:
         self._row = row
@@ -128,11 +127,11 @@ class RowCheck:
         self._problems.add(f"{self._row.where}: {field}: {message}")
 
     def expect(self, expected: str, field: str, value: Any) -> None:
-        """Record that a field holds a value of another kind than is expected."""
-        self.wrong(field, f"found {describe(value)}, expected {expected}")
+        """Record that a field holds an unexpected value."""
+        self.wrong(field, f"found {describe_value(value)}, expected {expected}")
 
     def text(self, field: str) -> str | None:
-        """Return a text, None if there is none."""
+        """Return a text, None if it is absent or empty."""
         value = self._fields.get(field)
         if value is None or isinstance(value, str):
             return replace_surrogates(value) if value else None
@@ -140,7 +139,7 @@ class RowCheck:
         return None
 
     def name(self, field: str) -> str:
-        """Return a text that has to be there."""
+        """Return a required text."""
         value = self._fields.get(field)
         if value is None or (isinstance(value, str) and not value.strip()):
             self.wrong(field, "missing; a label says which trace it is of, and who gave it")
@@ -148,11 +147,11 @@ class RowCheck:
         return self.text(field) or ""
 
     def texts(self, field: str, of: str) -> tuple[str, ...]:
-        """Return a list of texts, none of them blank; ``of`` says what they are."""
+        """Return a list of texts that are not blank; ``of`` names them in a problem."""
         values = self._list(field, of)
         odd = [text for text in values if not isinstance(text, str) or not text.strip()]
         if odd:
-            self.wrong(field, f"found {describe(odd[0])} in the list, expected {of}")
+            self.wrong(field, f"found {describe_value(odd[0])} in the list, expected {of}")
             return ()
         return tuple(map(replace_surrogates, values))
 
@@ -164,7 +163,7 @@ class RowCheck:
         return []
 
     def spans(self) -> tuple[Passage, ...]:
-        """Return the quotes with their places. Whether they stand there only the trace can tell."""
+        """Return the quotes with their places, not compared with the trace."""
         values = self._list("spans", "quotes with places")
         spans = (self._span(span, f"number {n}") for n, span in enumerate(values, 1))
         return tuple(span for span in spans if span)
@@ -176,10 +175,10 @@ class RowCheck:
         if not texts or type(start) is not int or type(end) is not int:
             problem = "expected the texts quote and source, and the whole numbers start and end"
         elif start < 0 or end - start != len(str(quote)):
-            place = f"from {describe(start)} to {describe(end)}"
+            place = f"from {describe_value(start)} to {describe_value(end)}"
             problem = f"{place}, but the quote has {len(str(quote))} characters"
         elif code is not None and code not in self._scheme.ids:
-            problem = f"{self._scheme.id} has no code {describe(code)}"
+            problem = f"{self._scheme.id} has no code {describe_value(code)}"
         else:
             return Passage(
                 replace_surrogates(str(quote)), replace_surrogates(str(source)), start, end, code
@@ -206,7 +205,7 @@ class RowCheck:
         return (primary[0] if primary else None), secondary
 
     def _primary(self) -> tuple[str, ...]:
-        """The primary code: at most one, but where a tool lets people pick many of ``many``."""
+        """Return the primary code; a rubric of ``many`` codes may have several."""
         value = self._fields.get("primary")
         if value is None:
             return ()
@@ -216,7 +215,7 @@ class RowCheck:
             return (value.strip(),)
         picks = self.texts("primary", "one code")
         if len(picks) > 1 and self._scheme.choice != "many":
-            first = ", ".join(describe(pick) for pick in picks[:5])
+            first = ", ".join(describe_value(pick) for pick in picks[:5])
             self.wrong("primary", f"found {len(picks)} codes ({first}), expected one")
         return picks
 
@@ -225,7 +224,7 @@ class RowCheck:
             if code not in self._scheme.ids:
                 near = suggest_name(code, (*self._scheme.ids, NONE))
                 hint = near or f"; it has {list_first(self._scheme.ids, 12)}"
-                self.wrong(field, f"{self._scheme.id} has no code {describe(code)}{hint}")
+                self.wrong(field, f"{self._scheme.id} has no code {describe_value(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
         twice = set(find_repeated(secondary))
@@ -241,7 +240,7 @@ class RowCheck:
             self.wrong("secondary", f"{self._scheme.id} has one code per trace; leave it empty")
 
     def confidence(self) -> int | None:
-        """Return how sure the annotator was, 1 to 5."""
+        """Return the annotator's confidence, 1 to 5."""
         value = self._fields.get("confidence")
         low, high = CONFIDENCE
         if value is None:
@@ -264,7 +263,7 @@ class RowCheck:
         return None
 
     def probability(self) -> float | None:
-        """Return the chance that the trace had to be drawn, above 0 and at most 1."""
+        """Return the inclusion probability, in (0, 1]."""
         value = self._fields.get("inclusion_probability")
         if value is None:
             return None
@@ -274,28 +273,24 @@ class RowCheck:
         return None
 
     def sha256(self) -> str | None:
-        """Return the hash of the rubric's version; another version is a problem."""
+        """Return the rubric's hash; that of another version is a problem."""
         value = self.text("rubric_sha256")
         if value and self._scheme.sha256 and value != self._scheme.sha256:
             self.wrong(
                 "rubric_sha256",
-                f"labelled with another version of the rubric:"
-                f" {sanitize_line(value, 200)[:12]}, not "
-                f"{self._scheme.sha256[:12]}; use that version, or label again",
+                f"labelled with another version of the rubric: {sanitize_line(value, 200)[:12]},"
+                f" not {self._scheme.sha256[:12]}; use that version, or label again",
             )
         return value
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, which true and false are not."""
+    """Whether a value is a number and no boolean."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def parse_number(text: Any) -> Any:
-    """Return the number in a text, or what was given if there is none (the check will say so).
-
-    A comma is read as the decimal point: that is how a spreadsheet writes it in half the world.
-    """
+    """Return the number in a text (with a decimal point or comma), or the value as it is."""
     if not isinstance(text, str):
         return text
     try:

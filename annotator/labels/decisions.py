@@ -1,4 +1,4 @@
-"""What an annotator decided about one trace, as the person made it and as a line of a file."""
+"""An annotator's decision about one trace, and its line in a file."""
 
 import math
 from collections import Counter
@@ -21,17 +21,17 @@ from annotator.labels.model import LabelRow, Passage
 from annotator.rubrics import Rubric, Scheme
 from annotator.traces import Trace
 
-# The columns of a sheet that go from the question to its answer.
+# Columns that are copied from a sheet to a label.
 COLUMNS = ("order", "task", "split", "inclusion_probability", "design", "rater")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an annotator decided about a trace, or that it is ``skipped``: not labelled for now.
+    """A decision about a trace, or that it is ``skipped`` for now.
 
-    No code at all, and not skipped: the annotator says that none applies. Of a rubric of ``many``
-    codes all stand in ``secondary``. ``evidence`` are quotes with their places, ``quotes`` those
-    whose place is not known. ``confidence`` is 1 to 5; ``seconds`` the time that it took.
+    Without a code, the annotator says that none applies. A rubric of ``many`` codes has all of them
+    in ``secondary``. ``evidence`` are quotes with a place, ``quotes`` those without. ``confidence``
+    is 1 to 5, ``seconds`` the time it took.
     """
 
     trace_id: str
@@ -45,11 +45,8 @@ class Decision:
     seconds: float | None = None
 
 
-def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision | None:
-    """Return the decision in a row; None if there is none yet, or if it is wrong.
-
-    What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.
-    """
+def read_decision(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision | None:
+    """Return the decision in a row; None if there is none yet, or after a problem."""
     seconds = row.fields.get("seconds")
     if seconds is not None and not (is_number(seconds) and 0 <= seconds < math.inf):
         RowCheck(row, scheme, problems).expect("a number of at least 0", "seconds", seconds)
@@ -76,19 +73,17 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
 
 
 def find_unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]:
-    """Return the quotes that no passage stands for, each as often as it is left over."""
+    """Return the quotes that are no passage, each as often as it is left over."""
     return tuple((Counter(quotes) - Counter(span.quote for span in spans)).elements())
 
 
 def read_drawing(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row says of how its trace was drawn: its :data:`COLUMNS` that are filled."""
+    """Return the :data:`COLUMNS` of a row that are filled in."""
     return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
 
-def fields_of(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a decision in a labels file, beside those that say whose it is;
-    ``drawn`` as :func:`read_drawing` returns it.
-    """
+def build_fields(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a decision's fields in a file but its ids; ``drawn``: by :func:`read_drawing`."""
     fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
     codes = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
     if scheme.choice == "many":
@@ -113,10 +108,10 @@ def fields_of(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> d
 
 
 def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) -> str | None:
-    """Return why a passage is no evidence, or None if all are.
+    """Return why a passage is no evidence, or None.
 
-    Each has to stand in a source of the trace that the rubric accepts, character for character at
-    its offsets, in one piece, and must not be blank.
+    Each must be in an accepted source, character for character at its offsets, in one piece, and
+    not blank.
     """
     for passage in passages:
         if problem := _problem(trace, rubric, passage):

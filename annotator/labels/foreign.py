@@ -1,6 +1,6 @@
-"""Labels that people made for other tools, as labels of a rubric of ours.
+"""Labels of other tools converted to a rubric of ours.
 
-Looked at: AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), the labels of
+Read are AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), the labels of
 AG2 runs by MAST's modes (``labels``: ``present``), MAD's ``mast_annotation``, and Who&When's
 records (``mistake_agent``, ``mistake_step``), which name no category.
 """
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
+from annotator.base.files import read_bounded
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric
 from annotator.traces.document import parse, text_of
 
-# How categories are spelled elsewhere, letters only; the beginning decides.
+# Spellings of categories, letters only, by their beginning.
 _ALIASES = {
     "instructionplanadherence": "adherence",
     "instructionadherence": "adherence",
@@ -39,7 +39,7 @@ _ALIASES = {
 
 @dataclass(slots=True)
 class Converted:
-    """Rows of a file of labels, and what could not be said in it."""
+    """Rows of a file of labels, and the labels that could not be converted."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     unmapped: Counter[str] = field(default_factory=Counter)
@@ -55,10 +55,11 @@ def convert(
     trace_ids: Iterable[str] | None = None,
     spelled: Mapping[str, str] | None = None,
 ) -> Converted:
-    """Return labels as rows of our own file. A category is a code by its id, its name, a spelling
-    that is known, or one that the user ``spelled``; what is none is listed and its label left out,
-    since it would be wrong without it. ``trace_ids``: the ids that traces have here, which end with
-    the ids there.
+    """Return labels as rows of our own file.
+
+    A category is a code by its id, its name, a usual spelling, or one of the user's (``spelled``).
+    A label with any other category is listed and left out. ``trace_ids``: the ids of our traces,
+    which end with the ids of the other tool.
     """
     result = Converted()
     ids = None if trace_ids is None else _index(trace_ids)
@@ -71,7 +72,7 @@ def convert(
             result.without_trace.append(label.id)
         elif not label.labelled:
             result.unlabelled.append(label.id)
-        elif label.agent and not codes and len(rubric.codes) == 1:  # only who and when
+        elif label.agent and not codes and len(rubric.codes) == 1:
             result.rows.append(_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
         elif not label.decided and rubric.choice != "many":
             result.undecided.append(label.id)
@@ -84,12 +85,11 @@ def convert(
 def read_foreign_labels(
     file: Path, rubric: Rubric, spelled: Mapping[str, str] | None = None
 ) -> tuple[list[ForeignLabel], list[str]]:
-    """Return the labels in a file of another tool or in a spreadsheet (CSV, TSV), and the columns
-    of the latter that are not used. Which of its columns are codes, ``rubric`` and the user's
-    spellings say.
+    """Return the labels in a file of another tool or a spreadsheet (CSV, TSV), and the unused
+    columns of a spreadsheet. ``rubric`` and ``spelled`` decide which columns are codes.
 
     Raises:
-        AnnotatorError: it cannot be read, or is nothing of the kinds that are known.
+        AnnotatorError: it cannot be read, or its kind is unknown.
     """
     try:
         text = read_bounded(file).decode("utf-8-sig")
@@ -195,9 +195,7 @@ def _row(
 
 
 def _index(trace_ids: Iterable[str]) -> dict[str, str]:
-    """Return trace ids by the last part of their path without a suffix; those that are not alone
-    with it are left out.
-    """
+    """Return trace ids by the last part of their path without a suffix, if that is unique."""
     by_key: dict[str, list[str]] = {}
     for trace_id in trace_ids:
         for key in {_key(trace_id), _key(re.split(r"[/:]", trace_id)[-1])}:

@@ -4,13 +4,13 @@ Written against Label Studio's "task format" page and its converter (``annotatio
 and ``convert_to_json_min`` of label-studio-sdk): the JSON export is a list of tasks with
 ``data``, ``annotations`` (once ``completions``) and ``predictions``; the JSON-MIN export is a list
 with one record per annotation, the task's data beside the answers by the names of their controls.
-Predictions are what a judge suggested and are never read.
+Predictions are a judge's suggestions and are never read.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.labels.answers import BESIDE, drop_empty, identity, is_code, pick_codes
+from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, read_ids
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -31,16 +31,16 @@ def is_min(value: Mapping[str, Any]) -> bool:
     return "annotation_id" in value and "lead_time" in value
 
 
-def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
-    """Yield a row per annotation of a task, one without an annotator if there is none.
+def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+    """Yield a row for each annotation, or one without an annotator.
 
-    Annotations that were cancelled, or that hold no answer, are not labelled yet.
+    A cancelled or empty annotation is not labelled yet.
 
     Raises:
-        AnnotatorError: a part is not what Label Studio writes there.
+        AnnotatorError: a part has an unexpected form.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
-    ids = identity(mapping(task.get("data"), f"{where}: data"), scheme)
+    ids = read_ids(mapping(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
         yield LabelRow(where, ids)
@@ -54,11 +54,11 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         yield LabelRow(place, fields)
 
 
-def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
-    """Yield the row of a record of JSON-MIN, in which answers and the task's data stand together.
+def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+    """Yield the row of a record of JSON-MIN, in which answers and data are side by side.
 
-    A question that has none of the names of the contract is found by its answer: it must be a code.
-    A record without such an answer is not labelled yet.
+    A question with an unknown name is one for codes if its answer is a code. A record without such
+    an answer is not labelled yet.
     """
     questions = ("primary", "secondary", scheme.id)
     answers = {name: _picks(value) for name, value in record.items()}
@@ -75,7 +75,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         for span in value
         if isinstance(span, dict) and isinstance(span.get("text"), str) and "labels" in span
     ]
-    fields = identity(record, scheme) | _annotator(record.get("annotator"))
+    fields = read_ids(record, scheme) | _annotator(record.get("annotator"))
     beside = {
         "evidence": evidence + _texts(record.get("evidence")),
         "note": "\n".join(_texts(record.get("note"))),
@@ -85,7 +85,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
 
 
 def _annotator(value: Any) -> dict[str, Any]:
-    """The one who labelled: a number, or with the option for it the user's fields."""
+    """Return the annotator: a number, or the user's fields."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
     name = text_of(value)
@@ -93,7 +93,7 @@ def _annotator(value: Any) -> dict[str, Any]:
 
 
 def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
-    """The answers of one annotation: choices, spans with their text, texts and ratings."""
+    """Return the fields of one annotation from its choices, spans, texts and ratings."""
     picks: dict[str, list[str]] = {}
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
     for result in results if isinstance(results, list) else []:
@@ -115,7 +115,7 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
 
 
 def _picks(value: Any) -> list[str]:
-    """What was picked: a word, or (several of them, or in the full export) {"choices": [...]}."""
+    """Return the picks: from one word, or from {"choices": [...]}."""
     if isinstance(value, str):
         return [value] if value.strip() else []
     if isinstance(value, dict):
@@ -127,14 +127,14 @@ def _picks(value: Any) -> list[str]:
 
 
 def _choices(item: Any) -> list[str]:
-    """Picks inside a list of picks (per region); a taxonomy's deeper lists are not read."""
+    """Return the picks of a region; the deeper lists of a taxonomy are not read."""
     choices = item.get("choices") if isinstance(item, dict) else None
     texts = choices if isinstance(choices, list) else []
     return [choice for choice in texts if isinstance(choice, str)]
 
 
 def _texts(value: Any) -> list[str]:
-    """Texts: one, a list of them, or {"text": one or a list of them}."""
+    """Return texts from one, a list of them, or {"text": one or a list}."""
     value = value.get("text") if isinstance(value, dict) else value
     if isinstance(value, str):
         value = [value]
@@ -143,7 +143,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _rating(value: Any) -> Any:
-    """A rating: the number itself, or within ``rating``, ``number`` or the only choice."""
+    """Return a rating: a number, or within ``rating``, ``number`` or the only choice."""
     value = _take_first(value)
     if isinstance(value, dict):
         value = next((value[name] for name in _RATINGS if name in value), None)

@@ -1,36 +1,15 @@
-"""What a person said about a trace, and what a file of such labels holds."""
+"""The labels that people give to traces."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-# The fields of the contract's labels file that this package reads; others are ignored.
-FIELDS = (
-    "trace_id",
-    "rubric",
-    "annotator",
-    "primary",
-    "secondary",
-    "evidence",
-    "note",
-    "confidence",
-    "rubric_sha256",
-    "inclusion_probability",
-    "task",
-    "split",
-    "design",
-    "spans",
-    "skipped",
-    "agent",
-    "step",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A quote with its place: ``source_text[start:end] == quote``, offsets in characters.
 
-    ``code`` is the code that it shows, None if it was marked for none in particular.
+    ``code`` is the code that it shows, None if it was marked without one.
     """
 
     quote: str
@@ -42,14 +21,13 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one annotator said about one trace by one rubric.
+    """One annotator's label of one trace by one rubric.
 
-    It exists for what was labelled only: without ``primary`` and ``secondary`` the annotator says
-    that no code applies. A rubric of ``many`` codes has no primary one, all stand in ``secondary``.
-    ``design`` names the drawing of the trace that the inclusion probability is of. ``spans`` are
-    the places of those quotes whose place is known. ``agent`` and ``step``: who is responsible, and
-    the number of the message. ``where`` is the place in the file,
-    ``labels.jsonl, line 7``.
+    Without ``primary`` and ``secondary``, the annotator says that no code applies. A rubric of
+    ``many`` codes has all of them in ``secondary``. ``design`` is the id of the sampling design
+    that the inclusion probability comes from. ``spans`` are the quotes with a place. ``agent`` and
+    ``step``: the responsible agent and the number of the message. ``where``: the place of the
+    label, as in ``labels.jsonl, line 7``.
     """
 
     trace_id: str
@@ -76,12 +54,15 @@ class Label:
         return (*((self.primary,) if self.primary else ()), *self.secondary)
 
 
+# The fields of a labels file; others are ignored.
+FIELDS = (*(name for name in Label.__dataclass_fields__ if name != "where"), "skipped")
+
+
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The labels of one rubric in some files, in the order of the files.
 
-    ``unlabelled``: the ids of traces that somebody was asked about and has not labelled yet, each
-    once.
+    ``unlabelled``: the ids of traces that have a row and no label yet, each once.
     """
 
     labels: tuple[Label, ...]
@@ -89,21 +70,20 @@ class Labels:
 
     @property
     def annotators(self) -> tuple[str, ...]:
-        """Who labelled, sorted."""
+        """The names of the annotators, sorted."""
         return tuple(sorted({label.annotator for label in self.labels}))
 
     def of(self, annotator: str) -> dict[str, Label]:
-        """Return one annotator's labels by trace id; empty if there is no such annotator."""
+        """Return one annotator's labels by trace id."""
         return {label.trace_id: label for label in self.labels if label.annotator == annotator}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """One row of any format in the names of the contract, not checked yet.
+    """One unchecked row of any format, its fields named as in :data:`FIELDS`.
 
-    A field that is absent was left empty by the annotator: without ``primary`` the row is not
-    labelled yet, with ``primary`` None its annotator says that no code applies. ``skipped`` True:
-    not labelled yet either, because its annotator could not say, or not now.
+    Without ``primary``, or with ``skipped`` True, the row is not labelled yet. ``primary`` None
+    says that no code applies.
     """
 
     where: str
@@ -112,9 +92,8 @@ class LabelRow:
 
 @dataclass(slots=True)
 class ForeignLabel:
-    """What a person said of a trace elsewhere: its id there, categories as they are spelled there
-    (the decisive one first, if it is ``decided`` which is), the responsible agent and the step, and
-    a note. Not ``labelled``: nobody has filled it in.
+    """A label in another tool's terms: its id of the trace, its categories (the decisive one first
+    if ``decided``), the responsible agent and step, and a note. ``labelled``: it is filled in.
     """
 
     id: str

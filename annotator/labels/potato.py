@@ -13,8 +13,7 @@ Written against Potato's sources (github.com/davidjurgens/potato):
 
 An option's value is its key or its name, so that any value but an empty or false one means that it
 was picked (the tenth option's key is "0"). Spans of Potato 1 and of ``user_state.json`` hold no
-text and are not read. Pages of a survey (``*.html``) are no traces. Raters that Potato declares to
-be machines are no people; their answers are not read.
+text and are not read, nor are pages of a survey (``*.html``) and raters that are machines.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,13 +49,13 @@ def is_table(header: list[str]) -> bool:
     return "instance_id" in header and ("user" in header or "user_id" in header)
 
 
-def state_rows(
+def read_state(
     state: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
-    """Yield a row per instance that was assigned to the user.
+    """Yield a row for each instance that was assigned to the user.
 
     Raises:
-        AnnotatorError: a part is not what Potato writes there.
+        AnnotatorError: a part has an unexpected form.
     """
     if _is_machine(state):
         return
@@ -72,13 +71,13 @@ def state_rows(
             yield LabelRow(where, {"trace_id": trace_id, "rubric": scheme.id, "annotator": user})
 
 
-def record_rows(
+def read_record(
     record: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
-    """Yield the row of one instance of one user; without a ``user_id`` it is the folder's name.
+    """Yield the row of one instance of one user, by default the folder's name.
 
     Raises:
-        AnnotatorError: a part is not what Potato writes there.
+        AnnotatorError: a part has an unexpected form.
     """
     if _is_machine(record):
         return
@@ -89,7 +88,7 @@ def record_rows(
         yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
 
 
-def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
+def read_table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield the row of a line of a table; a label's column is ``schema:::name`` or ``schema.name``.
 
     Raises:
@@ -108,13 +107,13 @@ def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator
 
 
 def _is_machine(record: Mapping[str, Any]) -> bool:
-    """As Potato has it: no origin is a person, and one that cannot be read is none."""
+    """Whether a rater is a machine: any origin but ``human``, if there is one."""
     origin = record.get("origin") or record.get("annotator_origin")
     return bool(origin) and (origin.get("kind") if isinstance(origin, dict) else origin) != "human"
 
 
 def _answers(value: Any, where: str) -> Answers:
-    """The answers on one instance, in the one form that all of Potato's are brought to."""
+    """Return the answers on one instance from any of Potato's forms."""
     if isinstance(value, list):
         pairs: Answers = {}
         for pair in value:
@@ -154,13 +153,13 @@ def _is_picked(value: Any) -> bool:
 
 
 def _split_lines(names: Mapping[str, Any] | None) -> list[str]:
-    """The lines of a text question."""
+    """Return the lines of a text question."""
     texts = [value for value in (names or {}).values() if isinstance(value, str)]
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
 
 
 def _degree(names: Mapping[str, Any] | None) -> Any:
-    """A number on a scale: the option's name (``3``, in Potato 1 ``scale_3``), else its value."""
+    """Return a number on a scale: from the option's name (``3``, ``scale_3``), else its value."""
     for name, value in (names or {}).items():
         if _is_picked(value):
             digits = name.removeprefix("scale_")
@@ -169,7 +168,7 @@ def _degree(names: Mapping[str, Any] | None) -> Any:
 
 
 def _quotes(spans: Any) -> list[str]:
-    """The texts of the spans that an export of Potato 2 wrote."""
+    """Return the texts of the spans in an export of Potato 2."""
     groups = spans.values() if isinstance(spans, dict) else []
     texts = [
         span.get("text")

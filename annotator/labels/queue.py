@@ -1,4 +1,4 @@
-"""What is to be labelled: the traces of a sheet, in its order."""
+"""Label sheets as queues: the traces to label, in their order."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import open_checked
+from annotator.base.files import open_checked
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
-from annotator.labels.reading import rows_in
-from annotator.labels.tables import columns_of
+from annotator.labels.reading import LabelFiles
+from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
 from annotator.traces.document import parse
 from annotator.traces.formats import list_document_formats
@@ -26,16 +26,15 @@ _OWN = ("order", "rater")  # of the row; the others are of the trace
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A trace to be labelled, and the columns of its row that go along with its label."""
+    """A trace to label, and the columns of its row that are copied to its label."""
 
     trace_id: str
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_sheet(file: Path) -> bool:
-    """Whether a file lists traces to be labelled by a rubric, rather than holding traces.
-
-    It does if it is a table or JSON lines, the first of which has ``trace_id`` and ``rubric``.
+    """Whether a file is a label sheet and not a trace: a table or JSON lines with ``trace_id`` and
+    ``rubric``.
     """
     suffix = file.suffix.lower()
     try:
@@ -46,7 +45,7 @@ def is_sheet(file: Path) -> bool:
         with open_checked(file) as begun:
             head = begun.read(_HEAD)
         if suffix in _TABLES:
-            return set(_NEEDED) <= set(columns_of(head))
+            return set(_NEEDED) <= set(read_columns(head))
         first = next((line for line in head.splitlines() if line.strip()), b"")
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
@@ -58,14 +57,12 @@ def is_sheet(file: Path) -> bool:
 
 
 def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
-    """Return the traces of a sheet that the first or second person (``rater``) is to label.
-
-    They come in the order of the sheet's ``order``, each once; rows without a rater are the first
-    person's. Labels that stand in the sheet already are not looked at.
+    """Return the traces of a sheet for one person (``rater`` 1 or 2), sorted by ``order``, each
+    once. Rows without a rater are the first person's. Labels in the sheet are ignored.
 
     Raises:
-        AnnotatorError: it cannot be read, was drawn for another rubric or another version of it, a
-            row is wrong or repeats a trace with other columns, or it has no rows for this person.
+        AnnotatorError: it cannot be read, is for another rubric or version, a row is wrong or
+            repeats a trace with other columns, or it has no rows for this person.
     """
     problems = Problems()
     ordered: list[tuple[float, Item]] = []
@@ -90,17 +87,16 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
 
 
 def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str, float, Item]]:
-    """Yield what is in the rows: where each stands, its number in the order, and its trace."""
+    """Yield the place, the order and the trace of each row."""
     scheme = rubric.scheme()
-    for row in rows_in(file, scheme, problems):
+    for row in LabelFiles([file]).read_rows(scheme, problems):
         check = RowCheck(row, scheme, problems)
         rubric_id = check.name("rubric").strip()
         if rubric_id and rubric_id != scheme.id:
             check.wrong(
                 "rubric",
-                f"the sheet is for {sanitize_line(rubric_id, 64)!r}, not for"
-                f" {scheme.id!r}; give that"
-                " rubric with --rubric",
+                f"the sheet is for {sanitize_line(rubric_id, 64)!r}, not for {scheme.id!r}; give"
+                " that rubric with --rubric",
             )
         check.sha256()
         order = _read_whole(row, "order", check)

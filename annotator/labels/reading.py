@@ -1,4 +1,4 @@
-"""Files of labels: found, told apart by what is in them, read into one :class:`Labels`."""
+"""Files of labels in any format, recognised by their content and read into :class:`Labels`."""
 
 import hashlib
 import io
@@ -9,19 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
+from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato
-from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
+from annotator.labels.checking import (
+    Problems,
+    check_label,
+    check_unlabelled,
+    describe_value,
+    is_labelled,
+)
 from annotator.labels.model import Label, LabelRow, Labels
-from annotator.labels.tables import LabelTable, parse_table, table_rows
+from annotator.labels.tables import LabelTable, parse_table, read_table_rows
 from annotator.rubrics import Scheme
 from annotator.traces.document import kind, parse
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
-_OURS = (".looks.jsonl", ".design.json")  # what stands beside labels and is none
-# Where Potato keeps the labels below its output folder, the best place first: the others repeat it.
+_OURS = (".looks.jsonl", ".design.json")  # files beside labels
+# Places of the labels in Potato's output folder, the best first; the others repeat it.
 _POTATO = (
     "user_state.json",
     "*/user_state.json",
@@ -43,7 +49,7 @@ class _Record:
 
 
 Content = _Record | LabelTable | str
-"""A part of a file of labels; a text says what is wrong there."""
+"""A part of a file of labels; a text is a problem there."""
 
 
 class LabelFiles:
@@ -51,10 +57,10 @@ class LabelFiles:
 
     Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
     Label Studio's JSON and JSON-MIN exports (:mod:`annotator.labels.label_studio`) and Potato's
-    output (:mod:`annotator.labels.potato`); of a folder, the files in it. What cannot be read is
-    said by whoever asks for labels.
+    output (:mod:`annotator.labels.potato`). A folder gives the files in it. A file that cannot be
+    read is a problem of :meth:`read`.
 
-    ``paths`` are as they were named, ``digests`` the SHA-256 of each file that was read.
+    ``paths``: as given. ``digests``: the SHA-256 of each file.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -68,23 +74,21 @@ class LabelFiles:
         try:
             data = read_bounded(path)
         except OSError as error:
-            yield f"{_file_name(path)}: {error.strerror or error}"
+            yield f"{_name_file(path)}: {error.strerror or error}"
         else:
             self.digests[path] = hashlib.sha256(data).digest()
             yield from _parse_file(path, data)
 
     def count_rubrics(self) -> dict[str, int]:
-        """Return the ids of the rubrics that rows of the files name, with the count of their rows.
-
-        Exports of annotation tools name none; nothing is checked.
+        """Return the number of rows for each rubric id, unchecked. Exports of tools name no rubric.
 
         Raises:
-            AnnotatorError: no rubric is named because the files cannot be read.
+            AnnotatorError: the files cannot be read.
         """
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
-        for row in self._rows(anything, problems):
+        for row in self.read_rows(anything, problems):
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
@@ -95,25 +99,24 @@ class LabelFiles:
     def read(self, scheme: Scheme) -> Labels:
         """Return the labels of a rubric.
 
-        Rows of other rubrics are counted and not checked. A row without ``primary`` is not labelled
-        yet, which is not the same as "no code": that is null, or the word none.
+        A row without ``primary`` is not labelled yet; "no code" is null, or the word none.
 
         Raises:
-            AnnotatorError: everything that is wrong, the first twenty with their places: a missing
-                or unreadable file, an unknown code, a missing or wrong field, the same trace
-                labelled twice by one annotator, labels by another version of the rubric; or no
-                label at all.
+            AnnotatorError: all problems, the first twenty with their places: an unreadable file, an
+                unknown code, a missing or wrong field, a trace labelled twice by one annotator,
+                another version of the rubric; or no label at all.
         """
         problems = Problems()
-        reading = _RubricReading(scheme, problems)
-        for row in self._rows(scheme, problems):
-            reading.take(row)
+        builder = _LabelBuilder(scheme, problems)
+        for row in self.read_rows(scheme, problems):
+            builder.add(row)
         problems.raise_if_any()
-        return reading.done(self.paths)
+        return builder.build(self.paths)
 
-    def _rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+    def read_rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+        """Yield the rows of the files, unchecked; problems with a file are recorded."""
         for content in self._contents:
-            yield from _content_rows(content, scheme, problems)
+            yield from _read_content(content, scheme, problems)
 
 
 def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
@@ -121,21 +124,21 @@ def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
     return LabelFiles(files).read(scheme)
 
 
-class _RubricReading:
-    """The labels so far, and where each stands."""
+class _LabelBuilder:
+    """Collects the labels of one rubric, row by row."""
 
     def __init__(self, scheme: Scheme, problems: Problems) -> None:
         self._scheme = scheme
         self._problems = problems
         self._labels: dict[tuple[str, str], Label] = {}
-        self._asked: dict[tuple[str, str], None] = {}
+        self._unlabelled: dict[tuple[str, str], None] = {}
         self._others: Counter[str] = Counter()
 
-    def take(self, row: LabelRow) -> None:
+    def add(self, row: LabelRow) -> None:
         rubric = row.fields.get("rubric")
         if not isinstance(rubric, str) or not rubric.strip():
-            what = "missing" if rubric is None else f"found {describe(rubric)}"
-            message = f"rubric: {what}; write the rubric's id, {self._scheme.id} say"
+            problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
+            message = f"rubric: {problem}; write the rubric's id, {self._scheme.id} say"
             self._problems.add(f"{row.where}: {message}")
         elif rubric.strip() != self._scheme.id:
             self._others[rubric.strip()] += 1
@@ -145,7 +148,7 @@ class _RubricReading:
                 self._add(label)
         elif trace_id := check_unlabelled(row, self._scheme, self._problems):
             annotator = row.fields.get("annotator")
-            self._asked[trace_id, annotator if isinstance(annotator, str) else ""] = None
+            self._unlabelled[trace_id, annotator if isinstance(annotator, str) else ""] = None
 
     def _add(self, label: Label) -> None:
         first = self._labels.setdefault((label.trace_id, label.annotator), label)
@@ -158,20 +161,20 @@ class _RubricReading:
             " keep one of them"
         )
 
-    def done(self, files: Sequence[Path]) -> Labels:
+    def build(self, files: Sequence[Path]) -> Labels:
         labels = tuple(self._labels.values())
         labelled = {label.trace_id for label in labels}
         unlabelled = dict.fromkeys(
             trace_id
-            for trace_id, annotator in self._asked
+            for trace_id, annotator in self._unlabelled
             if (trace_id, annotator) not in self._labels and (annotator or trace_id not in labelled)
         )
         if not labels:
-            raise AnnotatorError(self._nothing(files, len(unlabelled)))
+            raise AnnotatorError(self._explain_empty(files, len(unlabelled)))
         return Labels(labels, tuple(unlabelled))
 
-    def _nothing(self, files: Sequence[Path], unlabelled: int) -> str:
-        where = ", ".join(_file_name(path) for path in files[:3]) + (" ..." if files[3:] else "")
+    def _explain_empty(self, files: Sequence[Path], unlabelled: int) -> str:
+        where = ", ".join(_name_file(path) for path in files[:3]) + (" ..." if files[3:] else "")
         reason = f"{where}: no label for the rubric {self._scheme.id}"
         if unlabelled:
             return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
@@ -182,31 +185,29 @@ class _RubricReading:
         return f"{reason}, nor for another"
 
 
-def _file_name(path: Path) -> str:
+def _name_file(path: Path) -> str:
     return sanitize_line(name_place(path))
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
-    """Yield the files: a folder's are its label files, sorted, or those that Potato keeps in it;
-    or what is wrong with a path.
-    """
+    """Yield the files (of a folder its label files, sorted, or Potato's) or problems."""
     for path in paths:
         try:
             if path.is_dir():
-                yield from _files_below(path)
+                yield from _list_folder(path)
             elif path.is_file():
                 yield path
             elif path.exists():
-                yield f"{_file_name(path)}: not a regular file; save the labels to one"
+                yield f"{_name_file(path)}: not a regular file; save the labels to one"
             elif find_url(path):
-                yield f"{_file_name(path)}: labels are read on this machine: copy them here"
+                yield f"{_name_file(path)}: labels are read on this machine: copy them here"
             else:
-                yield f"{_file_name(path)}: no such file or folder"
+                yield f"{_name_file(path)}: no such file or folder"
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            yield f"{_file_name(path)}: {getattr(error, 'strerror', None) or error}"
+            yield f"{_name_file(path)}: {getattr(error, 'strerror', None) or error}"
 
 
-def _files_below(folder: Path) -> Sequence[Path | str]:
+def _list_folder(folder: Path) -> Sequence[Path | str]:
     files = [
         path
         for path in sorted(folder.iterdir())
@@ -218,26 +219,15 @@ def _files_below(folder: Path) -> Sequence[Path | str]:
     matches = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
     potatoes = next(filter(None, matches), [])
     other_files = [path for path in files if path.stem not in ("user_state", "annotated_instances")]
-    if potatoes and other_files:  # they may be labels or not: none is left out without a word
-        first = _file_name(other_files[0])
+    if potatoes and other_files:  # they may hold labels, too
+        first = _name_file(other_files[0])
         message = f"Potato's output, and {first}; name the files that hold labels"
-        return [f"{_file_name(folder)}: {message}"]
-    return potatoes or files or [f"{_file_name(folder)}: no file with labels in this folder"]
-
-
-def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-    """Yield the rows of one file of any format. What cannot be read is recorded."""
-    try:
-        data = read_bounded(path)
-    except OSError as error:
-        problems.add(f"{_file_name(path)}: {error.strerror or error}")
-        return
-    for content in _parse_file(path, data):
-        yield from _content_rows(content, scheme, problems)
+        return [f"{_name_file(folder)}: {message}"]
+    return potatoes or files or [f"{_name_file(folder)}: no file with labels in this folder"]
 
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
-    name = _file_name(path)
+    name = _name_file(path)
     head = data[:_HEAD]
     text = head.decode("utf-8-sig", "replace").lstrip()
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -256,7 +246,7 @@ def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
 
 def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
     """Yield the JSON value of a file, or those of its one list."""
-    name = _file_name(path)
+    name = _name_file(path)
     try:
         value = parse(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -288,7 +278,7 @@ def _has_lines(path: Path, head: str) -> bool:
 
 
 def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
-    name = _file_name(path)
+    name = _name_file(path)
     for n, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
@@ -301,12 +291,12 @@ def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
             yield str(error)
 
 
-def _content_rows(content: Content, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-    """Yield the rows in a part of a file, by what it looks like."""
+def _read_content(content: Content, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+    """Yield the rows in a part of a file."""
     if isinstance(content, str):
         problems.add(content)
     elif isinstance(content, LabelTable):
-        yield from table_rows(content, scheme, problems)
+        yield from read_table_rows(content, scheme, problems)
     elif not isinstance(content.value, dict):
         problems.add(
             f"{content.where}: found {kind(content.value)}, expected an object with a label"
@@ -322,13 +312,13 @@ def _read_record(
     value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
     if label_studio.is_min(value):
-        return label_studio.min_rows(value, where, scheme)
+        return label_studio.read_min(value, where, scheme)
     if "trace_id" in value:
         return iter([LabelRow(where, value)])
     if label_studio.is_task(value):
-        return label_studio.task_rows(value, where, scheme)
+        return label_studio.read_task(value, where, scheme)
     if potato.is_state(value):
-        return potato.state_rows(value, where, path, scheme)
+        return potato.read_state(value, where, path, scheme)
     if potato.is_record(value):
-        return potato.record_rows(value, where, path, scheme)
+        return potato.read_record(value, where, path, scheme)
     return iter([LabelRow(where, value)])

@@ -1,20 +1,19 @@
-"""Labels in a spreadsheet with columns of the user's own, saved as CSV or TSV."""
+"""Labels in a user's spreadsheet, saved as CSV or TSV."""
 
 import csv
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import sanitize_line
+from annotator.base.text import sanitize_line, unescape_formula
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ForeignLabel
 
-# What columns are called, in lower case with "_" between words; the first that is there counts.
+# Names of columns, in lower case with "_" between words; the first one in the table counts.
 _NAMES = {
-    what: words.split()
-    for what, words in {
+    field: names.split()
+    for field, names in {
         "id": "trace_id id trajectory_id instance_id question_id run_id trace run session_id"
         " conversation_id file filename uuid",
         "category": "category categories code codes label labels failure_category failure_mode"
@@ -30,7 +29,7 @@ _YES, _NO = {"1", "x", "yes", "y", "true"}, {"0", "no", "n", "false", "-"}
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Where each thing stands in a row, the columns of codes, and the headings not used."""
+    """The positions of fields, the columns of codes, and the unused headings."""
 
     places: Mapping[str, int]
     codes: Mapping[int, str]
@@ -40,14 +39,14 @@ class _Columns:
 def read_sheet(
     text: str, name: str, is_code: Callable[[str], bool]
 ) -> tuple[list[ForeignLabel], list[str]]:
-    """Return the labels in a sheet, and the headings of columns that are not used.
+    """Return the labels in a sheet, and its unused columns.
 
-    A sheet has a column with the trace's id, and either a column of categories, several in a cell
-    separated by ``;``, or a column for each code (``is_code`` of its heading) with yes and no, 1
-    and 0, or x. Rows of one trace and person are one label, in which none is the decisive one.
+    A sheet has a column of trace ids, and either a column of categories (several in a cell with
+    ``;`` between them) or a column for each code (``is_code`` of its heading) with yes and no, 1
+    and 0, or x. Rows of one trace and person become one label without a decisive category.
 
     Raises:
-        AnnotatorError: no such columns, a row without an id, a cell that is neither yes nor no.
+        AnnotatorError: a column is missing, a row has no id, or a cell is neither yes nor no.
     """
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(io.StringIO(text, ""), delimiter=max(",;\t", key=first.count), strict=True)
@@ -69,7 +68,7 @@ def read_sheet(
         if label:
             earlier = labels.setdefault((label.id, label.annotator), label)
             if earlier is not label:
-                _join(earlier, label)
+                _merge(earlier, label)
     problems.raise_if_any()
     return list(labels.values()), columns.unused
 
@@ -111,9 +110,8 @@ def _read_row(
     for code, mark in marks.items():
         if mark and mark not in _YES | _NO:
             problems.add(
-                f"{where}, {sanitize_line(code, 60)}: {sanitize_line(mark, 60)!r};"
-                " expected 1 or 0, yes or"
-                " no, x or nothing"
+                f"{where}, {sanitize_line(code, 60)}: {sanitize_line(mark, 60)!r}; expected 1 or 0,"
+                " yes or no, x or nothing"
             )
     named = [part.strip() for part in content.get("category", "").split(";") if part.strip()]
     step = content.get("step", "")
@@ -132,8 +130,8 @@ def _read_row(
     )
 
 
-def _join(label: ForeignLabel, other: ForeignLabel) -> None:
-    """Add what a further row says of the same trace."""
+def _merge(label: ForeignLabel, other: ForeignLabel) -> None:
+    """Add another row of the same trace."""
     label.decided = not (label.categories and other.categories) and (
         label.decided and other.decided
     )

@@ -1,18 +1,18 @@
-"""One annotator's decisions in a file of labels: what was acknowledged is on the disk."""
+"""One annotator's decisions in a file of labels."""
 
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog
 from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.labels.checking import Problems
-from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
+from annotator.labels.decisions import Decision, build_fields, read_decision, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
 from annotator.traces.document import parse
@@ -25,8 +25,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A change that was taken back: the decision that ``was``, and the one that holds ``now``; None
-    where the trace was, or is, undecided.
+    """An undone change: the decision that ``was``, and the one that holds ``now``; None is
+    undecided.
     """
 
     trace_id: str
@@ -36,7 +36,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The line and the decision that a trace had before a change, None if it had none."""
+    """The line and the decision of a trace before a change, None if it had none."""
 
     trace_id: str
     line: bytes | None = None
@@ -44,12 +44,12 @@ class _Change:
 
 
 class LabelStore:
-    """One annotator's decisions by one rubric, in JSON lines that may be of others too.
+    """One annotator's decisions by one rubric, in a file of JSON lines that others may share.
 
-    Lines of other annotators and rubrics stay as they are, byte for byte. A decision is one line,
-    appended, or put in the place of the line of an earlier one. A process killed at any moment
-    leaves a file with all that was acknowledged and at most one torn end, which is mended when it
-    is opened again: ``notes`` says so. One process at a time holds the file, and in it one thread.
+    Lines of other annotators and rubrics stay byte for byte. A decision is one line, which replaces
+    an earlier one of its trace. A killed process loses nothing that was acknowledged and leaves at
+    most one torn end, which the next opening mends (``notes`` reports it). One process at a time
+    holds the file, and in it one thread.
     """
 
     def __init__(self, file: Path, annotator: str, rubric: Rubric) -> None:
@@ -74,23 +74,21 @@ class LabelStore:
 
     @classmethod
     def open(cls, file: Path, annotator: str, rubric: Rubric) -> "LabelStore":
-        """Open a file of labels, or make it; a torn last line is mended.
+        """Open or create a file of labels; a torn last line is mended.
 
         Raises:
-            AnnotatorError: the annotator has no proper name, the file holds anything but labels (a
-                sheet in CSV, say) or wrong ones of this annotator, another process labels into it,
-                or it cannot be written.
+            AnnotatorError: the annotator's name is invalid, the file holds anything but labels or
+                wrong ones of this annotator, another process holds it, or it cannot be written.
         """
         if not annotator or annotator != sanitize_line(annotator, _NAME):
             raise AnnotatorError(
-                f"annotator {sanitize_line(annotator, _NAME)!r}: expected a name, on one"
-                " line and of at"
-                f" most {_NAME} characters"
+                f"annotator {sanitize_line(annotator, _NAME)!r}: expected a name, on one line and"
+                f" of at most {_NAME} characters"
             )
         if file.suffix.lower() not in _SUFFIXES:
             raise AnnotatorError(
-                f"{sanitize_line(str(file))}: labels are written as JSON lines; label"
-                " into a .jsonl file"
+                f"{sanitize_line(str(file))}: labels are written as JSON lines; label into a .jsonl"
+                " file"
             )
         return cls(file, annotator, rubric)
 
@@ -101,31 +99,25 @@ class LabelStore:
     def __enter__(self) -> "LabelStore":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def decisions(self) -> Mapping[str, Decision]:
-        """What is decided, traces that are skipped too, by trace id. It changes with the store."""
+        """The decisions by trace id, skipped traces too: a live view."""
         return MappingProxyType(self._decisions)
 
     def decide(self, decision: Decision, extra: Mapping[str, Any] = _NOTHING) -> Decision:
-        """Write a decision, in place of an earlier one of the same trace; return what was written.
+        """Write a decision to the disk, in place of an earlier one of the trace; return it as
+        written.
 
-        ``extra`` are the columns of the trace's row of the sheet; those that an earlier line of the
-        trace has stay where ``extra`` lacks them. When it returns, the decision is on the disk.
-        That its passages stand in the trace is for the caller to see to
+        ``extra``: the columns of the trace's row in the sheet, by default those of its earlier
+        line. The caller checks the passages
         (:func:`annotator.labels.decisions.check_passages`).
 
         Raises:
-            AnnotatorError: it is no decision by this rubric, it cannot be written (a full disk,
-                say), or another program has changed the file. The file is as before, or the error
-                says that it may not be.
+            AnnotatorError: it is invalid by this rubric, cannot be written, or another program has
+                changed the file, which stays as it was unless the error says otherwise.
         """
         drawn = {
             **self._drawn.get(replace_surrogates(decision.trace_id), {}),
@@ -138,8 +130,7 @@ class LabelStore:
         return written
 
     def wait(self, trace_id: str, extra: Mapping[str, Any] = _NOTHING) -> None:
-        """Write that a trace is to be decided and is not yet, unless it has a line: so that who
-        reads the labels knows that some are missing.
+        """Write that a trace has no label yet, unless it has a line.
 
         Raises:
             AnnotatorError: the file cannot be written, or another program has changed it.
@@ -158,7 +149,7 @@ class LabelStore:
         self._drawn[trace_id] = read_drawing(extra)
 
     def withdraw(self, trace_id: str) -> None:
-        """Take a trace's decision away, whichever session it is of; without one nothing happens.
+        """Remove a trace's decision, if it has one.
 
         Raises:
             AnnotatorError: the file cannot be written, or another program has changed it.
@@ -167,20 +158,18 @@ class LabelStore:
             self._history.append(self._put(trace_id, None, None))
 
     def undoes(self, among: Collection[str] | None = None) -> tuple[str, bool] | None:
-        """Return whose trace's change :meth:`undo` would take back, and whether that is of an
-        earlier session; None if there is nothing to undo.
+        """Return the trace of the change that :meth:`undo` would revert, and whether the change is
+        of an earlier session; None if there is nothing to undo.
         """
         last = self._last(among)
         return None if last is None else (self._history[last].trace_id, last < self._earlier)
 
     def undo(self, among: Collection[str] | None = None) -> Undone | None:
-        """Take back the last change and return it; None if there is none left.
+        """Revert the last change and return it; None if no change is left.
 
-        Those of this session one by one, each giving back the decision it replaced; then the
-        decisions of earlier sessions, the latest first: what they had replaced is not known any
-        more, and the trace is undecided. Only decisions with the time of their making are of
-        earlier sessions; their order is that of their ``sequence``, which counts them whatever the
-        clock says, and before it that of their times. ``among``: only changes of these traces.
+        A change of this session restores the decision it replaced. Then follow the decisions of
+        earlier sessions, the latest first, by their ``sequence``, or their times if they have none;
+        their traces become undecided. ``among``: only changes of these traces.
 
         Raises:
             AnnotatorError: the file cannot be written, or another program has changed it.
@@ -195,14 +184,14 @@ class LabelStore:
         return Undone(change.trace_id, undone.decision, change.decision)
 
     def _last(self, among: Collection[str] | None) -> int | None:
-        """Return the place of the last change of some traces, or of any."""
-        places = reversed(range(len(self._history)))
+        """Return the index of the last change of some traces, or of any."""
+        indices = reversed(range(len(self._history)))
         return next(
-            (n for n in places if among is None or self._history[n].trace_id in among), None
+            (n for n in indices if among is None or self._history[n].trace_id in among), None
         )
 
     def _put(self, trace_id: str, line: bytes | None, decision: Decision | None) -> _Change:
-        """Write the line of a trace, or take it out; return what there was before."""
+        """Write or remove the line of a trace; return its state before."""
         before = _Change(trace_id, None, self._decisions.get(trace_id))
         if trace_id in self._at:
             before = replace(before, line=self._lines.replace(self._at[trace_id], line))
@@ -221,26 +210,26 @@ class LabelStore:
         return before
 
     def _line(self, decision: Decision, drawn: Mapping[str, Any]) -> tuple[bytes, Decision]:
-        """Return the line of a decision, and the decision as it will be read."""
+        """Return the line of a decision, and the decision as that line reads."""
         fields = {
             "trace_id": decision.trace_id,
             "rubric": self._scheme.id,
             "annotator": self.annotator,
-            **fields_of(decision, self._scheme, drawn),
+            **build_fields(decision, self._scheme, drawn),
             "rubric_sha256": self._scheme.sha256,
             "sequence": self._sequence + 1,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
         row = LabelRow(repr(sanitize_line(decision.trace_id, 120)), fields)
-        written = decision_of(row, self._scheme, problems)
+        written = read_decision(row, self._scheme, problems)
         problems.raise_if_any()
         assert written, "a row without a problem holds a decision"  # noqa: S101
         line = replace_surrogates(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         return line.encode() + b"\n", written
 
     def _load(self) -> None:
-        """Read what is in the file; mend its end once all else is found to be labels."""
+        """Read the file; mend its end if all other lines are labels."""
         *lines, last = self._lines.read().split(b"\n")
         torn = _is_torn(last)
         problems = Problems()
@@ -251,7 +240,7 @@ class LabelStore:
         problems.raise_if_any()
         self._history = [_Change(trace_id) for trace_id in sorted(times, key=times.__getitem__)]
         self._sequence = max((sequence for sequence, _ in times.values()), default=0)
-        self._earlier = len(self._history)  # the first so many are of earlier sessions
+        self._earlier = len(self._history)  # changes of earlier sessions
         where = f"{self._name}, line {len(lines) + 1}"
         self._count = len(lines)
         if torn:
@@ -265,7 +254,7 @@ class LabelStore:
     def _take(
         self, n: int, line: bytes, times: dict[str, tuple[int, str]], problems: Problems
     ) -> None:
-        """Take note of a line of this annotator and rubric, and of when it was written."""
+        """Record a line of this annotator and rubric, and its time."""
         where = f"{self._name}, line {n + 1}"
         try:
             fields = _label(line, self._name, n + 1)
@@ -275,7 +264,7 @@ class LabelStore:
         mine = fields.get("annotator") == self.annotator
         if not mine or fields["rubric"].strip() != self._scheme.id:
             return
-        decision = decision_of(LabelRow(where, fields), self._scheme, problems)
+        decision = read_decision(LabelRow(where, fields), self._scheme, problems)
         trace_id = replace_surrogates(fields["trace_id"])
         self._drawn[trace_id] = read_drawing(fields)
         if decision is None:
@@ -316,13 +305,13 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
 
 
 def _sequence(fields: Mapping[str, Any]) -> int:
-    """Return the number of a decision; 0 for one that was written before they were counted."""
+    """Return the number of a decision; 0 for one without it."""
     number = fields.get("sequence")
     return number if isinstance(number, int) and number > 0 else 0
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether a last line without its end is the beginning of one that was being written here."""
+    """Whether a last line without its end is the beginning of a line by :class:`LabelStore`."""
     if not line or not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
         return False
     try:

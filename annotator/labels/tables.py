@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from annotator.base.csv_cells import unescape_formula
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import find_repeated, sanitize_line
+from annotator.base.text import find_repeated, sanitize_line, unescape_formula
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
@@ -24,8 +23,8 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leave
 
 @dataclass(frozen=True, slots=True)
 class LabelTable:
-    """A table of labels: the file, the line and the cells of its header, and what is below it:
-    the filled lines with their numbers, or what is wrong at that place.
+    """A table of labels: the file, the line and the cells of its header, and below it the filled
+    lines with their numbers, or a problem.
     """
 
     name: str
@@ -35,10 +34,9 @@ class LabelTable:
 
 
 def parse_table(data: bytes, name: str) -> LabelTable:
-    """Return the cells of a table.
+    """Return the cells of a table, without empty lines.
 
-    Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns.
-    Lines that are empty throughout are left out.
+    The separator (comma, semicolon or tab) is the one that fits the names of the columns.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _CELL))
     lines = _lines(_text(data), name)
@@ -49,10 +47,8 @@ def parse_table(data: bytes, name: str) -> LabelTable:
     return LabelTable(name, start, [_column(cell) for cell in header], list(lines))
 
 
-def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-    """Yield the rows of a table; what is wrong with it is recorded. An empty cell is an absent
-    field.
-    """
+def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+    """Yield the rows of a table; problems are recorded. An empty cell is an absent field."""
     columns = table.columns
     for problem in table.lines if not columns else ():
         problems.add(str(problem))
@@ -79,11 +75,8 @@ def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterato
             yield from _rows(row, columns, where, scheme, problems)
 
 
-def columns_of(data: bytes) -> list[str]:
-    """Return the names of a table's columns, in the table's order; none if it is no table.
-
-    ``data``: of a table, or its beginning.
-    """
+def read_columns(data: bytes) -> list[str]:
+    """Return the names of the columns from (the beginning of) a table; [] if it is no table."""
     first = next(_lines(_text(data), ""), "")
     return [] if isinstance(first, str) else [_column(cell) for cell in first[1]]
 
@@ -93,7 +86,7 @@ def _text(data: bytes) -> io.StringIO:
 
 
 def _lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
-    """Yield the filled lines with the number each begins at, or why there are no further ones."""
+    """Yield the filled lines with the numbers at which they begin; at last, a problem if any."""
     first = next((line for line in file if line.strip()), "")
     separator = max(",;\t", key=lambda sign: len(_COLUMNS & _words(first, sign)))
     file.seek(0)
@@ -113,13 +106,13 @@ def _words(header: str, separator: str) -> set[str]:
 
 
 def _column(cell: str) -> str:
-    """A column's name; in those of Potato stand codes, whose case matters."""
+    """Return a column's name; Potato's contain codes, whose case matters."""
     name = cell.strip()
     return name.lower() if name.lower() in _COLUMNS else name
 
 
 def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
-    """Whether the columns are there that a label cannot do without."""
+    """Whether the required columns are there."""
     for twice in find_repeated(filter(None, columns)):
         problems.add(f"{where}: the column {sanitize_line(twice, 80)!r} stands twice")
         return False
@@ -141,7 +134,7 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
 
 
 def _cell_text(cell: str) -> str:
-    """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
+    """Return a cell's text without the apostrophe before a formula."""
     return unescape_formula(cell.strip())
 
 
@@ -152,7 +145,7 @@ def _rows(
         yield LabelRow(where, _fields(row))
         return
     try:
-        yield from potato.table_rows(row, where, scheme)
+        yield from potato.read_table_rows(row, where, scheme)
     except AnnotatorError as error:
         problems.add(str(error))
 
@@ -170,7 +163,7 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
         fields["evidence"] = _list(row["evidence"], r"\n")
     if row.get("skipped", "").lower() == "true":
         fields["skipped"] = True
-    fields.pop("spans", None)  # a cell holds no places; the quotes stand in evidence
+    fields.pop("spans", None)  # a cell holds no places
     return fields
 
 
@@ -179,7 +172,7 @@ def _is_only_none(value: Any) -> bool:
 
 
 def _list(cell: str, separator: str) -> Any:
-    """A list from a cell: JSON, or parts; a quote may begin with a bracket and be no JSON."""
+    """Return a list from a cell: JSON, or separated parts (a quote may begin with a bracket)."""
     if cell.startswith("["):
         try:
             value = json.loads(cell)

@@ -6,7 +6,7 @@ from itertools import groupby
 from math import isfinite
 
 from annotator.base.text import escape_header, sanitize_line
-from annotator.prompts.truncate import PromptPart, excerpt
+from annotator.prompts.truncate import PromptPart, select_passages
 from annotator.rubrics import Rubric
 from annotator.rubrics.model import PARTS
 from annotator.traces import AgentEnd, Feature, Outcome, Trace
@@ -17,7 +17,7 @@ _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step
 
 
 def select_parts(trace: Trace, rubric: Rubric) -> Trace:
-    """Return the trace with only the parts that the rubric shows. The names of its agents stay."""
+    """Return the trace with only the parts that the rubric shows, and the names of all agents."""
     hidden = set(PARTS).difference(rubric.show)
     if not hidden:
         return trace
@@ -35,19 +35,17 @@ def select_parts(trace: Trace, rubric: Rubric) -> Trace:
 
 
 def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
-    """Yield the parts of the prompt in reading order: facts, the conversation, the tasks, then
-    every other source to quote; of these the parts that the rubric shows.
-    """
+    """Yield the parts that the rubric shows: facts, the conversation, the tasks, other sources."""
     trace = select_parts(trace, rubric)
-    yield PromptPart("facts", "facts", "\n".join(_facts(trace, rubric)), closed=True)
-    wanted = set(rubric.quote_from)
+    yield PromptPart("facts", "facts", "\n".join(_list_facts(trace, rubric)), closed=True)
+    quotable = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
     timed = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas
     times = {f"message:{m.n}": m.time for m in timed}
-    begun = next(iter(times.values()), None)
-    tasks = list(_tasks(trace))
-    for source in trace.sources(steps=bool({"steps", "tools"} & wanted)):
-        if source.id.startswith("step:") and source.origin not in wanted:
+    start = next(iter(times.values()), None)
+    tasks = list(_split_tasks(trace))
+    for source in trace.sources(steps=bool({"steps", "tools"} & quotable)):
+        if source.id.startswith("step:") and source.origin not in quotable:
             continue
         more = ""
         if message := messages.get(source.id):
@@ -56,35 +54,35 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             )
             more += f", kind {escape_header(message.kind)}" if message.kind else ""
             more += f", author {message.author}" if message.author != "agent" else ""
-            if (time := times.get(source.id)) is not None and begun is not None:
-                more += f", {_describe_time(time - begun)}"
+            if (time := times.get(source.id)) is not None and start is not None:
+                more += f", {_describe_time(time - start)}"
         else:
             yield from tasks
             tasks = []
         if source.origin == "patches" and not source.text.strip():
             more += ", empty"
         kind = _KINDS[source.id.partition(":")[0]]
-        part = PromptPart(source.id, kind, source.text, more, source.origin not in wanted)
-        yield excerpt(part, source.breaks) if kind == "outcome" else part
+        part = PromptPart(source.id, kind, source.text, more, source.origin not in quotable)
+        yield select_passages(part, source.breaks) if kind == "outcome" else part
     yield from tasks
 
 
 def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) -> float:
-    """Return the share, in [0, 1], of what a prompt shows of a trace's messages, patches, outcome
-    and steps that is left without the ``missing`` characters of each part.
+    """Return the share, in [0, 1], of a trace's messages, patches, outcome and steps that is left
+    without the ``missing`` characters of each part.
 
-    Facts and the texts of tasks do not count: they say nothing of what happened.
+    Facts and tasks do not count: they are no evidence.
     """
     if not missing:
         return 1.0
     parts = [part for part in split_trace(trace, rubric) if part.kind not in ("facts", "task")]
     sizes = {part.id: len(part.text) - part.left_out for part in parts}
-    gone = sum(min(missing.get(name, 0), size) for name, size in sizes.items())
-    return min(round(1 - gone / sum(sizes.values()), 6), 1 - 1e-6) if gone else 1.0
+    hidden = sum(min(missing.get(name, 0), size) for name, size in sizes.items())
+    return min(round(1 - hidden / sum(sizes.values()), 6), 1 - 1e-6) if hidden else 1.0
 
 
-def _tasks(trace: Trace) -> Iterator[PromptPart]:
-    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
+def _split_tasks(trace: Trace) -> Iterator[PromptPart]:
+    """Yield the agents' tasks, and once the text that they share (a harness's protocol)."""
     paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
     common: list[str] = []
     if len(paragraphs) > 1:
@@ -93,16 +91,14 @@ def _tasks(trace: Trace) -> Iterator[PromptPart]:
         common = [text for long, run in _find_runs(first, shared) if long for text in run]
     if common:
         yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
-    for agent, told in paragraphs.items():
-        kept = [text for long, run in _find_runs(told, set(common)) if not long for text in run]
+    for agent, texts in paragraphs.items():
+        kept = [text for long, run in _find_runs(texts, set(common)) if not long for text in run]
         yield PromptPart(f"task:{agent}", "task", "\n\n".join(kept), closed=True)
 
 
-def _find_runs(told: Sequence[str], shared: Set[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield the paragraphs by runs, and whether they are shared and long enough together not to be
-    a heading or a rule that two features have alike.
-    """
-    for is_shared, paragraphs in groupby(told, key=shared.__contains__):
+def _find_runs(texts: Sequence[str], shared: Set[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the paragraphs by runs, and whether a run is shared and longer than a heading."""
+    for is_shared, paragraphs in groupby(texts, key=shared.__contains__):
         run = list(paragraphs)
         yield is_shared and sum(map(len, run)) >= _LEAST_COMMON, run
 
@@ -115,16 +111,13 @@ def _list_recipients(names: Sequence[str]) -> str:
 
 def _describe_time(seconds: float) -> str:
     """Return a time after the first message as ``+0:25`` or ``+1:02:03``."""
-    sign, whole = "-" if seconds < 0 else "+", int(abs(seconds))
-    hours, minutes = divmod(whole // 60, 60)
-    return (
-        f"{sign}{hours}:{minutes:02}:{whole % 60:02}"
-        if hours
-        else f"{sign}{minutes}:{whole % 60:02}"
-    )
+    total = int(abs(seconds))
+    hours, minutes = divmod(total // 60, 60)
+    clock = f"{hours}:{minutes:02}" if hours else f"{minutes}"
+    return f"{'-' if seconds < 0 else '+'}{clock}:{total % 60:02}"
 
 
-def _facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
+def _list_facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
     outcome = trace.outcome
     yield f"agents: {', '.join(map(escape_header, trace.agents)) or 'unknown'}"
     words = {True: "passed", False: "failed", None: "not known"}
@@ -134,7 +127,7 @@ def _facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
         yield f"merge of the patches: {sanitize_line(outcome.merge, 60)}"
     for feature in outcome.features:
         if (feature.agent, feature.passed, feature.passed_alone) != (None, None, None):
-            yield _feature_fact(feature, words)
+            yield _describe_feature(feature, words)
     for end in outcome.agents:
         if end.crashed:
             status = sanitize_line(end.status or "unknown", 60)
@@ -143,7 +136,7 @@ def _facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
         yield "messages: none were sent"
 
 
-def _feature_fact(feature: Feature, words: dict[bool | None, str]) -> str:
+def _describe_feature(feature: Feature, words: dict[bool | None, str]) -> str:
     owner = f" ({escape_header(feature.agent)})" if feature.agent else ""
     alone = f", its patch alone: {words[feature.passed_alone]}"
     reason = f" ({sanitize_line(feature.alone_reason, 60)})" if feature.alone_reason else ""

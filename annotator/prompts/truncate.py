@@ -1,4 +1,4 @@
-"""What of a trace is shown where a model cannot read all of it."""
+"""The parts of a prompt, cut to a model's context."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -13,14 +13,14 @@ _MARK = 76  # characters of the line that says what was left out
 _SHORTEST = 400  # characters to which a part is cut before whole parts are left out
 _OVERLAP = 0.2  # of a window that the next one shows again
 
-# What of a long report is shown.
+# Limits for a long report.
 _SHORT_REPORT = 6_000  # characters of a report that is shown in full
 _AROUND = 2  # lines before and after a telling one
 _LONGEST_LINE = 1_000  # characters of a line
 _SHORTEST_GAP = 300  # characters that are worth leaving out
 _MOST_REPORT = 24_000  # characters of all that is telling
-# How a telling line begins, in lower case, and the words of one, each with the pattern that matches
-# where it stands: to look for a word is ten times as fast as to look for a pattern.
+# Lines of interest begin so, in lower case, or contain one of these words, each checked by a
+# pattern: the search for a word is ten times as fast as for a pattern.
 _TELLING_START = re.compile(r"[e>]\s|={5}")
 _AFTER_NUMBER = "|".join(rf"(?<=\b\d{{{digits}}})" for digits in range(1, 8))
 _TELLING_WORDS = {
@@ -31,12 +31,12 @@ _TELLING_WORDS = {
 }
 _TELLING = [(word, re.compile(pattern)) for word, pattern in _TELLING_WORDS.items()]
 
-# Who is served first where there is not room for all, and the share of what is left that a kind
-# takes at most where those after it need the rest.
+# The order in which kinds of parts get room, and the share of the rest that a kind may take if
+# those after it need the remainder.
 IN_ORDER = dict.fromkeys(("facts", "messages", "patches", "outcome", "steps", "task"), 1.0)
 AROUND_QUOTES = {"facts": 1.0, "outcome": 1 / 4, "quoted": 1.0, "near": 1.0, "related": 1.0}
 AROUND_QUOTES |= {"patches": 1 / 2, "messages": 1.0, "steps": 1.0, "task": 1.0}
-"""What :func:`focus` puts first, and the outcome, which refutes claims, before all of it."""
+"""The outcome, which refutes claims, is served first, then what :func:`mark_priorities` marks."""
 
 _NEAR = 2  # messages before and after one that is quoted
 _NEAR_TEXT = 1_500  # characters before and after a passage of any other part
@@ -44,15 +44,15 @@ _NAME = re.compile(r"[A-Za-z]\w*(?:[._(]\w*)+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*
 
 
 Gap = tuple[int, int]
-"""A passage of a text that is not shown: where it begins and ends."""
+"""The start and the end of a passage that is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """One part of a prompt: its header, and its text without the ``gaps``, which are in order and
-    apart from each other. ``closed`` parts are not to be quoted. ``id`` is as in the trace; the
-    header spells it safely (:func:`annotator.base.text.escape_header`). Of a text that is cut its
-    ``passages`` and what surrounds them are left.
+    """One part of a prompt: a header, and a text without its ``gaps`` (sorted, disjoint).
+
+    ``closed``: not to be quoted. ``id``: as in the trace; the header escapes it. A cut keeps the
+    ``passages`` and their surroundings, if there are any.
     """
 
     id: str
@@ -65,7 +65,7 @@ class PromptPart:
 
     @property
     def header(self) -> str:
-        """The part's id and what else its header says."""
+        """The id, and more about the part."""
         return (
             escape_header(self.id)
             + self.more
@@ -74,7 +74,7 @@ class PromptPart:
 
     @property
     def pieces(self) -> list[tuple[str, int]]:
-        """The text that is shown, each piece with the number of characters left out after it."""
+        """The pieces of the text, each with the number of characters left out after it."""
         if not self.gaps:
             return [(self.text, 0)]
         starts = (0, *(end for _, end in self.gaps))
@@ -85,27 +85,27 @@ class PromptPart:
 
     @property
     def left_out(self) -> int:
-        """The characters of the text that are not shown."""
+        """The number of characters in the gaps."""
         return sum(end - start for start, end in self.gaps)
 
     @property
     def shown(self) -> int:
-        """The characters of the text that are shown."""
+        """The number of characters outside the gaps."""
         return len(self.text) - self.left_out
 
     @property
     def size(self) -> int:
-        """The characters that the part takes in a prompt."""
+        """The number of characters of the part in a prompt."""
         return self.frame + self.shown + _MARK * len(self.gaps)
 
     @property
     def frame(self) -> int:
-        """The characters that the part takes besides its text."""
+        """The number of characters besides the text."""
         return len(self.header) + _FRAME
 
     def cut(self, most: int) -> "PromptPart":
-        """Return the part with at most ``most`` characters of its text: the first and the last, or
-        what surrounds its passages.
+        """Return the part with at most ``most`` characters of its text: its beginning and end, or
+        the surroundings of its passages.
         """
         if self.shown <= most:
             return self
@@ -120,7 +120,7 @@ class PromptPart:
         return replace(self, gaps=(*before, (start, end), *after))
 
     def around(self, radius: int) -> "PromptPart":
-        """Return the part with nothing but so many characters before and after its passages."""
+        """Return the part with only ``radius`` characters before and after its passages."""
         gaps, end = [], 0
         for start, stop in sorted(self.passages):
             if start - radius > end:
@@ -131,7 +131,7 @@ class PromptPart:
         return replace(self, gaps=tuple(gaps))
 
     def _offset(self, shown: int, after: bool = False) -> int:
-        """Return where in the text so many of its characters are shown; ``after`` a gap there."""
+        """Return the offset after so many shown characters; ``after`` a gap at that place."""
         offset = shown
         for start, end in self.gaps:
             if start < offset or (after and start == offset):
@@ -139,31 +139,29 @@ class PromptPart:
         return offset
 
     def cut_to(self, room: int) -> "PromptPart":
-        """Return the part, cut where it would take more than ``room`` characters of a prompt."""
+        """Return the part with at most ``room`` characters in a prompt."""
         if self.size <= room:
             return self
         return self.cut(max(room - self.frame - _MARK * (1 + len(self.gaps)), 0))
 
 
-def fit(
+def truncate_parts(
     parts: Sequence[PromptPart], room: int, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], dict[str, int]]:
-    """Return the parts that fit into ``room`` characters, and what is missing of which.
+    """Return the parts that fit into ``room`` characters, and the missing characters of each.
 
-    The kinds are served in the order of ``shares``: the facts first, then the conversation, the
-    patches, the outcome, the steps and the texts of the tasks. Each takes what it needs of its
-    share of what is left, or of what those after it leave. Where a kind does not fit, its longest
-    parts are cut in the middle; where that would leave nothing worth reading, the parts in the
-    middle are left out and the first and the last are kept.
+    The kinds get room in the order of ``shares``: each as much as it needs of its share of the
+    rest, or of what the later kinds leave. If a kind does not fit, its longest parts are cut in the
+    middle. If too little of them would be left, the parts in the middle are dropped.
     """
     kept: dict[int, PromptPart] = {}
     waiting = sum(part.size for part in parts)
     for kind, share in shares.items():
         group = {n: part for n, part in enumerate(parts) if part.kind == kind}
         waiting -= sum(part.size for part in group.values())
-        chosen = _share(group, max(int(share * room), room - waiting))
-        room -= sum(part.size for part in chosen.values())
-        kept |= chosen
+        selected = _truncate_group(group, max(int(share * room), room - waiting))
+        room -= sum(part.size for part in selected.values())
+        kept |= selected
     missing = {
         part.id: (kept[n].left_out if n in kept else len(part.text)) - part.left_out
         for n, part in enumerate(parts)
@@ -171,33 +169,33 @@ def fit(
     return [kept[n] for n in sorted(kept)], {name: n for name, n in missing.items() if n}
 
 
-def _share(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:
+def _truncate_group(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:
     if sum(part.size for part in group.values()) <= room:
         return dict(group)
-    most = _level(group.values(), room)
+    most = _find_level(group.values(), room)
     if most >= _SHORTEST:
         return {n: part.cut(most) for n, part in group.items()}
-    chosen = {}
-    for n in _from_both_ends(list(group)):
+    selected = {}
+    for n in _alternate_ends(list(group)):
         part = group[n].cut(_SHORTEST)
         if part.size > room:
             break
-        chosen[n] = part
+        selected[n] = part
         room -= part.size
-    return chosen
+    return selected
 
 
-def _level(parts: Collection[PromptPart], room: int) -> int:
-    """Return the greatest length to which the longest can be cut for all to fit; 0 if none is."""
+def _find_level(parts: Collection[PromptPart], room: int) -> int:
+    """Return the greatest length to which the longest parts can be cut for all to fit, or 0."""
 
-    def needed(most: int) -> int:
+    def measure(most: int) -> int:
         return sum(part.cut(most).size for part in parts)
 
     lengths = range(max(len(part.text) for part in parts) + 1)
-    return max(bisect_right(lengths, room, key=needed) - 1, 0)
+    return max(bisect_right(lengths, room, key=measure) - 1, 0)
 
 
-def _from_both_ends(items: Sequence[int]) -> Iterator[int]:
+def _alternate_ends(items: Sequence[int]) -> Iterator[int]:
     first, last = 0, len(items) - 1
     while first <= last:
         yield items[first]
@@ -206,10 +204,10 @@ def _from_both_ends(items: Sequence[int]) -> Iterator[int]:
         first, last = first + 1, last - 1
 
 
-def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
-    """Return overlapping stretches of a conversation of which each fits into ``room`` characters.
+def split_windows(messages: Sequence[PromptPart], room: int) -> list[range]:
+    """Return overlapping stretches of a conversation that fit into ``room`` characters each.
 
-    A message that is longer than that is a window of its own.
+    A longer message is a window of its own.
     """
     stretches: list[range] = []
     start = 0
@@ -221,7 +219,7 @@ def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
         stretches.append(range(start, end))
         if end == len(messages):
             break
-        # What is shown again must leave room for the message that comes next.
+        # The repeated messages must leave room for the next one.
         again = min(_OVERLAP * room, room - messages[end].size)
         start = end
         while start - 1 > stretches[-1].start and again >= messages[start - 1].size:
@@ -230,17 +228,17 @@ def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
     return stretches
 
 
-def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
-    """Return a long report of merge and tests without all but its conflicts, failures and
-    summaries: the lines that tell of them with those around them, and the first and the last of
-    each of the reports that ``breaks`` divide. One of at most 6,000 characters is left as it is.
+def select_passages(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
+    """Return a report of merge and tests, if above 6,000 characters, cut to its conflicts, failures
+    and summaries: their lines with two around each, and the first and the last line of each report
+    (``breaks`` divide them).
     """
     if len(part.text) <= _SHORT_REPORT:
         return part
     starts = [0, *accumulate(map(len, part.text.splitlines(keepends=True)))]
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
     shown = {n for edge in edges for n in (edge - 1, edge)}
-    for n in _find_telling(part.text):
+    for n in _find_key_lines(part.text):
         shown.update(range(n - _AROUND, n + _AROUND + 1))
     gaps: list[Gap] = []
     end = 0  # of what is shown
@@ -248,12 +246,12 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
         gaps.append((end, starts[n]))
         end = min(starts[n + 1], starts[n] + _LONGEST_LINE)
     gaps.append((end, len(part.text)))
-    worthy = (gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP)
-    return replace(part, gaps=tuple(worthy)).cut(_MOST_REPORT)
+    gaps = [gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP]
+    return replace(part, gaps=tuple(gaps)).cut(_MOST_REPORT)
 
 
-def _find_telling(text: str) -> Iterator[int]:
-    """Yield the numbers of the lines that tell of a conflict, a failure or a sum of tests."""
+def _find_key_lines(text: str) -> Iterator[int]:
+    """Yield the numbers of the lines about a conflict, a failure or a sum of tests."""
     text = text.lower()
     lines = text.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
@@ -269,29 +267,31 @@ def _find_telling(text: str) -> Iterator[int]:
             at = text.find(word, starts[n + 1] if telling else at + 1)
 
 
-def focus(
+def mark_priorities(
     parts: Sequence[PromptPart],
     passages: Collection[tuple[str, int, int]],
     absences: Collection[str] = (),
 ) -> list[PromptPart]:
-    """Return the parts with those marked that go first where there is not room for all.
+    """Return the parts with new kinds for those that get room first.
 
-    Passages are (id of the part, start, end). ``quoted`` are the messages that hold one, and of any
-    other part what surrounds a passage; ``near`` are the two messages before and after each;
-    ``related`` are later ones in which a name stands that a passage holds, or, where something is
-    said to be missing (``absences``: ``after`` the passages or ``anywhere``), all in which it could
-    stand.
+    Args:
+        passages: (id of the part, start, end).
+        absences: where claims say that something is missing: ``after`` the passages, ``anywhere``.
+
+    ``quoted``: messages with a passage, and the surroundings of a passage in any other part.
+    ``near``: the two messages before and after those. ``related``: later messages with a name of a
+    passage, or all in which a missing thing could be.
     """
-    places: dict[str, list[Gap]] = {}
+    quotes: dict[str, list[Gap]] = {}
     for name, start, end in passages:
-        places.setdefault(name, []).append((start, end))
+        quotes.setdefault(name, []).append((start, end))
     talk = [n for n, part in enumerate(parts) if part.kind == "messages"]
-    quoted = [at for at, n in enumerate(talk) if parts[n].id in places]
+    quoted = [at for at, n in enumerate(talk) if parts[n].id in quotes]
     near = [talk[at] for at in range(len(talk)) if any(abs(at - q) <= _NEAR for q in quoted)]
     texts = {part.id: part.text for part in parts}
     names = {
         name
-        for part, spans in places.items()
+        for part, spans in quotes.items()
         for start, end in spans
         for name in _NAME.findall(texts.get(part, "")[start:end])
     }
@@ -300,8 +300,8 @@ def focus(
     related = [n for n in searched if absences or any(name in parts[n].text for name in names)]
     kinds = dict.fromkeys(related, "related") | dict.fromkeys(near, "near")
     return [
-        _mark_passages(part, places[part.id])
-        if part.id in places
+        _mark_passages(part, quotes[part.id])
+        if part.id in quotes
         else replace(part, kind=kinds.get(n, part.kind))
         for n, part in enumerate(parts)
     ]

@@ -1,4 +1,4 @@
-"""What several windows on a conversation that is too long come to."""
+"""Verdicts on the windows of a long conversation, merged into one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,19 +9,22 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Verdict
 
 
-def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric) -> Verdict:
-    """Return one verdict of those on several windows: all claims that stand, one of each code
-    before more of any, and for each code of which none does the first. If a window could not be
-    judged, the trace could not be. That of a single prompt is left open (:func:`leave_open`) where
-    it was not shown enough.
+def merge_verdicts(
+    verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric
+) -> Verdict:
+    """Return one verdict for all windows.
+
+    It holds every claim with evidence, one of each code before more of any; for a code without
+    such a claim, its first. If a window could not be judged, neither could the trace. A single
+    window goes through :func:`mark_undecided`.
     """
-    truncated = _never_shown(prompts)
+    truncated = _count_hidden(prompts)
     for n, verdict in enumerate(verdicts, 1):
         if verdict.error:
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
             return replace(verdict, error=where + verdict.error, truncated=truncated)
     if len(verdicts) == 1:
-        return leave_open(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
+        return mark_undecided(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
 
     by_code: dict[str, dict[tuple[Evidence, ...], Claim]] = {}
     for claim in (claim for verdict in verdicts for claim in verdict.claims):
@@ -32,26 +35,26 @@ def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric
     return Verdict((*filter(None, in_turn), *rest), truncated=truncated)
 
 
-def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
-    """Return the verdict, left open where one of its findings says that something is missing from
-    a conversation of which the prompt does not show all in which it could stand.
+def mark_undecided(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
+    """Return the verdict, left open if a finding says that something is missing from messages that
+    the prompt does not show in full.
     """
     last = max(map(_message_number, prompt.truncated), default=0)
 
-    def unknown(claim: Claim) -> bool:
+    def is_unknown(claim: Claim) -> bool:
         absence = rubric.code(claim.code).shows_absence
         quoted = [n for item in claim.evidence if (n := _message_number(item.source))]
         first = min(quoted, default=0) if absence == "after" else 0
         return bool(absence and claim.evidence and last > first)
 
-    codes = " and ".join(claim.code for claim in verdict.claims if unknown(claim))
+    codes = " and ".join(claim.code for claim in verdict.claims if is_unknown(claim))
     words = f"whether it is {codes} is not known: message:{last} was not shown in full"
     return replace(verdict, left_open=words) if codes else verdict
 
 
-def leave_unseen_open(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
-    """Return what was decided about proposed findings, left open where one of them is not found
-    whose quotes the prompt does not show in full: nobody has refuted it.
+def mark_unseen(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
+    """Return the verdict on proposed findings, left open if one is not confirmed whose quotes the
+    prompt does not show in full.
     """
     gaps = {part.id: part.gaps for part in prompt.parts}
 
@@ -71,10 +74,8 @@ def _message_number(source: str) -> int:
     return int(number) if kind == "message" else 0
 
 
-def _never_shown(prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Return what is missing in every prompt that could have shown it; a window shows what it can
-    of the rest of the trace and its own messages, so that a message is missing where it is cut.
-    """
+def _count_hidden(prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return the characters of each source that no prompt shows."""
     missing: dict[str, int] = {}
     for prompt in prompts:
         for source, characters in prompt.truncated.items():

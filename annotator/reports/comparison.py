@@ -28,7 +28,7 @@ from annotator.reports.comparison_sides import (
     drop_repeated,
     read_sides,
 )
-from annotator.rubrics import NONE, Scheme, group_label
+from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run, name_runs
 from validation import (
     LEAST_CLUSTERS,
@@ -196,7 +196,7 @@ def _compare_by(
     # Labels tell of every code, whatever a judge can find, if they are of all its answers.
     shown = list(scheme.labels) if correctable and "undecided" not in left else codes
     groups, shown_groups = (
-        [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
+        [name_group(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
         for some in (codes, shown)
     )
     corrected: CorrectedDifferences | None = None

@@ -19,7 +19,7 @@ from annotator.calibration.model import (
 )
 from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, value_of
+from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 
@@ -210,7 +210,9 @@ def _people(
 def _value(annotation: Annotation, attribute: str, run: str) -> str:
     if attribute == RUN:
         return run
-    return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
+    return (
+        annotation.judge if attribute == JUDGE else get_attribute(annotation.attributes, attribute)
+    )
 
 
 def _place_trace(

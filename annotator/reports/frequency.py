@@ -10,7 +10,7 @@ from annotator.reports.counts import TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
-from annotator.rubrics.annotations import Annotation, value_of
+from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 from validation import Interval
@@ -166,7 +166,7 @@ def frequency_tables(
         if by or cluster:
             attributes.update(annotation.attributes)
         if by:
-            group = value_of(annotation.attributes, by)
+            group = get_attribute(annotation.attributes, by)
         key = annotation.rubric, group
         if key not in counts:
             counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)

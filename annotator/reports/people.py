@@ -22,7 +22,7 @@ from annotator.reports.counts import TraceCounts
 from annotator.reports.frequency import FrequencyTable, build_table, check_attributes
 from annotator.reports.notes import describe_intervals, describe_shares, describe_traces
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, value_of
+from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import cluster_of, lone_cluster
 from validation import Interval, clustered_share
@@ -191,7 +191,7 @@ class _Counted:
         check_attributes(names, by, self._cluster, "no labelled trace")
         groups: dict[str, LabelCounts] = {}
         for annotation in self._annotations:
-            group = value_of(annotation.attributes, by) if by else ""
+            group = get_attribute(annotation.attributes, by) if by else ""
             groups.setdefault(group, self._empty()).add(annotation)
         ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))
         return [self._table(groups[group], (by, group) if by else None) for group in ordered]

@@ -1,6 +1,6 @@
-"""Rubrics: the taxonomies a judge labels with. The files are YAML, in /rubrics and users' own."""
+"""Rubrics: taxonomies of codes, in YAML files of ours (/rubrics) and of users."""
 
-from annotator.rubrics.loading import definitions_of, list_built_in, load_rubric
+from annotator.rubrics.loading import list_built_in, load_rubric, read_definitions
 from annotator.rubrics.model import (
     NONE,
     Choice,
@@ -11,7 +11,7 @@ from annotator.rubrics.model import (
     Scheme,
     SchemeCode,
     group_codes,
-    group_label,
+    name_group,
 )
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "Rubric",
     "Scheme",
     "SchemeCode",
-    "definitions_of",
     "group_codes",
-    "group_label",
     "list_built_in",
     "load_rubric",
+    "name_group",
+    "read_definitions",
 ]

@@ -1,4 +1,4 @@
-"""What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
+"""A judge's :class:`Verdict`, and the :class:`Annotation` that a run records."""
 
 import json
 import math
@@ -10,34 +10,34 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
+from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.remote import name_place
 from annotator.base.text import replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
 ALL_REJECTED = "all findings were rejected"
-"""The reason of a trace that is undecided because no finding of the judge's stands."""
+"""The reason of an undecided trace without an accepted finding."""
 SURPLUS = "the rubric allows one code"
-"""Begins the reason of a finding that stands in the trace and is not counted."""
+"""Begins the reason of a verified finding that is not counted."""
 FailureKind = Literal[
     "server", "tags", "form", "length", "refusal", "quotes", "unreadable", "other"
 ]
-"""Why a trace could not be judged. ``server``: no answer, or an error. ``tags``: the answer does
-not repeat the tags of the prompt. ``form``: the answer is malformed. ``length``: the prompt or the
-answer is too long. ``refusal``: the model or a filter refuses. ``quotes``: no quote of the answer
-is in the trace (the trace is undecided). ``unreadable``: the trace cannot be read.
+"""Why a trace could not be judged.
+
+``server``: no answer, or an error. ``tags``: the answer does not repeat the tags of the prompt.
+``form``: the answer is malformed. ``length``: the prompt or the answer is too long. ``refusal``: by
+the model or a filter. ``quotes``: no quote is in the trace, which is undecided. ``unreadable``: the
+trace cannot be read.
 """
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
-
-
 Match = Literal["exact", "typography", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A passage as a judge gives it: its text, and the id of the source it says it comes from."""
+    """A quote as a judge gives it: its text, and the id of the source it names."""
 
     text: str
     source: str
@@ -47,10 +47,10 @@ class Quote:
 class Evidence:
     """A verified quote: ``source_text[start:end] == quote``, offsets in characters.
 
-    ``match`` is ``exact`` if the judge gave these very characters, ``typography`` if its text
-    differed in nothing but white space, case, quotation marks, dashes, emphasis, escapes or
-    punctuation at the ends, and ``moved`` if it gave these very characters and named another
-    source, in which they do not stand; ``source`` is the only one in which they do.
+    ``match``: ``exact`` if the judge gave these very characters; ``typography`` if its text differs
+    in white space, case, quotation marks, dashes, emphasis, escapes or punctuation at the ends;
+    ``moved`` if it gave these very characters and named a wrong source: ``source`` is the only one
+    that has them.
     """
 
     quote: str
@@ -62,10 +62,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A finding as a judge makes it, before its quotes are checked.
+    """A finding of a judge before its quotes are checked.
 
-    ``evidence`` are the places of its quotes, one for each, where the judge has had them found
-    (``verify``): they are held against the trace and not looked for again.
+    ``evidence``: the places of the quotes, one each, if the judge has verified them; they are
+    compared with the trace instead of searched again.
     """
 
     code: str
@@ -76,15 +76,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that.
+    """Tokens, calls and cost of judging. ``cost_usd`` is None if the price is unknown.
 
-    ``cached_tokens`` are those of the input that the provider had in its own cache,
-    ``cache_write_tokens`` those that it put there (some charge more for them),
-    ``reasoning_tokens`` those of the output that are not in the answer. ``retries`` are the calls
-    that repeat one (after an error, or because the answer was wrong). ``unreported_calls`` ended
-    without an answer (a timeout, a dropped connection): what the server charges for them, if
-    anything, is not known, and the cost is "at least". ``cache_hits`` are answers that were already
-    on this machine: no calls, and no cost.
+    ``cached_tokens``: input that the provider had in its cache; ``cache_write_tokens``: input that
+    it put there. ``reasoning_tokens``: output that is not in the answer. ``retries``: calls that
+    repeat one after an error or a wrong answer. ``unreported_calls`` ended without an answer (a
+    timeout, say), so that the cost is "at least". ``cache_hits``: answers from this machine's own
+    cache, without a call or a cost.
     """
 
     input_tokens: int = 0
@@ -117,20 +115,19 @@ class Usage:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "Usage":
-        """Return the usage whose fields, JSON values, were recorded.
+        """Return the usage from its recorded fields (JSON values).
 
         Raises:
-            ValueError, TypeError: they are not what this version of the tool writes.
+            ValueError, TypeError: a field is unknown or wrong.
         """
-        given = {**fields}
-        if unknown := given.keys() - cls.__dataclass_fields__.keys():
+        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{min(unknown)!r} is not known")
-        usage: Usage = _adapter(Usage).validate_json(json.dumps(given), strict=True)
+        usage: Usage = _adapter(Usage).validate_json(json.dumps({**fields}), strict=True)
         usage.check()
         return usage
 
     def check(self) -> None:
-        """Raise ValueError where a number is none that can be counted."""
+        """Raise ValueError for a number that is negative or not finite."""
         for name in self.__slots__:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
@@ -139,7 +136,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRange:
-    """What judging is expected to use, with short answers and with long ones."""
+    """The expected usage with short answers and with long ones."""
 
     low: Usage = Usage()
     high: Usage = Usage()
@@ -152,17 +149,19 @@ class UsageRange:
 class Verdict:
     """A judge's answer on one trace and rubric.
 
-    No claims, no ``undecided`` and no ``error``: the judge says that nothing applies. With
-    ``undecided``: where no claim is accepted, it has established neither a code nor none, and this
-    sentence says why. With ``left_open``: what it claims cannot be known from what it was shown,
-    as this sentence says, so that nothing is decided whatever is accepted. With ``error``: it could
-    not judge, and the reason; ``failure`` is its kind. ``primary`` is the code it holds to be the
-    main one, if it names one.
-    ``truncated``: the sources that it did not read in full, with the characters left out; ``read``:
-    the share that it read of all that it should have, in [0, 1]. ``contradictions``: where it
-    contradicts itself about a code, a sentence each. A judge that asks several times or several
-    models says nothing itself and gives their ``ballots``, and how many of them a code needs
-    (``require``).
+    Without claims, ``undecided`` and ``error``, the judge says that nothing applies.
+
+    Attributes:
+        primary: the main code, if the judge names one.
+        undecided: why the trace has neither a code nor none if no claim is accepted.
+        left_open: why nothing is decided even if claims are accepted: the judge has not seen
+            enough.
+        error: why it could not judge; ``failure`` is the kind.
+        truncated: characters left out of each source that it did not read in full.
+        read: the share that it read of what it should have, in [0, 1].
+        ballots: the verdicts of several models or samples, of which a code needs ``require``. The
+            judge then has no claims of its own.
+        contradictions: a sentence for each contradiction of the judge about a code.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -194,7 +193,7 @@ def _check_share(read: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one of several voters says: ``judge`` asked for the ``sample``-th time, from 1."""
+    """The verdict of one of several voters: ``judge`` asked for the ``sample``-th time, from 1."""
 
     judge: str
     sample: int
@@ -203,11 +202,11 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A code with the evidence it rests on.
+    """A code with its evidence.
 
-    ``votes``: how many of several voters found it with verified quotes; None if there was one judge
-    only. The rationale and the evidence are those of the first of them. ``agent`` and ``step``:
-    who is responsible and where, by the first quoted message of an agent, if the rubric asks.
+    ``votes``: how many of several voters found it with verified quotes; None with a single judge.
+    The rationale and the evidence are the first voter's. ``agent`` and ``step``: of the first
+    quoted message of an agent, if the rubric asks for attribution.
     """
 
     code: str
@@ -220,7 +219,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A claim that was not accepted, and why."""
+    """A claim that was not accepted, with the reason."""
 
     code: str
     reason: str
@@ -229,7 +228,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one of several voters found, after its quotes were checked; as in Annotation."""
+    """The result of one of several voters after the check of its quotes; as in Annotation."""
 
     judge: str
     sample: int
@@ -247,26 +246,25 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One line of ``annotations.jsonl``: what one judge found in one trace by one rubric.
+    """One line of ``annotations.jsonl``: the result of one judge on one trace by one rubric.
 
-    ``none`` is a judged trace without an accepted finding, ``undecided`` one that was judged
-    without a result that can be counted, ``skipped`` one the rubric is not for (``reason`` says
-    why, of both), ``failed`` one that could not be judged (``error`` says why). ``failure`` is the
-    kind of what went wrong; lines of older versions have none. An undecided one
-    may have findings, which stand in the trace and are not counted: it has no codes.
-    ``truncated``: the sources that the judge did not read in full, with the characters left out;
-    ``read``: the share that it read of all that it should have, in [0, 1]. Annotations from before
-    there was one have 1 also where something is left out. ``contradictions``: where the judge
-    contradicts itself about a code, for example says that it is met and gives no finding of it. The
-    findings count.
-
-    Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
-    the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what had
-    the most of them without being elected, or beside what was elected exactly half of them (codes
-    or ``none``), and therefore is not counted.
+    Attributes:
+        status: ``labelled``; ``none`` if judged without an accepted finding; ``undecided`` if
+            judged without a countable result, even if it has findings; ``skipped`` if the rubric is
+            not for the trace; ``failed`` if it could not be judged.
+        reason: why it is undecided or skipped.
+        error: why it failed; ``failure`` is the kind.
+        truncated: characters left out of each source that the judge did not read in full.
+        read: the share that it read of what it should have, in [0, 1].
+        votes: the results of several voters.
+        agreement: the share of the counted votes that agree with the annotation, in [0, 1].
+        tie: codes (or ``none``) with the most votes but not elected, or with exactly half of them
+            beside the elected one; they are not counted.
+        contradictions: a sentence for each contradiction of the judge about a code, for example
+            "met" without a finding. The findings count.
     """
 
-    # A line with a number that is none (NaN) is no annotation: it could not be written again.
+    # A line with NaN is no annotation: it could not be written again.
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"allow_inf_nan": False}
 
     trace_id: str
@@ -306,7 +304,7 @@ class Annotation:
         return len({(vote.primary, vote.codes) for vote in counted}) == 1
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the codes, each with why and its quotes marked."""
+        """Return HTML for a notebook: each code with its rationale and its quotes."""
         decision = ", ".join(self.codes) or self.reason or self.error or ""
         about = f"{self.rubric}: {self.status} {decision}"
         parts = [f"<p><b>{escape(self.trace_id)}</b> {escape(about)}</p>"]
@@ -322,7 +320,7 @@ class Annotation:
     def to_json(self) -> str:
         """Return the annotation as one line of JSON, without the line end."""
         fields = _fields(self)
-        if self.read == 1:  # as in annotations from before there was a share
+        if self.read == 1:
             del fields["read"]
         if not self.contradictions:
             del fields["contradictions"]
@@ -334,7 +332,7 @@ class Annotation:
         """Return the annotation in one line of JSON. Unknown fields are ignored.
 
         Raises:
-            ValueError: the line is no annotation; the message says what is missing or wrong.
+            ValueError: the line is no annotation; the message names the field.
         """
         from pydantic import ValidationError
 
@@ -346,21 +344,21 @@ class Annotation:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
-        except ValueError as error:  # a number of its usage or attributes that is none
+        except ValueError as error:  # NaN in its usage or attributes
             raise ValueError(f"not an annotation: {error}") from error
         return annotation
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a value of this module; ``asdict`` would copy all that is in them."""
+    """Return the fields of a dataclass, uncopied (``asdict`` copies them deeply)."""
     if isinstance(value, Mapping):
         return dict(value)
     unset = ("agent", "step") if isinstance(value, Finding) and value.agent is None else ()
     return {name: getattr(value, name) for name in value.__slots__ if name not in unset}
 
 
-def value_of(attributes: Mapping[str, Any], attribute: str) -> str:
-    """Return the value of one of a trace's attributes as text; "-" where it has none."""
+def get_attribute(attributes: Mapping[str, Any], attribute: str) -> str:
+    """Return an attribute of a trace as text; "-" if it has none."""
     value = attributes.get(attribute)
     if value is None:
         return "-"
@@ -375,35 +373,33 @@ def _adapter(kind: type) -> Any:
 
 
 def read_annotations(path: Path | str) -> Iterator[Annotation]:
-    """Yield the annotations as :func:`read_placed` does, without their places."""
+    """Yield the annotations of a run directory or a file, as :func:`read_placed`."""
     return (annotation for _, annotation in read_placed(path))
 
 
 def read_placed(path: Path | str) -> Iterator[tuple[str, Annotation]]:
-    """Yield the place (file and line) and the annotation of every line of a run directory or of
-    one file, one in memory at a time.
+    """Yield the place (file and line) and the annotation of each line of a run directory or file.
 
-    A last line without an end is what a killed run leaves; it is not an annotation yet and is left
-    out.
+    A last line without an end, the trace of a killed run, is left out.
 
     Raises:
-        AnnotatorError: the file is missing, or a line is no annotation (with its number).
+        AnnotatorError: the file is missing, or a line is no annotation.
     """
-    file = annotations_file(path)
+    file = find_annotations(path)
     name = name_place(file)
     with explain_unreadable(file), open_checked(file) as lines:
         for n, _, annotation in parse_lines(read_bounded_lines(lines), file):
             yield f"{name}, line {n}", annotation
 
 
-def annotations_file(path: Path | str) -> Path:
-    """Return the file of annotations of a run directory; a path that is none is that file."""
+def find_annotations(path: Path | str) -> Path:
+    """Return the file of annotations in a run directory, or a path that is no folder itself."""
     path = Path(path)
     return path / "annotations.jsonl" if path.is_dir() else path
 
 
 def parse_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes, "Annotation"]]:
-    """Yield the number, from 1, the bytes and the annotation of every line that has an end.
+    """Yield the number (from 1), the bytes and the annotation of each line with an end.
 
     Raises:
         AnnotatorError: a line is no annotation (with its number).

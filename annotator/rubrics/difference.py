@@ -1,4 +1,4 @@
-"""What two versions of a rubric say differently."""
+"""The differences of two versions of a rubric."""
 
 import difflib
 from collections.abc import Iterator
@@ -7,9 +7,7 @@ from annotator.rubrics.model import Rubric
 
 
 def compare_rubrics(old: Rubric, new: Rubric) -> Iterator[str]:
-    """Yield the differences, a line each: fields of the rubric, codes that came, went or changed,
-    and texts line by line.
-    """
+    """Yield the differences, a line each: fields, codes, and texts sentence by sentence."""
     before, after = (rubric.model_dump(mode="json", by_alias=True) for rubric in (old, new))
     for field in before:
         if field != "codes" and before[field] != after[field]:

@@ -1,9 +1,9 @@
-"""Where a quote stands in a trace: the check that every finding has to pass.
+"""The check of every finding: its quotes are in the trace.
 
-A quote is found if its words stand in one source, in order, none missing, added or changed. Only
-typography may differ: white space, case, curly or straight quotation marks, kinds of dash, Markdown
-emphasis, backslash escapes, a leading speaker tag of the right speaker, and punctuation or an
-ellipsis at either end. What is accepted is always the source's own text with its offsets.
+A quote is found if one source has its words in order, without a missing, added or changed one. Only
+typography may differ: white space, case, quotation marks, dashes, Markdown emphasis, backslash
+escapes, a leading tag of the right speaker, and punctuation or an ellipsis at either end. The
+evidence is always the source's own text with its offsets.
 """
 
 import re
@@ -19,13 +19,13 @@ from annotator.rubrics import Code, Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.traces import ORIGINS, Origin, Source, Trace
 
-_MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
-_LONGEST = 1_000  # longer quotes must stand exactly
+_MOST_SPANS = 100  # occurrences of one quote in one source
+_LONGEST = 1_000  # longer quotes must be exact
 _NEAR_LIMIT = 30_000  # characters that are searched for a passage similar to
 _NEAR_QUOTE = 200  # the first characters of a quote, for
 _MOST_HINTS = 2  # of the quotes of one claim: it takes milliseconds
 
-# What may stand between two words or marks besides what the quote has there.
+# What may come between two words or marks of a quote.
 _BLANK = r"(?:\s|\\[nrt])"
 # Marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
 _EMPHASIS = (
@@ -54,7 +54,7 @@ _BEGIN, _END = r"(?<!\w)(?<!\w['’])", r"(?!\w)(?!['’]\w)"
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_WHOLE = 6  # whole words that must be left of a quote whose ends cut words
+_WHOLE_WORDS = 6  # left of a quote whose ends cut words
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,42 +71,44 @@ class Span:
 
 
 def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
-    """Return every place of the trace where ``quote`` stands, in the order of the sources.
+    """Return every place of ``quote`` in the trace, in the order of the sources.
 
-    A quote that begins or ends inside a word of the source ("I see no" in "I see nothing") says
-    something else there. Its cut words are dropped, and it counts only if six whole ones are left.
-    A quote that identifies nothing (a few letters that are not a whole line) is found nowhere.
+    A quote that cuts a word of the source ("I see no" in "I see nothing") loses it, and counts only
+    if six whole words are left. A quote that identifies nothing (a few letters that are not a whole
+    line) is found nowhere.
     """
-    return [span for source in trace.sources(origins) for span in spans_in(quote, source)]
+    return [span for source in trace.sources(origins) for span in find_spans(quote, source)]
 
 
-def spans_in(quote: str, source: Source) -> list[Span]:
-    """Return the places of one source where ``quote`` stands (at most 100), by position.
+def find_spans(quote: str, source: Source) -> list[Span]:
+    """Return the places of ``quote`` in one source, at most 100, by position.
 
-    A quote of more than 1,000 characters is found only as it stands.
+    A quote of more than 1,000 characters must be exact.
     """
     quote, view = quote.strip(), normalize_text(source.text)
     plain = normalize_text(quote).text.strip()
     if not _WORD.search(plain):
         return []
-    if spans := [span for span in _exact(quote, source, view) if _identifies(span, view)]:
+    if spans := [span for span in _find_exact(quote, source, view) if _identifies(span, view)]:
         return spans
-    breaks = tuple(view.seen(offset) for offset in source.breaks)
+    breaks = tuple(view.find_visible(offset) for offset in source.breaks)
     read = replace(source, text=view.text, breaks=breaks)
     spans = (
         []
         if plain == quote and not view.changed
-        else _exact(plain, read, normalize_text(view.text))
+        else _find_exact(plain, read, normalize_text(view.text))
     )
     composed, decomposed = (unicodedata.normalize(form, plain) for form in ("NFC", "NFD"))
     for spelling in dict.fromkeys((plain, composed, decomposed)):
-        spans = spans or _tolerant(spelling, read)
-    if not spans and (untagged := _without_speaker(plain, source.agent)):
-        spans = _exact(untagged, read, normalize_text(view.text)) or _tolerant(untagged, read)
-    return list(filter(None, (_place(span, source, view) for span in spans)))
+        spans = spans or _find_tolerant(spelling, read)
+    if not spans and (untagged := _drop_speaker(plain, source.agent)):
+        spans = _find_exact(untagged, read, normalize_text(view.text)) or _find_tolerant(
+            untagged, read
+        )
+    return list(filter(None, (_restore_place(span, source, view) for span in spans)))
 
 
-def _place(span: Span, source: Source, view: NormalizedText) -> Span | None:
+def _restore_place(span: Span, source: Source, view: NormalizedText) -> Span | None:
     """Return a passage of the visible text as one of the source, if it identifies anything."""
     start, end = view.locate(span.start, span.end)
     if any(start <= offset < end for offset in source.breaks):
@@ -116,18 +118,20 @@ def _place(span: Span, source: Source, view: NormalizedText) -> Span | None:
     return placed if _identifies(placed, view) else None
 
 
-def _exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
-    """Return where a quote stands as it is. Where words end is told by what is visible."""
+def _find_exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
+    """Return the exact places of a quote; the visible text decides where words end."""
     text = source.text
     spans: list[Span] = []
     at = text.find(quote)
     while at >= 0 and len(spans) < _MOST_SPANS:
         start, end = at, at + len(quote)
-        first, last = view.seen(start), view.seen(end)
-        part = _whole_words(view.text, first, last)
+        first, last = view.find_visible(start), view.find_visible(end)
+        part = _keep_whole_words(view.text, first, last)
         cut = part != _strip(view.text, first, last)
         left = view.text[slice(*part)].split() if cut else []
-        enough = not cut or sum(map(bool, map(_WORD.search, left))) >= _WHOLE  # marks are no words
+        enough = (
+            not cut or sum(map(bool, map(_WORD.search, left))) >= _WHOLE_WORDS
+        )  # marks are no words
         if cut and enough:
             start, end = view.locate(*part)
         crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
@@ -135,19 +139,19 @@ def _exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
             match: Match = "typography" if cut else "exact"
             passage = text[start:end]
             spans.append(Span(source.id, start, end, passage, match, source.origin, source.agent))
-        # What repeats itself may stand once more right after the break that it crosses here.
+        # A repetition may follow right after the break that this place crosses.
         at = text.find(quote, at + len(quote) if crossed is None else crossed + 1)
     return spans
 
 
-def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the part of a passage that is left without the words it cuts."""
+def _keep_whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a passage without the words it cuts."""
     first, last = start, end
-    if _inside_word(text, start):
-        while first < end and _inside_word(text, first):
+    if _is_inside_word(text, start):
+        while first < end and _is_inside_word(text, first):
             first += 1
-    if _inside_word(text, end):
-        while last > first and _inside_word(text, last):
+    if _is_inside_word(text, end):
+        while last > first and _is_inside_word(text, last):
             last -= 1
     return _strip(text, first, last)
 
@@ -158,12 +162,12 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     return start + lead, start + len(text[start:end].rstrip())
 
 
-def _inside_word(text: str, at: int) -> bool:
+def _is_inside_word(text: str, at: int) -> bool:
     """Whether the two characters around offset ``at`` belong to one word or number.
 
     An apostrophe or a hyphen between letters, a point or comma between digits and the sign of a
-    number do. The letter of an escape that stands in the text (backslash and n) belongs to no word,
-    and scripts that write without spaces have no word ends to respect.
+    number do. The letter of a written escape (backslash and n) belongs to no word, and scripts
+    without spaces have no word ends.
     """
     if not 0 < at < len(text):
         return False
@@ -181,10 +185,10 @@ def _inside_word(text: str, at: int) -> bool:
         if mark == "-" and left in (" ", "(", "=") and right.isdigit() and mark == before:
             return True
     pair = before + after
-    return all(map(_in_word, pair)) and not _UNSPACED.search(pair)
+    return all(map(_is_word_char, pair)) and not _UNSPACED.search(pair)
 
 
-def _in_word(char: str) -> bool:
+def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
 
 
@@ -193,8 +197,8 @@ def _crosses(source: Source, start: int, end: int) -> bool:
 
 
 def _identifies(span: Span, view: NormalizedText) -> bool:
-    """Whether a passage is enough to point at: two words, a long one, or a whole line."""
-    text, start, end = view.text, view.seen(span.start), view.seen(span.end)
+    """Whether a passage identifies a place: two words, a long one, or a whole line."""
+    text, start, end = view.text, view.find_visible(span.start), view.find_visible(span.end)
     words = _WORD.findall(text, start, end)
     if not words:  # in the middle of a code for colours, say
         return False
@@ -207,24 +211,28 @@ def _identifies(span: Span, view: NormalizedText) -> bool:
     return not before and not after
 
 
-def _tolerant(quote: str, source: Source) -> list[Span]:
+def _find_tolerant(quote: str, source: Source) -> list[Span]:
     if len(quote) > _LONGEST:
         return []
     emphasis = source.origin not in ("patches", "outcome")  # a star is an operator in code
-    # Added lines that are quoted without their signs.
+    # Added lines quoted without their signs.
     unsigned = source.origin == "patches" and "\n" in quote and "\n+" not in quote
-    tokens = _tokens(quote, emphasis)
+    tokens = _split_tokens(quote, emphasis)
     lowered = source.text.lower()
     if any(token.isascii() and token.lower() not in lowered for token in tokens if _is_word(token)):
-        return []  # a word that stands nowhere: the common case, and a pattern is costly to build
+        return []  # the common case, and a pattern is costly to build
     for variant in (tokens, _trim(tokens)):
         if not any(map(_is_word, variant)):
             continue
         for underscores in (False, True) if emphasis and "_" in source.text else (False,):
             spans = []
-            for match in _pattern(variant, emphasis, underscores, unsigned).finditer(source.text):
+            for match in _build_pattern(variant, emphasis, underscores, unsigned).finditer(
+                source.text
+            ):
                 start, end = match.span()
-                whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
+                whole = not _is_inside_word(source.text, start) and not _is_inside_word(
+                    source.text, end
+                )
                 balanced = not underscores or _pair_up(match.groups())
                 if whole and balanced and not _crosses(source, start, end):
                     passage = match.group()
@@ -237,8 +245,8 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
     return []
 
 
-def _tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
-    """Return the words and marks of a quote, with one spelling for what may differ."""
+def _split_tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
+    """Return the words and marks of a quote in one typography."""
     text = re.sub(_ESCAPE, "", re.sub(_BLANK, " ", quote))
     text = re.sub(_EMPHASIS, "", text.strip().strip("*~`")) if emphasis else text
     text = "".join(_SAME.get(char, char) for char in text)
@@ -256,13 +264,13 @@ def _trim(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _pattern(
+def _build_pattern(
     tokens: tuple[str, ...], emphasis: bool, underscores: bool, unsigned: bool
 ) -> re.Pattern[str]:
     """Return the pattern that finds the tokens with nothing but typography between them."""
     marks = f"{_EMPHASIS}|{_ESCAPE}" if emphasis else _ESCAPE
     blank = rf"(?:\n\+|{_BLANK})" if unsigned else _BLANK
-    # Bounded and possessive, so that no hostile text is looked at again and again.
+    # Bounded and possessive: linear time on hostile text.
     gap = rf"(?:{blank}|{marks}){{0,200}}+"
     word_gap = rf"(?:{marks}){{0,9}}+{blank}{gap}"
     parts = [_BEGIN if _is_word(tokens[0]) else ""]
@@ -292,7 +300,7 @@ def _pair_up(groups: Iterable[str | None]) -> bool:
     return not open_marks
 
 
-def _without_speaker(quote: str, speaker: str | None) -> str | None:
+def _drop_speaker(quote: str, speaker: str | None) -> str | None:
     """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
     if not speaker:
         return None
@@ -303,13 +311,14 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     return quote[match.end() :] if match else None
 
 
-def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding], list[Rejected]]:
-    """Return the verdict's claims as findings with verified evidence, and those not accepted.
+def check_verdict(
+    verdict: Verdict, trace: Trace, rubric: Rubric
+) -> tuple[list[Finding], list[Rejected]]:
+    """Return the verdict's claims as findings with verified evidence, and the rejected ones.
 
-    A claim is accepted if every one of its quotes stands in the source it names (or, word for word,
-    in exactly one other: then it is marked as ``moved``), if that source is of an origin the rubric
-    allows, and if there are as many separate passages as the rubric asks for, from the places and
-    authors that it asks for. Nothing else is ever a finding.
+    A claim is accepted if each quote is in the source it names (or, word for word, in exactly one
+    other: ``moved``), of an origin that the rubric allows, and if there are as many separate
+    passages, from the places and authors, as the rubric requires.
     """
     findings: list[Finding] = []
     rejected: list[Rejected] = []
@@ -328,7 +337,7 @@ def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding]
 
 
 def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:
-    """Return the agent and the number of the message of an agent that is quoted first."""
+    """Return the agent and the number of the first quoted message of an agent."""
     senders = {f"message:{message.n}": message for message in trace.spoken}
     quoted = (senders[item.source] for item in evidence if item.source in senders)
     first = next(quoted, None)
@@ -338,16 +347,16 @@ def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, 
 def verify(
     claim: Claim, trace: Trace, rubric: Rubric, *, hints: bool = False
 ) -> tuple[list[Evidence], list[str]]:
-    """Return the evidence of one claim and what is wrong with it, in words a judge can act on.
+    """Return the evidence of one claim and its problems, as messages for the judge.
 
-    With ``hints``, a quote that is not found is answered with the most similar passage.
+    ``hints`` adds the most similar passage for a quote that is not found.
     """
     if claim.code not in {code.id for code in rubric.codes}:
         return [], [f"{sanitize_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
     spans = _recheck(claim, trace, rubric)
-    claimed = dict(spans)  # also of quotes that stand nowhere: where they most likely should
+    claimed = dict(spans)  # and, for quotes not found, their likely places
     reasons: dict[int, str] = {}
-    # The longest first, so that a short one that stands in several places leaves it room.
+    # The longest first: a short quote may have another place.
     missing = [] if spans else list(enumerate(claim.quotes))
     for n, quote in sorted(missing, key=lambda pair: -len(pair[1].text)):
         span, reason = _resolve(quote, trace, rubric, spans.values())
@@ -357,14 +366,14 @@ def verify(
         if reason.startswith("not found"):
             source, passage = _find_named(quote.source, trace, rubric)[0], ""
             if hints and len(reasons) < _MOST_HINTS:
-                source, passage = _near(quote, trace, rubric) or (source, "")
+                source, passage = _find_similar(quote, trace, rubric) or (source, "")
             if source:
                 claimed[n] = Span(source.id, 0, 0, "", "exact", source.origin, source.agent)
             if source and passage:
                 reason += (
                     f'; similar, in {escape_header(source.id)}: "{sanitize_line(passage, 200)}"'
                 )
-        reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}"
+        reasons[n] = f"quote {_format_quote(quote.text)}: {reason}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
         Evidence(span.quote, span.source, span.start, span.end, span.match)
@@ -373,14 +382,14 @@ def verify(
     given, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
     if given < needed:
         wrong.append(f"{claim.code}: {given} quote(s), {needed} separate passages needed")
-    # Of a quote that stands in several other places it is not known which of them is meant.
+    # A quote with several other places is in none of them for certain.
     elif len(claimed) == given and not _fills(rubric.code(claim.code), claimed.values()):
         wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
     return evidence, wrong
 
 
 def _fills(code: Code, spans: Collection[Span]) -> bool:
-    """Whether the quotes of a finding come from where the code asks for."""
+    """Whether the quotes of a finding come from the places of its code."""
     if code.must_quote and not any(span.origin in code.must_quote for span in spans):
         return False
     return any(
@@ -391,7 +400,7 @@ def _fills(code: Code, spans: Collection[Span]) -> bool:
 
 
 def _suits(code: Code, chosen: Sequence[Span]) -> bool:
-    """Whether the quotes in the places of a code are by the agents it asks for."""
+    """Whether the quotes in the places of a code are by the right agents."""
     agents = {span.agent for span in chosen}
     if code.authors == "same" and (len(agents) > 1 or None in agents):
         return False
@@ -402,11 +411,10 @@ def _suits(code: Code, chosen: Sequence[Span]) -> bool:
 
 
 def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
-    """Return the passages of a claim whose quotes were found before, by the number of the quote.
+    """Return the passages of a claim that was verified before, by the number of the quote.
 
-    They are held to all that a search holds them to: the source is the one that the quote names,
-    and its words are those of the passage. None at all if one does not stand: then every quote is
-    looked for.
+    They must pass all that a search requires. If one does not, the result is {} and every quote is
+    searched.
     """
     spans: dict[int, Span] = {}
     if len(claim.evidence) != len(claim.quotes):
@@ -421,32 +429,32 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
         where = (source.id, start, end, evidence.quote)
         span = Span(*where, evidence.match, source.origin, source.agent)
         view = normalize_text(source.text)
-        words = view.seen(start), view.seen(end)
-        cut = _whole_words(view.text, *words) != _strip(view.text, *words)
-        taken = any(_overlap(span, other) for other in spans.values())
+        words = view.find_visible(start), view.find_visible(end)
+        cut = _keep_whole_words(view.text, *words) != _strip(view.text, *words)
+        taken = any(_overlaps(span, other) for other in spans.values())
         if cut or taken or not _identifies(span, view):
             return {}
         passage = replace(source, text=evidence.quote, breaks=())
-        if replace(span, start=0, end=end - start) not in spans_in(quote.text, passage):
+        if replace(span, start=0, end=end - start) not in find_spans(quote.text, passage):
             return {}
         spans[n] = span
     return spans
 
 
-def _quote_for_reason(quote: str) -> str:
+def _format_quote(quote: str) -> str:
     return f'"{sanitize_line(quote, 120)}"'
 
 
 def _resolve(
     quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
 ) -> tuple[Span | None, str]:
-    """Return the passage a quote stands for, or None and the reason."""
+    """Return the passage of a quote, or None and the reason."""
     source, closed = _find_named(quote.source, trace, rubric)
     refused = f"{closed} is text that the rubric does not accept as evidence"
-    spans = spans_in(quote.text, source) if source else []
+    spans = find_spans(quote.text, source) if source else []
     if closed and (spans or source is None):
         return None, refused
-    free = [span for span in spans if not any(_overlap(span, other) for other in taken)]
+    free = [span for span in spans if not any(_overlaps(span, other) for other in taken)]
     if free:
         return free[0], ""
     if spans:
@@ -459,7 +467,7 @@ def _resolve(
     anywhere = locate(quote.text, trace, rubric.quote_from)
     elsewhere = list(dict.fromkeys(escape_header(span.source) for span in anywhere))
     if len(elsewhere) == 1 and anywhere[0].match == "exact":
-        free = [span for span in anywhere if not any(_overlap(span, other) for other in taken)]
+        free = [span for span in anywhere if not any(_overlaps(span, other) for other in taken)]
         if free:
             return replace(free[0], match="moved"), ""
     if elsewhere:
@@ -470,23 +478,25 @@ def _resolve(
 def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
     """Return the source that a judge names, and its id if the rubric does not accept it.
 
-    Steps are not even read where the rubric accepts none.
+    Steps are read only if the rubric accepts them.
     """
-    if source_id(given).startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
+    if parse_source_id(given).startswith("step:") and not {"steps", "tools"} & set(
+        rubric.quote_from
+    ):
         return None, sanitize_line(given, 80)
-    source = trace.source(given) or trace.source(source_id(given))
+    source = trace.source(given) or trace.source(parse_source_id(given))
     if source and source.origin not in rubric.quote_from:
         return source, escape_header(source.id)
     return source, None
 
 
-def _overlap(span: Span, other: Span) -> bool:
+def _overlaps(span: Span, other: Span) -> bool:
     return span.source == other.source and span.start < other.end and other.start < span.end
 
 
-def source_id(given: str) -> str:
-    """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
-    the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
+def parse_source_id(given: str) -> str:
+    """Return the id of a source from a judge's spelling: ``message:3`` for ``3``, ``Message 3``,
+    ``[message:3]`` or ``message:3 from agent1 to agent2``.
     """
     given = re.sub(r"^\[*(?:[0-9a-f]{32}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
     form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
@@ -498,8 +508,8 @@ def source_id(given: str) -> str:
     return kind.lower() + colon + name
 
 
-def _near(quote: Quote, trace: Trace, rubric: Rubric) -> tuple[Source, str] | None:
-    """Return the most similar passage, for the judge to look again; never evidence."""
+def _find_similar(quote: Quote, trace: Trace, rubric: Rubric) -> tuple[Source, str] | None:
+    """Return the most similar passage as a hint; it is never evidence."""
     from rapidfuzz import fuzz, utils
 
     best_score, best = 75.0, None

@@ -1,6 +1,6 @@
 """Taxonomies of other tools as rubrics: AdaMAST's JSON and mast-lint's YAML.
 
-Looked at: AdaMAST's taxonomies (``codes`` with ``description``, ``category``, ``when_to_use``,
+Read are AdaMAST's taxonomies (``codes`` with ``description``, ``category``, ``when_to_use``,
 ``when_not_to_use``, ``examples``) and mast-lint 0.1 (``failure_modes`` with
 ``operational_definition``, ``signals``, ``near_miss``).
 """
@@ -29,7 +29,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
     """Return the taxonomy in a file as the fields of a rubric.
 
     Raises:
-        RubricError: it cannot be read, or is no taxonomy of a kind that is known.
+        RubricError: it cannot be read, or is no taxonomy of these tools.
     """
     value, _ = read_yaml(file)  # JSON is YAML, too
     fields = value if isinstance(value, dict) else {}
@@ -49,7 +49,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
     file = Path(replace_surrogates(str(file)))
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
-        "id": id_for(file),
+        "id": make_rubric_id(file),
         "version": 1,
         "title": text_of(title) or file.stem,
         "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
@@ -62,15 +62,15 @@ def read_foreign(file: Path) -> dict[str, Any]:
     }
 
 
-def id_for(file: Path) -> str:
-    """Return the id of a rubric that is made of, or in, a file."""
+def make_rubric_id(file: Path) -> str:
+    """Return the id for a rubric from a file's name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")[:64] or "mine"
 
 
 def _introduce(fields: Mapping[str, Any]) -> str:
     words = [text_of(fields.get(key)) for key in ("domain", "summary")]
-    told = ". ".join(word.rstrip(".") for word in words if word)
-    return f"WHAT THIS IS FOR\n{told}.\n\n" if told else ""
+    purpose = ". ".join(word.rstrip(".") for word in words if word)
+    return f"WHAT THIS IS FOR\n{purpose}.\n\n" if purpose else ""
 
 
 def _categories(value: Any) -> dict[str, str]:

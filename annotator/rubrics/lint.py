@@ -1,4 +1,4 @@
-"""What a rubric that can be used still has wrong: told before it costs answers."""
+"""Warnings about a valid rubric, before it costs model calls."""
 
 import re
 from collections import defaultdict
@@ -18,9 +18,7 @@ _BYTES_PER_TOKEN = 4.0
 
 
 def lint(rubric: Rubric, prompt: str) -> Iterator[str]:
-    """Yield what is likely to be wrong with a rubric, a sentence each; ``prompt``: what a model is
-    sent of it with every trace.
-    """
+    """Yield likely mistakes of a rubric; ``prompt`` is the part of a prompt before the trace."""
     yield from _find_unfinished(rubric)
     yield from _find_equal(rubric)
     for code in rubric.codes:
@@ -70,8 +68,8 @@ def _check_code(code: Code, rubric: Rubric) -> Iterator[str]:
     if code.separate_messages and sum("messages" in place for place in code.places) < 2:
         yield f"codes.{code.id}: separate_messages: fewer than two places take a message"
     if code.must_quote and code.places and not set(code.must_quote) & set(sum(code.places, ())):
-        wanted = " or ".join(code.must_quote)
-        yield f"codes.{code.id}: must_quote asks for {wanted}, and no place takes one"
+        origins = " or ".join(code.must_quote)
+        yield f"codes.{code.id}: must_quote asks for {origins}, and no place takes one"
     only_outcome = set(code.must_quote or rubric.quote_from) == {"outcome"}
     if only_outcome and needed > 1:
         yield f"codes.{code.id}: {needed} quotes from the outcome: many outcomes are one word"
@@ -80,7 +78,7 @@ def _check_code(code: Code, rubric: Rubric) -> Iterator[str]:
 
 
 def _find_unknown_codes(rubric: Rubric) -> Iterator[str]:
-    """Yield words of the instructions that have the shape of a code's id and are none."""
+    """Yield words of the instructions that look like a code's id and are no code."""
     ids = {code.id for code in rubric.codes}
     shapes = {shape for code_id in ids if (shape := _shape(code_id)) != "a"}
     seen: set[str] = set()
@@ -97,6 +95,6 @@ def _find_unknown_codes(rubric: Rubric) -> Iterator[str]:
 
 
 def _shape(word: str) -> str:
-    """Return a word with its letters and digits as classes, runs of them as one: ``A1a``."""
+    """Return the shape of a word: ``A1a`` for ``AB12cd``."""
     classes = re.sub(r"[a-z]", "a", re.sub(r"[A-Z]", "A", re.sub(r"[0-9]", "1", word)))
     return re.sub(r"(.)\1+", r"\1", classes)

@@ -1,4 +1,4 @@
-"""Rubric files: found by name, read, and built on another with ``extends``."""
+"""Rubric files: found by name, read, and combined with the rubric that they extend."""
 
 import difflib
 import hashlib
@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from annotator.base.errors import AnnotatorError, RubricError
+from annotator.base.files import find_resources
 from annotator.base.remote import find_url, localize
-from annotator.base.resources import find_resources
 from annotator.base.text import suggest
 from annotator.base.yaml import read_yaml
 from annotator.rubrics.model import Code, Rubric
@@ -27,20 +27,19 @@ def list_built_in() -> Iterator[Path]:
 def load_rubric(name_or_file: str) -> Rubric:
     """Return a built-in rubric by its name, or the one in a YAML file.
 
-    A file that ``extends`` another (a name, or a file beside it) has all that it does not say
-    itself from there. Its codes replace those of their id field by field, or are added; one with
-    ``remove: true`` is dropped. Its hash is that of both.
+    A file that ``extends`` another (a name, or a file beside it) inherits its fields. Codes are
+    merged by id, field by field; ``remove: true`` drops one. The hash covers both files.
 
     Raises:
         RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
     """
-    # What a rubric extends is never fetched: a stranger's file could name any address.
+    # A base is never fetched: a stranger's file could name any address.
     path = localize(name_or_file) if find_url(name_or_file) else _find(name_or_file, Path())
     return _validate(path, *_read(path))
 
 
-def definitions_of(name: str, sha256: str) -> dict[str, str]:
-    """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
+def read_definitions(name: str, sha256: str) -> dict[str, str]:
+    """Return the definitions of a built-in rubric's codes, if it has this hash."""
     if name not in {path.stem for path in list_built_in()}:  # a run must not name files to be read
         return {}
     rubric = load_rubric(name)
@@ -69,7 +68,7 @@ def _find(name: str, beside: Path) -> Path:
 
 
 def _read(path: Path, above: int = 0) -> tuple[dict[str, Any], str]:
-    """Return what a file says, with what it extends, and the hash of all of it."""
+    """Return the fields of a file and its bases, and the hash of them all."""
     try:
         value, data = read_yaml(path)
     except AnnotatorError as error:
@@ -122,7 +121,7 @@ def _is_change(value: Any) -> bool:
 
 
 def _explain(error: Any, value: dict[str, Any]) -> str:
-    """Return one problem of a rubric file: where it stands, in the user's words, and what it is."""
+    """Return a problem of a rubric file: the field, in the user's words, and the message."""
     where = [str(key) for key in error["loc"]]
     codes = value.get("codes")
     if where[:1] == ["codes"] and len(where) > 1 and isinstance(codes, list):

@@ -1,4 +1,4 @@
-"""What a rubric is: codes, their rules, and what a finding of each must quote."""
+"""Rubrics: codes, their rules, and the quotes that a finding needs."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
@@ -41,11 +41,11 @@ class Code(_Strict):
     ``not_`` (in YAML: ``not``) lists near misses. ``must_quote``: at least one quote has to come
     from one of these origins. ``min_quotes`` overrides the rubric's.
 
-    ``places`` says where the quotes of a finding come from: each entry is filled by a quote of its
-    own from one of its origins. ``authors``: the quotes in the places are all by the ``same``
-    agent, or by ``different`` ones. ``separate_messages``: no two of them are from one message.
-    ``shows_absence``: the code says that something is missing from the conversation, ``after`` the
-    first message that a finding quotes or ``anywhere``, so that a part of it does not prove it.
+    ``places``: each entry needs a quote of its own from one of its origins. ``authors``: the quotes
+    in the places are all by the ``same`` agent, or by ``different`` ones. ``separate_messages``: no
+    two of them are from one message. ``shows_absence``: the code says that something is missing
+    from the conversation, ``after`` the first quoted message or ``anywhere``, so that a part of the
+    conversation does not prove it.
     """
 
     id: Name
@@ -65,7 +65,7 @@ class Code(_Strict):
 
 
 class AppliesTo(_Strict):
-    """Which traces a rubric is for. An outcome that is not known never excludes a trace."""
+    """The traces a rubric is for. An unknown outcome never excludes a trace."""
 
     passed: bool | None = None
     min_agents: Annotated[int, Field(ge=1, le=100)] = 1
@@ -75,7 +75,7 @@ Choice = Literal["one", "primary", "many"]
 
 Part = Literal["messages", "patches", "outcome", "tasks"]
 PARTS: tuple[Part, ...] = ("messages", "patches", "outcome", "tasks")
-"""The parts of a trace that a prompt shows, if a rubric does not choose some of them."""
+"""The parts of a trace in a prompt, unless a rubric chooses some."""
 
 # Tools write messages too. Steps are in a prompt whenever they can be quoted.
 _PART_OF: Mapping[Origin, Part] = {
@@ -87,7 +87,7 @@ _PART_OF: Mapping[Origin, Part] = {
 
 
 class HasCodes(Protocol):
-    """What somebody decided about a trace: a judge's annotation, or a person's label."""
+    """A decision about a trace: a judge's annotation, or a person's label."""
 
     @property
     def primary(self) -> str | None:
@@ -99,8 +99,8 @@ class HasCodes(Protocol):
 
 
 class SchemeCode(BaseModel):
-    """A code of a :class:`Scheme`. ``judged``: the judge can find it; ``screen``: it only screens
-    for it, so that its absence says nothing.
+    """A code of a :class:`Scheme`. ``judged``: the judge can find it; ``screen``: it cannot rule it
+    out.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -113,7 +113,7 @@ class SchemeCode(BaseModel):
 
 
 def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]]:
-    """Return the codes of each group; nothing where no group tells more than the codes or none."""
+    """Return the codes of each group; {} for fewer than two groups, or groups of one code each."""
     groups: dict[str, tuple[str, ...]] = {}
     for code in codes:
         if code.group:
@@ -123,16 +123,15 @@ def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]
     return groups
 
 
-def group_label(name: str) -> str:
-    """Return the label of a group of codes, which is no code's: an id has no blank."""
+def name_group(name: str) -> str:
+    """Return the label of a group; its blank tells it from a code's id."""
     return f"{name} (group)"
 
 
 class Scheme(BaseModel):
-    """What a table, a calibration, labels or a page need to know of a rubric, as ``run.json``
-    records it beside what the run's judge can find by it.
+    """A rubric without its texts, and the codes that a judge can find, as ``run.json`` records it.
 
-    ``sha256`` is empty where the version of the rubric is not known.
+    ``sha256`` is empty if the version of the rubric is unknown.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -155,7 +154,7 @@ class Scheme(BaseModel):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Every label that a trace can have: the codes and none."""
+        """Every label of a trace: the codes and ``none``."""
         return (*self.ids, NONE)
 
     @cached_property
@@ -165,43 +164,42 @@ class Scheme(BaseModel):
 
     @cached_property
     def screens(self) -> frozenset[str]:
-        """The codes whose absence says nothing."""
+        """The codes that the judge cannot rule out."""
         return frozenset(code.id for code in self.codes if code.screen)
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The codes of each group; nothing where no group tells more than the codes or none."""
+        """The codes of each group, as :func:`group_codes`."""
         return group_codes(self.codes)
 
     def for_people(self) -> "Scheme":
-        """Return the same rubric for people, who can give every code."""
+        """Return the same scheme for people, who can find and rule out every code."""
         codes = [code.model_copy(update={"judged": True, "screen": False}) for code in self.codes]
         return Scheme.model_validate(self.model_dump() | {"codes": codes})
 
     def groups_of(self, labels: Collection[str]) -> tuple[str, ...]:
-        """Return the groups that any of the labels is of, each as a label of its own."""
-        chosen = set(labels)
+        """Return the labels of the groups with any of these labels."""
         return tuple(
-            group_label(name) for name, codes in self.groups.items() if not chosen.isdisjoint(codes)
+            name_group(name) for name, codes in self.groups.items() if set(labels) & set(codes)
         )
 
     @property
     def only_screens(self) -> bool:
-        """Whether the judge is a screen for every code that it can find: it never finds none."""
+        """Whether the judge can rule out no code, so that it never answers ``none``."""
         return bool(self.judged) and self.judged <= self.screens
 
     @property
     def screened(self) -> frozenset[str]:
-        """The labels whose share nothing tells while traces are undecided.
+        """The labels without a share as long as traces are undecided.
 
-        A judge that screens decides by finding, so that the undecided traces are no random ones:
-        every label. Of any other judge, the codes that it has no rule for.
+        For a screening judge all of them, since its undecided traces are no random sample; for any
+        other the codes that it cannot find.
         """
         return frozenset(self.labels if self.screens else set(self.ids) - self.judged)
 
     def labels_of(self, decision: HasCodes) -> tuple[str, ...]:
-        """Return the labels of a trace that are counted: its codes where the rubric allows many,
-        else the primary one; none where there is no code.
+        """Return the counted labels of a trace: all codes if the rubric allows many, else the
+        primary one; ``none`` without a code.
         """
         if self.choice == "many":
             return decision.codes or (NONE,)
@@ -213,9 +211,9 @@ class Rubric(_Strict):
 
     ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or
     ``many`` codes. ``quote_from``: the origins that quotes may come from. ``show``: the parts of a
-    trace that a prompt contains; agents' steps are there if they can be quoted. ``precedence``:
-    code ids, strongest first; an empty list says that they have no order. ``attribution``: a
-    finding also names the agent and the step of its first quoted message.
+    trace in a prompt; agents' steps are added if they can be quoted. ``precedence``: code ids,
+    strongest first; an empty list is no order. ``attribution``: a finding also names the agent and
+    the step of its first quoted message.
     """
 
     id: Name
@@ -260,8 +258,8 @@ class Rubric(_Strict):
                     f"quote_from: {origin!r} is not in show: a judge cannot quote a hidden part"
                 )
         for code in self.codes:
-            asked = {"must_quote": code.must_quote, "places": sum(code.places, start=())}
-            for field, origins in asked.items():
+            needed = {"must_quote": code.must_quote, "places": sum(code.places, start=())}
+            for field, origins in needed.items():
                 stray = [origin for origin in origins if origin not in self.quote_from]
                 if stray:
                     raise ValueError(f"codes.{code.id}.{field}: {stray[0]!r} is not in quote_from")
@@ -303,15 +301,15 @@ class Rubric(_Strict):
         return ", ".join(words)
 
     def rank(self, code_id: str) -> int:
-        """Return the code's place in the precedence, or in the file where there is none."""
+        """Return the code's index in the precedence, or in the file if there is no precedence."""
         order = self.precedence or tuple(code.id for code in self.codes)
         return order.index(code_id) if code_id in order else len(order)
 
     def scheme(
         self, judged: Collection[str] | None = None, screens: Collection[str] = ()
     ) -> Scheme:
-        """Return what is recorded of the rubric. ``judged``: the codes that a judge can find, None
-        for all; ``screens``: those that it only screens for.
+        """Return the scheme of the rubric. ``judged``: the codes that a judge can find, None for
+        all; ``screens``: those that it cannot rule out.
         """
         return Scheme(
             id=self.id,
@@ -335,11 +333,10 @@ class Rubric(_Strict):
     def excludes(self, trace: Trace, *, any_outcome: bool = False) -> str | None:
         """Return why the rubric is not for this trace, or None if it is.
 
-        A trace whose outcome is not known is not excluded by ``passed``; with ``any_outcome`` none
-        is.
+        ``any_outcome`` ignores whether the run passed, as an unknown outcome does.
         """
-        wanted, passed = self.applies_to.passed, trace.outcome.passed
-        if not any_outcome and wanted is not None and passed is not None and passed != wanted:
+        required, passed = self.applies_to.passed, trace.outcome.passed
+        if not any_outcome and None not in (required, passed) and passed != required:
             return "the run passed" if passed else "the run failed"
         if len(trace.agents) < self.applies_to.min_agents:
             return f"{len(trace.agents)} agent(s), the rubric needs {self.applies_to.min_agents}"

@@ -14,7 +14,7 @@ from annotator.rubrics.annotations import (
     Status,
     Verdict,
 )
-from annotator.rubrics.evidence import check
+from annotator.rubrics.evidence import check_verdict
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
 from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
@@ -66,7 +66,7 @@ def conclude(
     if verdict.error is not None:
         failure = verdict.failure or "other"
         return replace(blank, status="failed", error=verdict.error, failure=failure)
-    findings, rejected = check(verdict, trace, rubric)
+    findings, rejected = check_verdict(verdict, trace, rubric)
     codes = sorted((finding.code for finding in findings), key=rubric.rank)
     primary = None
     if codes and rubric.choice != "many":

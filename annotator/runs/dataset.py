@@ -10,7 +10,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import replace_folder
 from annotator.base.text import replace_surrogates, sanitize_line
-from annotator.rubrics.annotations import Annotation, value_of
+from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run
 
 # The attributes that have a column each, besides passed; all of them stand in attributes.
@@ -175,7 +175,7 @@ def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 def _row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
     attributes, fields = annotation.attributes, asdict(annotation)
     strings = {
-        name: None if attributes.get(name) is None else value_of(attributes, name)
+        name: None if attributes.get(name) is None else get_attribute(attributes, name)
         for name in ATTRIBUTES
     }
     return {

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import read_bounded
+from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, is_hub, name_place
 from annotator.base.text import hide_url_secrets, replace_surrogates
 from annotator.judges.base import PaidJudge

@@ -12,7 +12,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_errors, replace_folder, write_file
 from annotator.base.remote import localize, name_place, refuse_url
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import Annotation, annotations_file, read_placed
+from annotator.rubrics.annotations import Annotation, find_annotations, read_placed
 from annotator.runs.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Run:
         """The files of its annotations; none of a run in memory."""
         if self.folder is None:
             return ()
-        return tuple(map(annotations_file, self.parts or (self.folder,)))
+        return tuple(map(find_annotations, self.parts or (self.folder,)))
 
 
 class Check:

@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import NewFile, explain_errors, write_file
-from annotator.base.regular import explain_unreadable, open_checked
+from annotator.base.files import (
+    NewFile,
+    explain_errors,
+    explain_unreadable,
+    open_checked,
+    write_file,
+)
 from annotator.base.remote import name_place, refuse_url
-from annotator.rubrics.annotations import STATUSES, Usage, annotations_file
+from annotator.rubrics.annotations import STATUSES, Usage, find_annotations
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences
@@ -126,7 +131,7 @@ def merge_shards(folder: Path) -> Run:
     file = folder / "annotations.jsonl"
     with NewFile(file, private=True) as out, explain_errors(file):
         for part in run.parts:
-            with open_checked(annotations_file(part)) as lines:
+            with open_checked(find_annotations(part)) as lines:
                 out.writelines(line for line in lines if line.endswith(b"\n"))
     _keep_answers(run)
     manifest = json.dumps(run.manifest.as_dict(), ensure_ascii=False, indent=2)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from annotator.base.regular import get_size_limit
+from annotator.base.files import get_size_limit
 from annotator.traces.document import open_file
 
 _ROWS = 64  # in memory at a time, where they are not large

@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.files import explain_errors
-from annotator.base.regular import get_size_limit, read_bounded_lines, read_whole
+from annotator.base.files import explain_errors, get_size_limit, read_bounded_lines, read_whole
 from annotator.base.text import decode, find_repeated
 from annotator.traces import columnar, hub
 from annotator.traces.document import open_file, parse

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.regular import open_checked, read_bounded
+from annotator.base.files import open_checked, read_bounded
 from annotator.base.text import decode, replace_surrogates
 
 _LATEST = 1e11  # seconds since 1970: the year 5138

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
+from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.plugins import describe_error
-from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import is_hub, localize
 from annotator.base.text import replace_surrogates
 from annotator.traces.contents import Document, JsonLines, is_on_lines, open_contents

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from annotator.base.text import replace_surrogates
-from annotator.rubrics.annotations import value_of
+from annotator.rubrics.annotations import get_attribute
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, IndexRow
 from annotator.web.overview import frame_value, tables_value
@@ -90,7 +90,7 @@ def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     total = 0
     for row in _all_rows(reading):
         values = {
-            name: value_of(row.attributes, name)
+            name: get_attribute(row.attributes, name)
             for name, value in row.attributes.items()
             if value is not None
         }

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked, read_bounded_lines
+from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
-from annotator.rubrics.annotations import Annotation, parse_lines, value_of
+from annotator.rubrics.annotations import Annotation, get_attribute, parse_lines
 from annotator.runs.run import Check, Run
 
 PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")
@@ -34,7 +34,7 @@ class Filter:
 
     ``run`` is the number of a run, from 0; ``code`` a code of the annotation or ``none``, which is
     a judged trace without a finding; ``rejected`` whether it has rejected findings; ``attributes``
-    names and values, these as ``value_of`` writes them. ``text`` is
+    names and values, these as ``get_attribute`` writes them. ``text`` is
     looked for in the trace's id, in quotes, accepted and rejected, and in rationales, in any case.
     """
 
@@ -375,7 +375,7 @@ class Index:
     def _add(self, run: int, annotation: Annotation, rubric: Scheme) -> None:
         agreement = self._agreement(annotation, rubric)
         values: dict[str, Iterable[str]] = {
-            f"{_ATTRIBUTE}{name}": [value_of(annotation.attributes, name)]
+            f"{_ATTRIBUTE}{name}": [get_attribute(annotation.attributes, name)]
             for name, value in annotation.attributes.items()
             if value is not None
         }

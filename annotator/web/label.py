@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import sanitize_line
-from annotator.labels.adjudication import Disagreement, keep_standing_spans
+from annotator.labels.adjudication import Disagreement, drop_stale_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.queue import Item
@@ -177,7 +177,7 @@ class Labelling:
         if differing is None:
             return []
         both = (differing.first, differing.second)
-        return [label_value(keep_standing_spans(label, trace, self._work.rubric)) for label in both]
+        return [label_value(drop_stale_spans(label, trace, self._work.rubric)) for label in both]
 
     def _steps(self, request: Request) -> Any:
         trace = self._find(self._at(whole(request, "n")))

@@ -7,7 +7,7 @@ from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
-from annotator.rubrics import definitions_of
+from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 
@@ -65,7 +65,7 @@ def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     codes_by_rubric: dict[str, dict[str, Any]] = {}
     for run in runs:
         for scheme in run.manifest.rubrics:
-            definitions = definitions_of(scheme.id, scheme.sha256)
+            definitions = read_definitions(scheme.id, scheme.sha256)
             codes = codes_by_rubric.setdefault(scheme.id, {})
             for code in scheme.codes:
                 about = {"name": code.name, "definition": definitions.get(code.id)}

@@ -13,11 +13,11 @@ from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
     TwoReaders,
-    compare,
+    combine_drawing,
+    compare_annotators,
     describe_agreement,
-    extra_of,
+    drop_stale_spans,
     find_contradicted,
-    keep_standing_spans,
     write_agreed,
 )
 from annotator.labels.queue import Item, is_sheet, read_sheet
@@ -145,7 +145,7 @@ def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> Two
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    return compare(read_labels(request.given or (request.file,), rubric.scheme()), *pair)
+    return compare_annotators(read_labels(request.given or (request.file,), rubric.scheme()), *pair)
 
 
 def _adjudication(
@@ -161,7 +161,7 @@ def _adjudication(
         disagreement.trace_id: disagreement for disagreement in compared.differing
     }
     items = [
-        Item(disagreement.trace_id, extra_of(disagreement.first, disagreement.second))
+        Item(disagreement.trace_id, combine_drawing(disagreement.first, disagreement.second))
         for disagreement in compared.differing
     ]
     reopened = _reopen(store, compared)
@@ -216,5 +216,5 @@ def _standing(agreed: tuple[Label, Label], library: Library, rubric: Rubric) -> 
         return agreed  # no trace has to be read
     trace_id = agreed[0].trace_id
     trace = library.trace(trace_id) or Unreadable(trace_id, "", "not there")
-    first, second = (keep_standing_spans(label, trace, rubric) for label in agreed)
+    first, second = (drop_stale_spans(label, trace, rubric) for label in agreed)
     return first, second

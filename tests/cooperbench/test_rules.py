@@ -11,7 +11,7 @@ from annotator.cooperbench.rules import REVISION, comm_errors, emergent, symptom
 from annotator.cooperbench.rules.case import Case
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
-from annotator.rubrics.evidence import check
+from annotator.rubrics.evidence import check_verdict
 from annotator.traces import Message, Outcome, Trace, read_traces
 from tests.conftest import EXAMPLES, ROOT, annotations
 from tests.cooperbench import rule_cases as made
@@ -31,7 +31,7 @@ RULES = {
 def decide(trace, rubric):
     """Return the verdict, whose every claim must pass the check of the evidence, word for word."""
     verdict = rules.decide(trace, rubric)
-    findings, rejected = check(verdict, trace, rubric)
+    findings, rejected = check_verdict(verdict, trace, rubric)
     assert rejected == []
     assert all(one.match == "exact" for finding in findings for one in finding.evidence)
     assert verdict.error is None

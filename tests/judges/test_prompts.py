@@ -106,13 +106,13 @@ def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name)
     script = """
 from pathlib import Path
-from annotator.prompts.render import facts_sha256, prompt_sha256
+from annotator.prompts.render import hash_facts_template, hash_prompts
 seen = set()
 for file in [None, *sorted(Path("prompts").iterdir())]:
     if file:
         file.write_text(file.read_text() + " ")
-    prompt_sha256.cache_clear(), facts_sha256.cache_clear()
-    seen.add((prompt_sha256(), facts_sha256()))
+    hash_prompts.cache_clear(), hash_facts_template.cache_clear()
+    seen.add((hash_prompts(), hash_facts_template()))
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -6,10 +6,10 @@ from annotator.base.errors import AnnotatorError
 from annotator.calibration.matching import GOLD
 from annotator.labels import read_labels
 from annotator.labels.adjudication import (
-    compare,
-    extra_of,
+    combine_drawing,
+    compare_annotators,
+    drop_stale_spans,
     find_contradicted,
-    keep_standing_spans,
     merge_agreed,
     write_agreed,
 )
@@ -81,7 +81,7 @@ def test_who_agrees_on_what(tmp_path, rubric):
             for t, codes in own.items()
         ),
     )
-    agreed, differing, only_one = compare(labels, "ann", "bob")
+    agreed, differing, only_one = compare_annotators(labels, "ann", "bob")
     assert [one.trace_id for one, _ in agreed] == ["t1", "t2"]
     assert [(one.annotator, other.annotator) for one, other in agreed] == [("ann", "bob")] * 2
     assert [(one.trace_id, one.first.annotator, one.second.annotator) for one in differing] == [
@@ -98,7 +98,7 @@ def test_sets_of_many_codes(tmp_path):
         label("t2", many, "alpha", by="ann"),
         label("t2", many, by="bob"),
     ]
-    agreed, differing, _ = compare(labels_of(tmp_path, many, *rows), "ann", "bob")
+    agreed, differing, _ = compare_annotators(labels_of(tmp_path, many, *rows), "ann", "bob")
     assert [one.trace_id for one, _ in agreed] == ["t1"]
     assert [one.trace_id for one in differing] == ["t2"]
     assert merge_agreed(*agreed[0])[0].secondary == ("alpha", "beta")
@@ -119,7 +119,7 @@ def test_who_cannot_be_compared(tmp_path, rubric, names, message):
         label("t2", rubric, by="zoe"),
     ]
     with pytest.raises(AnnotatorError, match=message):
-        compare(labels_of(tmp_path, rubric, *rows), *names)
+        compare_annotators(labels_of(tmp_path, rubric, *rows), *names)
 
 
 def test_a_trace_that_was_skipped_is_of_one_only(tmp_path, rubric):
@@ -131,7 +131,9 @@ def test_a_trace_that_was_skipped_is_of_one_only(tmp_path, rubric):
         "note": "?",
     }
     rows = [label(t, rubric, by=by) for t, by in [("t1", "ann"), ("t2", "ann"), ("t1", "bob")]]
-    assert compare(labels_of(tmp_path, rubric, *rows, skipped), "ann", "bob").only_one == ["t2"]
+    assert compare_annotators(
+        labels_of(tmp_path, rubric, *rows, skipped), "ann", "bob"
+    ).only_one == ["t2"]
 
 
 # The gold of two labels
@@ -169,9 +171,9 @@ def test_evidence_without_places_stays_text(tmp_path, rubric):
 
 
 def test_columns_are_carried_over(tmp_path, rubric):
-    assert extra_of(*pair_of(tmp_path, rubric, DRAWN, DRAWN)) == DRAWN
-    assert extra_of(*pair_of(tmp_path, rubric, DRAWN, {})) == DRAWN
-    assert extra_of(*pair_of(tmp_path, rubric, {}, {"split": "dev"})) == {"split": "dev"}
+    assert combine_drawing(*pair_of(tmp_path, rubric, DRAWN, DRAWN)) == DRAWN
+    assert combine_drawing(*pair_of(tmp_path, rubric, DRAWN, {})) == DRAWN
+    assert combine_drawing(*pair_of(tmp_path, rubric, {}, {"split": "dev"})) == {"split": "dev"}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,10 @@ def test_columns_must_not_contradict_each_other(tmp_path, rubric, name, other, s
     """Nothing is shown or written before it is known how the traces were drawn."""
     first, second = pair_of(tmp_path, rubric, DRAWN, DRAWN | {name: other})
     labels = read_labels([tmp_path / "l.jsonl"], rubric.scheme())
-    for act in (lambda: extra_of(first, second), lambda: compare(labels, "ann", "bob")):
+    for act in (
+        lambda: combine_drawing(first, second),
+        lambda: compare_annotators(labels, "ann", "bob"),
+    ):
         with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
             act()
 
@@ -201,18 +206,18 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
     ]
     file = write_labels(tmp_path / "l.jsonl", rows)
     before = file.read_bytes()
-    compared = compare(read_labels([file], rubric.scheme()), "ann", "bob")
+    compared = compare_annotators(read_labels([file], rubric.scheme()), "ann", "bob")
     with LabelStore.open(file, GOLD, rubric) as store:
         assert write_agreed(store, compared.agreed) == 3
         (open_,) = compared.differing
-        store.decide(Decision("t3", "beta"), extra_of(open_.first, open_.second))
+        store.decide(Decision("t3", "beta"), combine_drawing(open_.first, open_.second))
         store.decide(Decision("t0", "alpha", note="looked at again"), DRAWN | {"task": "p/0"})
     with LabelStore.open(file, GOLD, rubric) as store:  # another day
         assert write_agreed(store, compared.agreed) == 0
         assert store.decisions["t0"].note == "looked at again"
         assert store.decisions["t1"].note == "agreed by ann and bob"
         assert store.undo({one.trace_id for one in compared.differing}).trace_id == "t3"
-        store.decide(Decision("t3", "beta"), extra_of(open_.first, open_.second))
+        store.decide(Decision("t3", "beta"), combine_drawing(open_.first, open_.second))
     assert file.read_bytes().startswith(before)
     run = make_run(
         tmp_path / "run",
@@ -228,7 +233,7 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
 def test_what_was_skipped_is_written_and_what_was_decided_otherwise_is_named(tmp_path, rubric):
     """They differed on all once: t0 was skipped, t1 decided as both say now, t2 otherwise."""
     rows = [label(f"t{n}", rubric, "alpha", by=by) for by in ("ann", "bob") for n in range(3)]
-    compared = compare(labels_of(tmp_path, rubric, *rows), "ann", "bob")
+    compared = compare_annotators(labels_of(tmp_path, rubric, *rows), "ann", "bob")
     with LabelStore.open(tmp_path / "gold.jsonl", GOLD, rubric) as store:
         store.decide(Decision("t0", skipped=True))
         store.decide(Decision("t1", "alpha"))
@@ -258,7 +263,7 @@ def test_a_place_is_kept_only_where_the_quote_stands(tmp_path, rubric, made, kep
     [trace] = read_traces([str(tmp_path / "logs")])
     more = {"spans": [made], "evidence": [made["quote"]]}
     first, _ = pair_of(tmp_path, rubric, more, {})
-    found = keep_standing_spans(first, trace, rubric)
+    found = drop_stale_spans(first, trace, rubric)
     assert bool(found.spans) is kept
     assert found.evidence == (made["quote"],)
-    assert keep_standing_spans(first, Unreadable("t1", "", "gone"), rubric).spans == ()
+    assert drop_stale_spans(first, Unreadable("t1", "", "gone"), rubric).spans == ()

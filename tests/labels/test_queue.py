@@ -155,7 +155,7 @@ def test_what_is_no_sheet_is_said(tmp_path, rubric, name, data, message):
 
 
 def test_a_missing_sheet(tmp_path, rubric):
-    assert "No such file" in problem(tmp_path / "no.csv", rubric)
+    assert "no such file" in problem(tmp_path / "no.csv", rubric)
 
 
 @pytest.mark.parametrize(

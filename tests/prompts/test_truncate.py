@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from annotator.base.text import replace_surrogates
 from annotator.prompts.render import Prompt, render, render_windows
-from annotator.prompts.truncate import AROUND_QUOTES, PromptPart, excerpt, fit, focus
+from annotator.prompts.truncate import (
+    AROUND_QUOTES,
+    PromptPart,
+    mark_priorities,
+    select_passages,
+    truncate_parts,
+)
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
@@ -332,7 +338,7 @@ def a_part(name: str, kind: str, length: int) -> PromptPart:
 
 def test_a_share_is_no_limit_where_others_leave_room() -> None:
     parts = [a_part("message:1", "messages", 500), a_part("outcome", "outcome", 20_000)]
-    shown, missing = fit(parts, 10_000, AROUND_QUOTES)
+    shown, missing = truncate_parts(parts, 10_000, AROUND_QUOTES)
     assert missing.keys() == {"outcome"}
     assert sum(part.size for part in shown) > 9_900
 
@@ -343,7 +349,7 @@ def test_a_share_is_no_limit_where_others_leave_room() -> None:
 )
 def test_of_a_long_line_of_a_report_the_beginning_tells_and_is_shown(line: str, shown: int) -> None:
     well = "all is well with this\n" * 200
-    part = excerpt(PromptPart("outcome", "outcome", f"{well}{line}\n{well}"))
+    part = select_passages(PromptPart("outcome", "outcome", f"{well}{line}\n{well}"))
     assert sum(len(piece.replace(well[:22], "")) for piece, _ in part.pieces) == shown
 
 
@@ -354,7 +360,9 @@ def test_all_in_which_something_missing_could_stand_is_related(
     absences: tuple[str, ...], related: range
 ) -> None:
     parts = [a_part(f"message:{n}", "messages", 100) for n in range(1, 21)]
-    kinds = {part.id: part.kind for part in focus(parts, [("message:10", 0, 9)], absences)}
+    kinds = {
+        part.id: part.kind for part in mark_priorities(parts, [("message:10", 0, 9)], absences)
+    }
     near = dict.fromkeys((8, 9, 11, 12), "near") | {10: "quoted"}
     expected = dict.fromkeys(range(1, 21), "messages") | dict.fromkeys(related, "related") | near
     assert kinds == {f"message:{n}": kind for n, kind in expected.items()}

@@ -14,7 +14,7 @@ import pytest
 
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
-from annotator.rubrics.evidence import check
+from annotator.rubrics.evidence import check_verdict
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT
 from tests.real.test_calibration import kappa_of, primaries
@@ -99,7 +99,7 @@ def test_all_of_its_evidence_stands_there(runs, verdicts, rubric):
     for trace_id, trace in runs.items():
         verdict = verdicts[rubric, trace_id]
         assert verdict.error is None
-        findings, rejected = check(verdict, trace, RUBRICS[rubric])
+        findings, rejected = check_verdict(verdict, trace, RUBRICS[rubric])
         assert not rejected, (trace_id, rejected)
         assert [one.code for one in findings] == [one.code for one in verdict.claims]
         assert {e.match for one in findings for e in one.evidence} <= {"exact"}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from annotator.base.normalize import normalize_text
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Quote, Verdict
-from annotator.rubrics.evidence import check, locate, source_id, verify
+from annotator.rubrics.evidence import check_verdict, locate, parse_source_id, verify
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
 TABLES = yaml.safe_load(Path(__file__).with_name("evidence.yaml").read_text(encoding="utf-8"))
@@ -335,7 +335,7 @@ def claim(code, *quotes):
 @pytest.mark.parametrize("case", TABLES["claims"])
 def test_claims(case):
     code, quotes, expected = TABLES["claims"][case]
-    findings, rejected = check(Verdict((claim(code, *quotes),)), TRACE, RUBRIC)
+    findings, rejected = check_verdict(Verdict((claim(code, *quotes),)), TRACE, RUBRIC)
     if isinstance(expected, list):
         (finding,) = findings
         assert (finding.code, finding.rationale, rejected) == (code, "because", [])
@@ -354,7 +354,7 @@ def test_sources(spelling):
     passages, wrong = verify(claim("free", (quote, spelling)), TRACE, RUBRIC)
     assert [item.source for item in passages] == ([source] if source else [])
     assert ("(no such source)" in "".join(wrong)) is (source is None)
-    assert source is None or source_id(spelling) == source
+    assert source is None or parse_source_id(spelling) == source
 
 
 @pytest.mark.parametrize(
@@ -383,17 +383,17 @@ def test_rubric_that_accepts_tools_accepts_them():
 def test_second_claim_of_a_code_is_refused_if_the_first_stands():
     ask, reply = QUOTES["ask"], QUOTES["reply"]
     verdict = Verdict((claim("free", ask), claim("free", reply), claim("pair", ask, reply)))
-    findings, (rejected,) = check(verdict, TRACE, RUBRIC)
+    findings, (rejected,) = check_verdict(verdict, TRACE, RUBRIC)
     assert [(one.code, one.evidence[0].source) for one in findings] == [
         ("free", "message:1"),
         ("pair", "message:1"),
     ]
     assert rejected.reason == "free: given twice"
     verdict = Verdict((claim("free", ("I take the moon", "message:1")), claim("free", reply)))
-    findings, rejected = check(verdict, TRACE, RUBRIC)
+    findings, rejected = check_verdict(verdict, TRACE, RUBRIC)
     assert [one.evidence[0].source for one in findings] == ["message:2"]
     assert [one.code for one in rejected] == ["free"]
-    assert check(Verdict(), TRACE, RUBRIC) == ([], [])
+    assert check_verdict(Verdict(), TRACE, RUBRIC) == ([], [])
 
 
 # --- places that a judge gives

@@ -15,8 +15,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import write_file
-from annotator.base.regular import explain_unreadable, read_bounded
+from annotator.base.files import explain_unreadable, read_bounded, write_file
 from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.calibration.model import OPEN
 from annotator.labels import Label

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.base.csv_cells import escape_formula
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
+from annotator.base.text import escape_formula
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.sample.design import (
     DIVIDED,

@@ -219,7 +219,7 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
     No sentence is blank, cuts a word or crosses a break.
     """
     view = read_prose(message.text)
-    text, breaks = view.text, tuple(map(view.seen, message.breaks))
+    text, breaks = view.text, tuple(map(view.find_visible, message.breaks))
     stop = len(text)
     if stop > most:  # a passage that ends inside a word would be no quote
         stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
@@ -270,7 +270,7 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
             start, end = 0, len(sentence.text)
     start, end = message.view.locate(sentence.start + start, sentence.start + end)
     seen = normalize_text(message.original.text)
-    start, end, text = seen.seen(start), seen.seen(end), seen.text
+    start, end, text = seen.find_visible(start), seen.find_visible(end), seen.text
     while text[start - 1 : start] == "_":  # emphasis, which belongs to the word beside it
         start -= 1
     while text[end : end + 1] == "_":

@@ -14,7 +14,7 @@ from annotator.cooperbench.facts.registry import draw_facts
 from annotator.cooperbench.stats.model import Channel, TalkDifference, TalkGroup
 from annotator.cooperbench.stats.outcomes import COOP, setting_of
 from annotator.cooperbench.stats.tally import Key, Tally, difference, make_undefined
-from annotator.rubrics.annotations import value_of
+from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING
 from validation import Estimate
@@ -51,7 +51,7 @@ def could_speak(attributes: Mapping[str, object], channel: Channel) -> bool | No
     """Return whether a run had the channel; None if it lacks the attribute."""
     if attributes.get(channel.attribute) in (None, ""):
         return None
-    text = value_of(attributes, channel.attribute)
+    text = get_attribute(attributes, channel.attribute)
     return any(has_value(text, value) for value in channel.values)
 
 

@@ -8,7 +8,7 @@ from annotator.base.text import format_count, list_first
 from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs, timing
 from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
-from annotator.rubrics.annotations import value_of
+from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace, TraceOrProblem, Unreadable
 from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
 from validation import Estimate
@@ -54,13 +54,13 @@ class StatsCounts:
         self.runs.add(trace, self.cluster)
         self.attributes.update(trace.attributes)
         if self.by:
-            name = value_of(trace.attributes, self.by)
+            name = get_attribute(trace.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
             self.group_runs.setdefault(name, pairs.Runs(self.channel)).add(trace, self.cluster)
 
     def _add_channel_value(self, trace: Trace) -> None:
         if self.channel and channel.could_speak(trace.attributes, self.channel) is not None:
-            value = value_of(trace.attributes, self.channel.attribute)
+            value = get_attribute(trace.attributes, self.channel.attribute)
             self.channel_values.add(value)
             if channel.speaks_anyway(trace, self.channel):
                 self.contradicting.add(value)

@@ -19,11 +19,11 @@ from annotator.judges.llm.settings import Options, headers_sha256
 from annotator.prompts.parts import measure_reading
 from annotator.prompts.render import (
     Prompt,
-    facts_sha256,
-    first_claims,
-    prompt_sha256,
+    hash_facts_template,
+    hash_prompts,
+    limit_claims,
 )
-from annotator.prompts.windows import leave_open, leave_unseen_open, merge
+from annotator.prompts.windows import mark_undecided, mark_unseen, merge_verdicts
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
@@ -78,7 +78,7 @@ class LLMJudge(Model):
         options = self.options
         # Named only where they are asked for, so that runs from before there were any go on.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
-        facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
+        facts = {"facts": True, "facts_sha256": hash_facts_template()} if options.facts else {}
         headers: dict[str, Any] = (
             {"headers_sha256": digest} if (digest := headers_sha256(options.api)) else {}
         )
@@ -101,7 +101,7 @@ class LLMJudge(Model):
             "in_batches": self.session.in_batches,
             "form_sha256": form_sha256(),
             "libraries": libraries(),
-            "prompt_sha256": prompt_sha256(),
+            "prompt_sha256": hash_prompts(),
         }
 
     @property
@@ -197,7 +197,7 @@ class LLMJudge(Model):
                     return _fail(error)
                 most, words, failure = error.most, str(error), error.failure
                 continue
-            verdict = merge(verdicts, prompts, judgement.rubric)
+            verdict = merge_verdicts(verdicts, prompts, judgement.rubric)
             if words and verdict.error:
                 return replace(verdict, error=f"{words}; of less of it: {verdict.error}")
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
@@ -220,7 +220,7 @@ class LLMJudge(Model):
         """
         trace, rubric = judgement.trace, judgement.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
-        first = first_claims(claims, aside)
+        first = limit_claims(claims, aside)
         guessed = 0
         for _ in range(SHRINKS):
             try:
@@ -237,7 +237,7 @@ class LLMJudge(Model):
                 continue
             if verdict.error:
                 return replace(verdict, error=f"confirming call: {verdict.error}")
-            return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
+            return mark_unseen(mark_undecided(verdict, prompt, rubric), prompt, claims)
         judgement.bad += judgement.keys
         return _fail(last, "confirming call: ")
 

@@ -20,7 +20,7 @@ from annotator.judges.llm.reply import Reply
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Claim, Quote, Verdict
-from annotator.rubrics.evidence import source_id, verify
+from annotator.rubrics.evidence import parse_source_id, verify
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
@@ -148,7 +148,7 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
             continue
         ids = {escape_header(source.id): source.id for source in trace.sources(rubric.quote_from)}
         given = quote.source.strip()
-        yield replace(quote, source=ids.get(given) or ids.get(source_id(given), given))
+        yield replace(quote, source=ids.get(given) or ids.get(parse_source_id(given), given))
 
 
 def _missed_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:

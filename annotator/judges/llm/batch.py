@@ -15,12 +15,14 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
-from annotator.base.files import NewFile, explain_errors, write_file
-from annotator.base.regular import (
+from annotator.base.files import (
+    NewFile,
+    explain_errors,
     explain_unreadable,
     open_checked,
     read_bounded,
     read_bounded_lines,
+    write_file,
 )
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.budget import Budget

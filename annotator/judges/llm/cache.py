@@ -15,8 +15,8 @@ from pydantic import Field, TypeAdapter
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import explain_unreadable, open_checked
-from annotator.base.remote import cache_folder
+from annotator.base.files import explain_unreadable, open_checked
+from annotator.base.remote import get_cache_folder
 from annotator.base.text import sanitize_line
 from annotator.judges.llm.reply import Reply
 from annotator.rubrics.annotations import Usage
@@ -47,7 +47,7 @@ def default_file() -> Path:
     """
     if given := os.environ.get("ANNOTATOR_CACHE"):
         return Path(given)
-    return cache_folder() / "answers.sqlite"
+    return get_cache_folder() / "answers.sqlite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttp
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError
-from annotator.base.regular import open_checked
+from annotator.base.files import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from annotator.judges.llm.secrets import Secrets

@@ -34,7 +34,7 @@ from annotator.judges.llm.settings import (
     own_headers,
     without_secrets,
 )
-from annotator.prompts.render import Prompt, tiny_question
+from annotator.prompts.render import Prompt, render_probe
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
@@ -205,7 +205,7 @@ class Model:
 
     @property
     def _mode_key(self) -> str:
-        decides = f"{self.options.identity(1)} {libraries()} {tiny_question()}"
+        decides = f"{self.options.identity(1)} {libraries()} {render_probe()}"
         return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
 
     async def _answers_in(self, mode: Mode, rubric: Rubric) -> bool:
@@ -243,7 +243,7 @@ class Model:
             JudgeStopped: the server does not answer it.
             CallFailed: it does not take it.
         """
-        messages = [{"role": "user", "content": tiny_question()}]
+        messages = [{"role": "user", "content": render_probe()}]
         body = {
             "model": self.options.model,
             "messages": messages,

@@ -20,7 +20,7 @@ from annotator.judges.llm.answer import (
 )
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.settings import Options
-from annotator.prompts.render import Considered, Prompt, ask_again, ask_for_json
+from annotator.prompts.render import Considered, Prompt, render_json_request, render_retry
 from annotator.rubrics import Rubric
 
 _VERSION = 5  # of how a request is put together; another one makes all cached answers unknown
@@ -49,7 +49,7 @@ class Question:
         Neither the answer nor our words hold the tags of the prompt. If this longer prompt is cut,
         the model must not find them there.
         """
-        words = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
+        words = render_retry(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
         calls = tuple((number, name, self._hide_tags(text)) for number, name, text in reply.calls)
         reply = replace(reply, text=self._hide_tags(reply.text), calls=calls)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
@@ -132,7 +132,7 @@ def _form_words(rubric: Rubric, considered: Considered, mode: Mode) -> tuple[str
     if mode != "json":
         return "", ""
     schema = answer_model(rubric, considered).model_json_schema()
-    return ask_for_json(json.dumps(schema, indent=2))
+    return render_json_request(json.dumps(schema, indent=2))
 
 
 @lru_cache(maxsize=64)

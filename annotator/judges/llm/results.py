@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from annotator.base.regular import explain_unreadable, open_checked
+from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN

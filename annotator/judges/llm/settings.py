@@ -21,7 +21,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import from_json
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
+from annotator.base.plugins import explain_extra
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.judges.base import Mode

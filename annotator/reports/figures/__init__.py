@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
 from annotator.base.files import write_file
+from annotator.base.plugins import explain_extra
 from annotator.base.remote import find_url
 from annotator.base.text import sanitize_line
 

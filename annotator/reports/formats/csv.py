@@ -5,8 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from annotator.base.csv_cells import escape_formula
-from annotator.base.text import sanitize_line
+from annotator.base.text import escape_formula, sanitize_line
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.table import Table
 

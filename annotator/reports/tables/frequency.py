@@ -11,7 +11,7 @@ from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Sort, Table, columns_of, flatten
 from annotator.reports.votes import Votes
-from annotator.rubrics import definitions_of
+from annotator.rubrics import read_definitions
 from annotator.runs.failures import ADVICE
 from validation import Interval
 
@@ -96,7 +96,7 @@ def _table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> 
     names, rows = header(table), [cells(row, table) for row in table.all_rows]
     notes = table.notes
     if meanings:
-        definitions = definitions_of(table.rubric, table.rubric_sha256)
+        definitions = read_definitions(table.rubric, table.rubric_sha256)
         names = (names[0], "meaning", *names[1:])
         rows = [
             (first, _meaning(row, definitions), *rest)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
+from annotator.base.plugins import explain_extra
 
 _PATIENCE = 10  # seconds for a scheduler to answer
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.extras import explain_extra
+from annotator.base.plugins import explain_extra
 
 _RETRIES = 3  # how often Ray starts a shard again whose worker died
 

@@ -3,7 +3,7 @@
 import json
 
 from annotator.cooperbench.facts.registry import KINDS, draw_facts
-from annotator.rubrics.evidence import spans_in
+from annotator.rubrics.evidence import find_spans
 from annotator.traces import Message, Outcome, Trace
 
 HEAD = "--- a/{0}\n+++ b/{0}\n"
@@ -45,7 +45,7 @@ def quotes(one, fact):
         assert not any(span.start <= at < span.end for at in source.breaks), fact
         quote = source.text[span.start : span.end]
         assert quote == quote.strip()
-        places = spans_in(quote, source)
+        places = find_spans(quote, source)
         assert places, (fact, quote)
         assert {place.match for place in places} == {"exact"}
         assert (span.start, span.end) in {(p.start, p.end) for p in places} or len(places) == 100
