@@ -7,7 +7,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
-from annotator.traces.document import text_of
+from annotator.traces.document import get_text
 
 # Questions whose answers are no codes, by the name they have in the contract.
 BESIDE = ("note", "evidence", "confidence")
@@ -57,7 +57,7 @@ def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     The rubric is the caller's unless the data names one. Numbers are taken as texts: tools that
     import tables make numbers of ids that look like them.
     """
-    fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
+    fields: dict[str, Any] = {name: get_text(data.get(name)) for name in _IDS}
     fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
     return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")

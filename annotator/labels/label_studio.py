@@ -14,7 +14,7 @@ from annotator.labels.answers import BESIDE, drop_empty, identity, is_code, pick
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.document import mapping, text_of
+from annotator.traces.document import expect_object, get_text
 
 _RATINGS = ("rating", "number", "choices", "text")
 
@@ -40,14 +40,14 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         AnnotatorError: a part is not what Label Studio writes there.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
-    ids = identity(mapping(task.get("data"), f"{where}: data"), scheme)
+    ids = identity(expect_object(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
         yield LabelRow(where, ids)
         return
     for n, value in enumerate(annotations, 1):
         place = f"{where}, annotation {n}"
-        annotation = mapping(value, place)
+        annotation = expect_object(value, place)
         fields = ids | _annotator(annotation.get("completed_by"))
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
             fields |= _answers(annotation.get("result") or [], scheme, place)
@@ -88,7 +88,7 @@ def _annotator(value: Any) -> dict[str, Any]:
     """The one who labelled: a number, or with the option for it the user's fields."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
-    name = text_of(value)
+    name = get_text(value)
     return {"annotator": name} if name else {}
 
 
@@ -97,7 +97,7 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
     picks: dict[str, list[str]] = {}
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
     for result in results if isinstance(results, list) else []:
-        result = mapping(result, f"{where}: result")
+        result = expect_object(result, f"{where}: result")
         name, sort = str(result.get("from_name")), str(result.get("type"))
         value = result.get("value")
         if not isinstance(value, dict):

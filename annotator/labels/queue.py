@@ -14,7 +14,7 @@ from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
 from annotator.rubrics import Rubric
-from annotator.traces.document import parse
+from annotator.traces.document import parse_json
 from annotator.traces.formats import list_document_formats
 
 _TABLES = (".csv", ".tsv")
@@ -48,7 +48,7 @@ def is_sheet(file: Path) -> bool:
         if suffix in _TABLES:
             return set(_NEEDED) <= set(columns_of(head))
         first = next((line for line in head.splitlines() if line.strip()), b"")
-        record = parse(first.decode("utf-8-sig"), "")
+        record = parse_json(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
         return False
     formats = list_document_formats()

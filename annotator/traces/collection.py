@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Union
 
 from annotator.traces.model import Trace
-from annotator.traces.read import TraceOrProblem, exists, read_traces
+from annotator.traces.read import TraceOrProblem, check_exists, read_traces
 from annotator.traces.shard import Listing, Shard
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
@@ -135,7 +135,7 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
             redacted.append(source.redacted)
             yield from source.sources
         elif isinstance(source, (str, os.PathLike)):
-            exists(os.fspath(source))
+            check_exists(os.fspath(source))
             yield os.fspath(source)
         elif isinstance(source, Iterable):
             yield from _flatten(source, redacted)

@@ -12,7 +12,7 @@ _CUT = "damaged or cut off: rows may be missing"
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-def parquet_rows(path: str) -> Iterator[Any]:
+def read_parquet(path: str) -> Iterator[Any]:
     """Yield the rows of a Parquet file; raises what pyarrow raises."""
     import pyarrow.parquet as pq
 
@@ -25,7 +25,7 @@ def parquet_rows(path: str) -> Iterator[Any]:
                 yield from batch.to_pylist()
 
 
-def arrow_rows(path: str) -> Iterator[Any]:
+def read_arrow(path: str) -> Iterator[Any]:
     """Yield the rows of an Arrow file, or of a stream in a file; raises what pyarrow raises.
 
     Raises:

@@ -23,8 +23,8 @@ from annotator.base.files import explain_errors
 from annotator.base.regular import get_size_limit, read_bounded_lines, read_whole
 from annotator.base.text import decode, find_repeated
 from annotator.traces import columnar, hub
-from annotator.traces.document import open_file, parse
-from annotator.traces.records import parse_inner
+from annotator.traces.document import open_file, parse_json
+from annotator.traces.records import parse_nested
 
 SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
@@ -32,7 +32,7 @@ SUFFIXES = frozenset(
 """Files of a folder that are opened, in capitals or not, with .gz or .zst or without. A file
 that the user names is opened whatever its name."""
 
-SAVED = frozenset(("dataset_info.json", "state.json"))
+DATASET_FILES = frozenset(("dataset_info.json", "state.json"))
 """The files of a folder that `datasets` saved a data set in."""
 
 _COMPRESSED = (".gz", ".zst")
@@ -46,12 +46,12 @@ Record = tuple[int, int, Callable[[], Any]]
 returns its document or raises :class:`UnreadableTrace`."""
 
 
-def is_on_lines(path: str) -> bool:
+def has_lines_suffix(path: str) -> bool:
     """Whether a file's name says that it is JSON on lines."""
     return _suffix(path) in _LINES
 
 
-def is_looked_into(file: str) -> bool:
+def has_trace_suffix(file: str) -> bool:
     """Whether a file of this name in a folder may hold traces."""
     return _suffix(file) in SUFFIXES
 
@@ -67,7 +67,7 @@ class Document:
         with _open(self.path) as (file, encoding):
             data = read_whole(file)
             text = data.decode(encoding, errors="replace") if encoding else decode(data)
-            return parse(text, Path(self.path).name)
+            return parse_json(text, Path(self.path).name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class JsonLines:
                 )
                 for n, text in islice(enumerate(lines, 1), number - 1, None):
                     if text.strip():
-                        yield n, 0, partial(parse, text, self.name, line=n)
+                        yield n, 0, partial(parse_json, text, self.name, line=n)
                 return
             file.seek(offset)
             for n, data in enumerate(read_bounded_lines(file), number):
                 text = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if text.strip():
-                    yield n, offset, partial(parse, text, self.name, line=n)
+                    yield n, offset, partial(parse_json, text, self.name, line=n)
                 offset += len(data)
 
     def at(self, number: int, offset: int) -> Any:
@@ -139,17 +139,17 @@ def open_contents(path: str) -> Contents:
     """
     name = Path(path).name
     if path.startswith("hf://"):
-        return Rows(path, lambda: (record for _, record in hub.records(path)))
+        return Rows(path, lambda: (record for _, record in hub.load_hub_records(path)))
     if os.path.isdir(path):  # noqa: PTH112 - as often as there are files
-        return Rows(name, lambda: hub.saved_records(path))
+        return Rows(name, lambda: hub.read_saved_dataset(path))
     suffix = _suffix(path)
     with _open(path) as (file, encoding):
         seekable = encoding is None and isinstance(file.raw, io.FileIO)
         head = file.peek(_HEAD)[:_HEAD]
         if head.startswith(b"PAR1"):
-            return Rows(name, lambda: _explain(name, columnar.parquet_rows(path)))
+            return Rows(name, lambda: _explain(name, columnar.read_parquet(path)))
         if head.startswith(b"ARROW1") or suffix == ".arrow":
-            return Rows(name, lambda: _explain(name, columnar.arrow_rows(path)))
+            return Rows(name, lambda: _explain(name, columnar.read_arrow(path)))
         if head.startswith(b"PK\x03\x04"):
             return Rows(name, lambda: _explain(name, _archive_documents(path)))
         if encoding is None and b"\x00" in head:
@@ -178,7 +178,7 @@ def _are_lines(first: str, second: str, named: bool) -> bool:
 
 def _is_json(text: str, *, containers: bool = False) -> bool:
     try:
-        value = parse(text, "")
+        value = parse_json(text, "")
     except UnreadableTrace:
         return False
     return isinstance(value, dict | list) or not containers
@@ -270,7 +270,7 @@ def _csv_rows(path: str, mark: str) -> Iterator[Any]:
                 if None in row:  # a text with a mark in it and no quotes around it: half of it
                     where = f"{name}, line {table.line_num}"
                     raise UnreadableTrace(f"{where}: more cells than columns; quote the texts")
-                yield {key: parse_inner(cell) for key, cell in row.items() if key and cell != ""}
+                yield {key: parse_nested(cell) for key, cell in row.items() if key and cell != ""}
         except csv.Error as error:
             raise UnreadableTrace(f"{name}: not a table: {error}") from error
 
@@ -285,10 +285,10 @@ def _archive_documents(path: str) -> Iterator[Any]:
         if not heads:
             reason = "a zip archive that is no Inspect log: unpack it"
             raise UnreadableTrace(f"{Path(path).name}: {reason}")
-        log = parse(decode(_read_member(archive, heads[0])), heads[0])
+        log = parse_json(decode(_read_member(archive, heads[0])), heads[0])
         for name in names:
             if name.startswith("samples/") and name.endswith(".json"):
-                sample = parse(decode(_read_member(archive, name)), name)
+                sample = parse_json(decode(_read_member(archive, name)), name)
                 yield {**log, "samples": [sample]} if isinstance(log, dict) else sample
 
 

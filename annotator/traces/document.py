@@ -46,7 +46,7 @@ def open_file(path: str) -> BufferedReader:
         raise UnreadableTrace(f"{Path(path).name}: {error.strerror or error}") from error
 
 
-def first_of(text: str, key: str) -> Any:
+def parse_first_item(text: str, key: str) -> Any:
     """Return the first item of the list under ``key`` in a JSON object of which ``text`` is the
     beginning, or None if that beginning does not hold it in full.
     """
@@ -72,7 +72,7 @@ def read_text(folder: str, name: str) -> str:
     return decode(read_bytes(folder, name))
 
 
-def parse(text: str, name: str, *, line: int | None = None) -> Any:
+def parse_json(text: str, name: str, *, line: int | None = None) -> Any:
     """Return the JSON value in ``text``; ``name`` and ``line`` say in an error where it stands.
 
     Raises:
@@ -99,17 +99,17 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
 
 def read_json(folder: str, name: str) -> Any:
     """Return the JSON value in a file. Raises :class:`UnreadableTrace` as the parts above do."""
-    return parse(read_text(folder, name), name)
+    return parse_json(read_text(folder, name), name)
 
 
-def mapping(value: Any, where: str) -> dict[str, Any]:
+def expect_object(value: Any, where: str) -> dict[str, Any]:
     """Return ``value`` if it is a JSON object, else raise :class:`UnreadableTrace`."""
     if not isinstance(value, dict):
-        raise UnreadableTrace(f"{where}: found {kind(value)}, expected an object")
+        raise UnreadableTrace(f"{where}: found {name_type(value)}, expected an object")
     return value
 
 
-def kind(value: Any) -> str:
+def name_type(value: Any) -> str:
     """Return what a JSON value is, for an error message."""
     if value is None:
         return "null"
@@ -117,7 +117,7 @@ def kind(value: Any) -> str:
     return names.get(type(value), "a list" if isinstance(value, list) else "an object")
 
 
-def text_of(value: Any) -> str | None:
+def get_text(value: Any) -> str | None:
     """Return a scalar JSON value as text that can be stored, or None for null and containers."""
     if isinstance(value, str):
         return replace_surrogates(value)
@@ -126,12 +126,12 @@ def text_of(value: Any) -> str | None:
     return str(value)
 
 
-def flag(value: Any) -> bool | None:
+def read_flag(value: Any) -> bool | None:
     """Return a JSON boolean, or None for anything else: "not known" is never guessed."""
     return value if isinstance(value, bool) else None
 
 
-def time_of(value: Any) -> float | None:
+def parse_time(value: Any) -> float | None:
     """Return seconds since 1970 from a number, an ISO 8601 text or a datetime; UTC if zoneless.
 
     A number that would be a time after the year 5000 is in milli-, micro- or nanoseconds.

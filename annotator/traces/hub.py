@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.traces.columnar import arrow_rows
+from annotator.traces.columnar import read_arrow
 from annotator.traces.document import read_json
 
 
-def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def load_hub_records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the records of a hub data set, numbered from 1, one in memory at a time.
 
     The split is ``train`` unless named. A folder ``org/name`` below the current one is read in
@@ -51,7 +51,7 @@ def _check_reachable(source: str) -> None:
         raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
 
 
-def saved_records(folder: str) -> Iterator[dict[str, Any]]:
+def read_saved_dataset(folder: str) -> Iterator[dict[str, Any]]:
     """Yield the records of a data set that ``Dataset.save_to_disk`` wrote.
 
     Raises:
@@ -59,7 +59,7 @@ def saved_records(folder: str) -> Iterator[dict[str, Any]]:
     """
     try:
         for part in read_json(folder, "state.json")["_data_files"]:
-            yield from arrow_rows(f"{folder}/{part['filename']}")
+            yield from read_arrow(f"{folder}/{part['filename']}")
     except Exception as error:  # of pyarrow, or of a state.json with other keys
         reason = " ".join((getattr(error, "strerror", None) or str(error)).split())[:300]
         raise UnreadableTrace(f"a saved data set that cannot be read: {reason}") from error

@@ -14,18 +14,18 @@ from annotator.base.plugins import describe_error
 from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import is_hub, localize
 from annotator.base.text import replace_surrogates
-from annotator.traces.contents import Document, JsonLines, is_on_lines, open_contents
+from annotator.traces.contents import Document, JsonLines, has_lines_suffix, open_contents
 from annotator.traces.discover import (
     Ignored,
     TraceRef,
     Unreadable,
     discover,
     find_files,
-    hold_records,
+    index_records,
     list_folder,
     stamp_file,
 )
-from annotator.traces.formats import group, readers, split
+from annotator.traces.formats import group, load_readers, split
 from annotator.traces.model import Trace
 
 TraceOrProblem = Trace | Unreadable | Ignored
@@ -83,7 +83,7 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
         else:
             document = _load(ref, format) if ref.document is None else ref.document
             trace = ref.reader.read(document, ref.id, ref.path)
-        trace = _rename_agents(trace, readers(format).agent_name)
+        trace = _rename_agents(trace, load_readers(format).agent_name)
     except UnreadableTrace as error:
         return Unreadable(ref.id, ref.path, str(error))
     except RecursionError:
@@ -120,7 +120,7 @@ def _load(ref: TraceRef, format: str) -> Any:
         else:
             document = contents.at(ref.number, ref.offset)
         return split(ref.reader, document)[ref.item - 1] if ref.item else document
-    held = hold_records(ref.file, ref.stamp, ref.reader, format)
+    held = index_records(ref.file, ref.stamp, ref.reader, format)
     records = []
     for n, offset in zip(ref.records[::2], ref.records[1::2], strict=True):
         items = split(ref.reader, held.at(n, offset))
@@ -157,7 +157,7 @@ def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
     return replace(trace, messages=messages, outcome=replace(trace.outcome, agents=ends))
 
 
-def exists(source: str) -> None:
+def check_exists(source: str) -> None:
     """Raise :class:`AnnotatorError` if nothing has that name. Names of the hub are not looked up.
     A URL is fetched if its files have changed.
     """
@@ -170,7 +170,7 @@ def check_source(source: str) -> None:
     """Raise :class:`AnnotatorError` if a source does not exist or cannot be read: a pipe, a device,
     a folder that may not be listed.
     """
-    exists(source)
+    check_exists(source)
     path = localize(source)
     if is_hub(source) or not os.path.lexists(path):  # a glob
         return
@@ -189,7 +189,7 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
     total = 0
     for source in sources:
         for ref in () if is_hub(source) else find_files(source, format):
-            if isinstance(ref, TraceRef) and not ref.is_folder and is_on_lines(ref.file):
+            if isinstance(ref, TraceRef) and not ref.is_folder and has_lines_suffix(ref.file):
                 with suppress(UnreadableTrace):
                     total += sum(1 for _ in JsonLines(ref.file, "", seekable=False).records())
             elif not isinstance(ref, Ignored):

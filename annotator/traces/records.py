@@ -6,16 +6,16 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import replace_surrogates
-from annotator.traces.document import parse, text_of
+from annotator.traces.document import get_text, parse_json
 from annotator.traces.model import AgentEnd, Feature, Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _NAME_LISTS = ("features", "pair", "agents")
-RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+RESULT_KEYS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
 _LARGEST_TEAM = 10_000
 _LONG = 1_000  # characters of a text that is no attribute to group by
 # What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
-LABELS = frozenset(
+LABEL_KEYS = frozenset(
     (
         *("labels", "label", "annotations", "mast_annotation", "mistake_agent", "mistake_step"),
         *(
@@ -30,11 +30,13 @@ LABELS = frozenset(
 )
 
 
-def record_id(record: Any) -> str | None:
+def find_record_id(record: Any) -> str | None:
     """Return a record's own id, if it has one."""
     if not isinstance(record, dict):
         return None
-    return next((text for key in _IDS if (text := text_of(record.get(key))) and text.strip()), None)
+    return next(
+        (text for key in _IDS if (text := get_text(record.get(key))) and text.strip()), None
+    )
 
 
 def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
@@ -43,11 +45,11 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     The first key that holds a result decides: a boolean (also as text or as 0 and 1); a reward of
     at least 1; a score only if it is 0 or 1, since nothing says what another one is worth.
     """
-    for key in RESULTS:
+    for key in RESULT_KEYS:
         value = record.get(key)
         if isinstance(value, bool):
             return value, key
-        value = number_of(value)
+        value = parse_number(value)
         if isinstance(value, float):
             if key == "reward":
                 return value >= 1, "reward >= 1"
@@ -58,7 +60,7 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     return None, None
 
 
-def number_of(value: Any) -> Any:
+def parse_number(value: Any) -> Any:
     """Return a number, also one in a text as tables hold it, to be compared; else what it is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
@@ -83,7 +85,7 @@ def read_attributes(
         name = replace_surrogates(key)
         if key in consumed:
             continue
-        if key in LABELS:
+        if key in LABEL_KEYS:
             problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
         elif isinstance(value, float) and not math.isfinite(value):
             problems.append(f"{where}{name} is {value}, left out")
@@ -108,7 +110,7 @@ def describe_outcome(
     if rule:
         told = {} if rule == "passed" else {"outcome_rule": rule}
         attributes = {**attributes, "passed": passed, **told}
-    return Outcome(passed=passed, merge=text_of(attributes.get("merge"))), attributes
+    return Outcome(passed=passed, merge=get_text(attributes.get("merge"))), attributes
 
 
 def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -123,7 +125,7 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     """
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
-    pair = text_of(fields.get("pair"))
+    pair = get_text(fields.get("pair"))
     names = tuple(part.strip() for part in (pair or "").split("+"))
     names = names if all(names) else (pair,) if pair else ()
     features = lists.get("features") or lists.get("pair") or names
@@ -131,25 +133,25 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
         outcome["features"] = tuple(map(Feature, features))
     if "agents" in lists:
         outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))
-    size = number_of(fields.get("agents"))
+    size = parse_number(fields.get("agents"))
     if isinstance(size, float) and size.is_integer() and 0 < size <= _LARGEST_TEAM:
         outcome["team_size"] = int(size)
-    if strategy := text_of(fields.get("strategy")):
+    if strategy := get_text(fields.get("strategy")):
         outcome["strategy"] = strategy
     return outcome, set(lists)
 
 
 def read_patches(value: Any) -> dict[str, str]:
     """Return the patches of an object by agent; nothing of any other value."""
-    value = parse_inner(value)
+    value = parse_nested(value)
     patches = value if isinstance(value, dict) else {}
     return patches if all(isinstance(text, str) for text in patches.values()) else {}
 
 
 def _read_names(value: Any) -> tuple[str, ...]:
     """Return the texts and numbers of a list as texts; nothing if it is no list of these alone."""
-    value = parse_inner(value)
-    names = tuple(map(text_of, value)) if isinstance(value, list) else ()
+    value = parse_nested(value)
+    names = tuple(map(get_text, value)) if isinstance(value, list) else ()
     return tuple(name for name in names if name) if all(names) else ()
 
 
@@ -162,7 +164,7 @@ def walk_path(record: Any, path: str) -> Any:
 
 
 def _walk(value: Any, path: str) -> Iterator[Any]:
-    value = parse_inner(value) if path else value
+    value = parse_nested(value) if path else value
     if not path:
         yield value
     elif isinstance(value, dict):
@@ -178,11 +180,11 @@ def _walk(value: Any, path: str) -> Iterator[Any]:
             yield from _walk(value[int(first)], rest)
 
 
-def parse_inner(value: Any) -> Any:
+def parse_nested(value: Any) -> Any:
     """Return the JSON object or list in a text, or the value as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            return parse(value, "a text")
+            return parse_json(value, "a text")
         except UnreadableTrace:
             return value
     return value

@@ -24,7 +24,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, list_plugins, load_plugin
-from annotator.traces.records import record_id
+from annotator.traces.records import find_record_id
 
 # The first that recognises its own wins. A new format is one file and one line here, or a plug-in.
 _FOLDERS = {
@@ -57,7 +57,7 @@ _DOCUMENTS = {
 }
 FORMATS = (*_FOLDERS, *_DOCUMENTS)
 
-MAP = "map:"
+MAP_PREFIX = "map:"
 """Before the name of a file that maps the keys of records: a format of the user's own. A # in it is
 written NUL, which no name has, since a pattern follows one."""
 
@@ -75,7 +75,7 @@ class Readers:
 
 
 @lru_cache(maxsize=16)  # asked for at every place
-def readers(format: str) -> Readers:
+def load_readers(format: str) -> Readers:
     """Return the readers that ``format`` names: ``auto`` (all built-in ones), a name of
     ``FORMATS``, ``map:FILE``, a plug-in's name, or ``module:name``; after a ``#`` a pattern for the
     names of agents.
@@ -106,10 +106,10 @@ def list_document_formats() -> tuple[Any, ...]:
 def _choose(format: str) -> Readers:
     if format == "auto" or format in FORMATS:
         return Readers(_load(_FOLDERS, format), _load(_DOCUMENTS, format))
-    if format.startswith(MAP):
+    if format.startswith(MAP_PREFIX):
         from annotator.traces.mapping import load_map
 
-        mapped = load_map(format.removeprefix(MAP).replace("\0", "#"))
+        mapped = load_map(format.removeprefix(MAP_PREFIX).replace("\0", "#"))
         return Readers(documents=(mapped,), origin=mapped.origin)
     if not is_plugin("readers", format):
         names = ", ".join((*FORMATS, *list_plugins("readers")))
@@ -122,7 +122,9 @@ def _choose(format: str) -> Readers:
 
 def find_reader(document: Any, format: str) -> Any | None:
     """Return the format that reads a document, or None. Raises UnreadableTrace."""
-    return next((reader for reader in readers(format).documents if reader.matches(document)), None)
+    return next(
+        (reader for reader in load_readers(format).documents if reader.matches(document)), None
+    )
 
 
 def split(reader: Any, document: Any) -> list[Any]:
@@ -140,4 +142,4 @@ def group(reader: Any, record: Any) -> str | None:
 def identify(reader: Any, document: Any) -> str | None:
     """Return the id that a document gives its trace, if it has one."""
     identifies = getattr(reader, "identify", None)
-    return record_id(document) if identifies is None else identifies(document)
+    return find_record_id(document) if identifies is None else identifies(document)
