@@ -26,7 +26,9 @@ def get_size_limit() -> int:
     Raises:
         AnnotatorError: that is no whole number above 0.
     """
-    given = os.environ.get("ANNOTATOR_MAX_MB", "").strip() or str(_MOST_MB)
+    given = os.environ.get("ANNOTATOR_MAX_MB", "").strip()
+    if not given:
+        return _MOST_MB << 20
     if not (given.isdecimal() and 0 < len(given) < 10 and int(given)):
         raise AnnotatorError(f"ANNOTATOR_MAX_MB: expected a whole number of MB, found {given!r}")
     return int(given) << 20
@@ -52,11 +54,17 @@ def open_checked(path: str | Path) -> BufferedReader:
         OSError: it is missing, not allowed, or no regular file: opening a pipe would block, and a
             device has no end.
     """
+    return os.fdopen(_open_regular(path)[0], "rb")
+
+
+def _open_regular(path: str | Path) -> tuple[int, int]:
+    """Return the descriptor of a regular file, and its size in bytes."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    info = os.fstat(file)
+    if not stat.S_ISREG(info.st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file")
-    return os.fdopen(file, "rb")
+    return file, info.st_size
 
 
 def read_bounded(path: str | Path, most: int = 0) -> bytes:
@@ -67,9 +75,15 @@ def read_bounded(path: str | Path, most: int = 0) -> bytes:
             :func:`most_bytes`.
     """
     limit = most or get_size_limit()
-    with open_checked(path) as file:
-        if os.fstat(file.fileno()).st_size <= limit:
-            return file.read()
+    file, size = _open_regular(path)
+    try:
+        if size <= limit:
+            pieces = [os.read(file, size + 1)]
+            while len(pieces[-1]) > 0 and (len(pieces) > 1 or len(pieces[0]) != size):
+                pieces.append(os.read(file, 1 << 20))  # it grows, or comes in pieces
+            return b"".join(pieces)
+    finally:
+        os.close(file)
     if most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
     raise _describe_size("larger than", limit)

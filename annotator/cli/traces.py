@@ -102,7 +102,7 @@ def command(
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
     """Yield how files are read, the alike together; for those that nothing reads, a likely map."""
-    from annotator.traces.mapping import suggest_map
+    from annotator.traces.map import suggest_map
 
     alike: dict[str, list[str]] = {}
     for path, reader, document in preview_files(traces, format_):

@@ -16,19 +16,16 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
 from annotator.traces.conversation import read_chat, read_steps
-from annotator.traces.document import (
+from annotator.traces.files import is_plain_file, read_bytes, read_json, read_text
+from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
+from annotator.traces.records import (
     expect_object,
     get_text,
-    is_plain_file,
     name_type,
     parse_first_item,
     parse_time,
-    read_bytes,
     read_flag,
-    read_json,
-    read_text,
 )
-from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
 
 name = "cooperbench"
 

@@ -7,7 +7,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
-from annotator.traces.document import get_text
+from annotator.traces.records import get_text
 
 # Questions whose answers are no codes, by the name they have in the contract.
 BESIDE = ("note", "evidence", "confidence")

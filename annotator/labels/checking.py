@@ -8,7 +8,7 @@ from annotator.base.errors import LabelsError
 from annotator.base.text import find_repeated, list_first, replace_surrogates, sanitize_line
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
-from annotator.traces.document import name_type
+from annotator.traces.records import name_type
 
 SHOWN = 20  # problems; a file of the wrong kind has one in every line
 CONFIDENCE = (1, 5)

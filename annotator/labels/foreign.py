@@ -18,7 +18,7 @@ from annotator.base.regular import read_bounded
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric
-from annotator.traces.document import get_text, parse_json
+from annotator.traces.records import get_text, parse_json
 
 # How categories are spelled elsewhere, letters only; the beginning decides.
 _ALIASES = {

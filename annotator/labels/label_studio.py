@@ -14,7 +14,7 @@ from annotator.labels.answers import BESIDE, drop_empty, identity, is_code, pick
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.document import expect_object, get_text
+from annotator.traces.records import expect_object, get_text
 
 _RATINGS = ("rating", "number", "choices", "text")
 

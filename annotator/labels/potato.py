@@ -26,7 +26,7 @@ from annotator.labels.answers import BESIDE, drop_empty, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.document import expect_object, get_text
+from annotator.traces.records import expect_object, get_text
 
 _STATE = "instance_id_to_label_to_value"
 _TEXT = ("text_box", "free_response", "text")

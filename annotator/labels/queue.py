@@ -14,8 +14,8 @@ from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
 from annotator.rubrics import Rubric
-from annotator.traces.document import parse_json
 from annotator.traces.formats import list_document_formats
+from annotator.traces.records import parse_json
 
 _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")

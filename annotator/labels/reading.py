@@ -17,7 +17,7 @@ from annotator.labels.checking import Problems, check_label, check_unlabelled, d
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, table_rows
 from annotator.rubrics import Scheme
-from annotator.traces.document import name_type, parse_json
+from annotator.traces.records import name_type, parse_json
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # what stands beside labels and is none

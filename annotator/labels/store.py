@@ -15,7 +15,7 @@ from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
-from annotator.traces.document import parse_json
+from annotator.traces.records import parse_json
 
 _SUFFIXES = (".jsonl", ".ndjson")
 _BEGIN = b'{"trace_id": '  # of each line that is written here

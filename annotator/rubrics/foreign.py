@@ -13,7 +13,7 @@ from typing import Any
 from annotator.base.errors import RubricError
 from annotator.base.text import replace_surrogates
 from annotator.base.yaml import read_yaml
-from annotator.traces.document import get_text
+from annotator.traces.records import get_text
 
 _INSTRUCTIONS = (
     "TASK\nReport every code that the run really shows, by its definition: any number, often none."

@@ -1,6 +1,5 @@
-"""What was run: the trace model, and readers for its formats."""
+"""Traces of agents: the model, and the readers of its formats."""
 
-from annotator.traces.collection import Traces, TraceSource, load_traces
 from annotator.traces.discover import Ignored, Unreadable
 from annotator.traces.formats import FORMATS, load_readers
 from annotator.traces.model import (
@@ -15,7 +14,15 @@ from annotator.traces.model import (
     Step,
     Trace,
 )
-from annotator.traces.read import TraceOrProblem, check_exists, count_traces, read_traces
+from annotator.traces.read import (
+    TraceOrProblem,
+    Traces,
+    TraceSource,
+    check_exists,
+    count_traces,
+    load_traces,
+    read_traces,
+)
 from annotator.traces.shard import Shard, parse_shard
 
 __all__ = [

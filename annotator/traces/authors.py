@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from annotator.traces.document import get_text
 from annotator.traces.model import Author
+from annotator.traces.records import get_text
 
 _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),

@@ -15,8 +15,8 @@ from annotator.traces.authors import (
     has_role_words,
     is_call_role,
 )
-from annotator.traces.document import expect_object, get_text, name_type, parse_time
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
+from annotator.traces.records import expect_object, get_text, name_type, parse_time
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
 _AUTHORS = ("role", "sender", "from", "source")

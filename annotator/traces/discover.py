@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
-from annotator.traces.contents import (
+from annotator.traces.files import (
     DATASET_FILES,
     Document,
     JsonLines,
@@ -24,12 +24,11 @@ from annotator.traces.contents import (
     Rows,
     copy_records,
     has_trace_suffix,
-    list_records,
     open_contents,
 )
-from annotator.traces.document import name_type
 from annotator.traces.formats import find_reader, group, identify, load_readers, split
 from annotator.traces.model import Trace, check_trace
+from annotator.traces.records import name_type
 
 _PEEK = 20  # records that are looked at to tell whether those of a file belong together
 _LINKED = "a link to a folder; name it to have it read"
@@ -437,7 +436,8 @@ def index_records(
     if not isinstance(contents, Document):
         return copy_records(contents)
     documents, _ = _load_documents(contents, format)
-    return list_records([item for document in documents for item in split(reader, document)])
+    items = [item for document in documents for item in split(reader, document)]
+    return Rows("", lambda: items)
 
 
 def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
@@ -456,7 +456,7 @@ def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
         if not listed or not documents:
             yield from _in_document(file, documents and documents[0], format)
             return
-        contents = list_records(documents)
+        contents = Rows("", lambda: documents)
     records = contents.records()
     peek = list(islice(records, _PEEK))
     if reader := _find_grouping(peek, format):

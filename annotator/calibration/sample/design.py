@@ -21,7 +21,7 @@ from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.calibration.model import OPEN
 from annotator.labels import Label
 from annotator.runs.run import Run
-from annotator.traces.document import parse_json
+from annotator.traces.records import parse_json
 
 EVERYTHING = ""  # the stratum of a uniform sample
 # Others that are no codes, which have no colon: how the votes agreed, and no judgement that counts.

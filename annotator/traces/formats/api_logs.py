@@ -9,9 +9,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import get_text
 from annotator.traces.model import Outcome, Trace
-from annotator.traces.records import find_record_id, read_attributes
+from annotator.traces.records import find_record_id, get_text, read_attributes
 
 name = "api-log"
 

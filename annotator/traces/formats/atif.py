@@ -15,9 +15,8 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.document import expect_object, get_text
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import describe_outcome, read_attributes
+from annotator.traces.records import describe_outcome, expect_object, get_text, read_attributes
 
 name = "atif"
 

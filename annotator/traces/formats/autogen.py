@@ -19,9 +19,8 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.document import expect_object, get_text
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import read_attributes, walk_path
+from annotator.traces.records import expect_object, get_text, read_attributes, walk_path
 
 name = "autogen"
 

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_parts, read_time
-from annotator.traces.document import get_text
 from annotator.traces.model import Author, Trace
+from annotator.traces.records import get_text
 
 name = "claude-code"
 

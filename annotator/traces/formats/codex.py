@@ -10,8 +10,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
-from annotator.traces.document import get_text, parse_time
 from annotator.traces.model import Trace
+from annotator.traces.records import get_text, parse_time
 
 name = "codex"
 

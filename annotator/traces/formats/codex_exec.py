@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.document import get_text
 from annotator.traces.model import Trace
+from annotator.traces.records import get_text
 
 name = "codex-exec"
 

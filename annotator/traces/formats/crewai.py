@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import expect_object, get_text
 from annotator.traces.model import Trace
+from annotator.traces.records import expect_object, get_text
 
 name = "crewai"
 

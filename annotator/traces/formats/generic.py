@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import is_message, read_chat
-from annotator.traces.document import get_text
 from annotator.traces.model import Trace
 from annotator.traces.records import (
     RESULT_KEYS,
     describe_outcome,
     find_record_id,
+    get_text,
     read_attributes,
     read_outcome,
     read_pair_and_team,

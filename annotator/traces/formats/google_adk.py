@@ -7,9 +7,8 @@ Gemini API itself are read as `generic`.
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.document import expect_object, get_text, parse_time
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import read_attributes
+from annotator.traces.records import expect_object, get_text, parse_time, read_attributes
 
 name = "google-adk"
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import get_text, name_type
 from annotator.traces.model import Feature, Message, Outcome, Trace
-from annotator.traces.records import walk_path
+from annotator.traces.records import get_text, name_type, walk_path
 
 name = "inspect"
 

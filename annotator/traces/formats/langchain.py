@@ -12,9 +12,14 @@ from typing import Any
 
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.document import expect_object, get_text
 from annotator.traces.model import Trace
-from annotator.traces.records import describe_outcome, read_attributes, walk_path
+from annotator.traces.records import (
+    describe_outcome,
+    expect_object,
+    get_text,
+    read_attributes,
+    walk_path,
+)
 
 name = "langchain"
 

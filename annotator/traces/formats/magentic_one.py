@@ -17,9 +17,14 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
-from annotator.traces.document import expect_object, get_text, name_type
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import describe_outcome, read_attributes
+from annotator.traces.records import (
+    describe_outcome,
+    expect_object,
+    get_text,
+    name_type,
+    read_attributes,
+)
 
 name = "magentic-one"
 

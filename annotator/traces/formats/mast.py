@@ -11,9 +11,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
-from annotator.traces.document import get_text, name_type
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import parse_nested, read_attributes
+from annotator.traces.records import get_text, name_type, parse_nested, read_attributes
 
 name = "mast"
 

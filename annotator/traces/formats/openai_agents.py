@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.document import expect_object, get_text
 from annotator.traces.model import Trace
+from annotator.traces.records import expect_object, get_text
 
 name = "openai-agents"
 

@@ -17,9 +17,15 @@ from annotator.traces.conversation import (
     read_parts,
     read_time,
 )
-from annotator.traces.document import expect_object, get_text, name_type
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import read_attributes, read_outcome, walk_path
+from annotator.traces.records import (
+    expect_object,
+    get_text,
+    name_type,
+    read_attributes,
+    read_outcome,
+    walk_path,
+)
 
 name = "openhands"
 

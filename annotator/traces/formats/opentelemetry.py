@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.traces.document import get_text
 from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import parse_nested, walk_path
+from annotator.traces.records import get_text, parse_nested, walk_path
 
 name = "opentelemetry"
 

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.document import expect_object, get_text, parse_time
 from annotator.traces.model import Author, Trace
+from annotator.traces.records import expect_object, get_text, parse_time
 
 name = "pydantic-ai"
 

@@ -7,9 +7,8 @@ the model was asked repeats the steps before it and is not read again.
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
-from annotator.traces.document import expect_object, get_text, parse_time
 from annotator.traces.model import Trace
-from annotator.traces.records import read_attributes, walk_path
+from annotator.traces.records import expect_object, get_text, parse_time, read_attributes, walk_path
 
 name = "smolagents"
 

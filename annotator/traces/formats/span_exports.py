@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.document import get_text, parse_time
 from annotator.traces.formats.opentelemetry import read_fields
 from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import walk_path
+from annotator.traces.records import get_text, parse_time, walk_path
 
 name = "span-export"
 

@@ -15,10 +15,9 @@ from typing import Any, Literal
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import get_text
 from annotator.traces.formats.langchain import unwrap_message
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import parse_nested
+from annotator.traces.records import get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
 

@@ -12,9 +12,16 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import expect_object, get_text, name_type
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import parse_nested, read_attributes, read_outcome, walk_path
+from annotator.traces.records import (
+    expect_object,
+    get_text,
+    name_type,
+    parse_nested,
+    read_attributes,
+    read_outcome,
+    walk_path,
+)
 
 name = "swe-agent"
 

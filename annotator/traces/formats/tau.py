@@ -13,9 +13,14 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import get_text, name_type
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import describe_outcome, read_attributes, walk_path
+from annotator.traces.records import (
+    describe_outcome,
+    get_text,
+    name_type,
+    read_attributes,
+    walk_path,
+)
 
 name = "tau-bench"
 

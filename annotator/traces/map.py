@@ -14,13 +14,16 @@ from annotator.base.text import sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
 from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.document import expect_object, get_text, name_type, parse_time
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     LABEL_KEYS,
+    expect_object,
     find_record_id,
+    get_text,
+    name_type,
     parse_nested,
     parse_number,
+    parse_time,
     read_attributes,
     read_outcome,
     read_pair_and_team,
