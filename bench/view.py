@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from annotator.runs.run import open_run
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 from annotator.web.index import Filter, Index
 from annotator.web.search import search
 

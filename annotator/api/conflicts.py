@@ -14,7 +14,7 @@ from annotator.base.text import decode, list_names, sanitize_line
 from annotator.rubrics.annotations import get_attribute
 from annotator.runs.run import Run
 from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
-from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 
 if TYPE_CHECKING:  # they take numpy, which other commands need not wait for
     from annotator.cooperbench.patches.diff import Patch
@@ -112,7 +112,7 @@ def find_conflicts(
         pairs += compare_patches(
             [(agent, parse_patch(text)) for agent, text in item.patches.items()],
             item.id,
-            cluster_of(item.attributes, tasks),
+            find_cluster(item.attributes, tasks),
             get_attribute(item.attributes, by) if by else None,
         )
     if not counts["traces"]:

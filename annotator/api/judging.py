@@ -40,7 +40,7 @@ from annotator.runs.run import Run, open_run
 from annotator.runs.shards import begin_shards, is_in_shards, merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Shard, Traces, TraceSource, load_traces
-from annotator.traces.redaction import redaction_sha256
+from annotator.traces.redaction import hash_patterns
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """What :func:`annotator.judges.build.build_judge` takes."""
@@ -184,7 +184,7 @@ async def aannotate(
         standards=plan.standards,
         shard=shard,
         pilot={"traces": min(pilot, of), "of": of} if pilot else None,
-        redaction=redaction_sha256() if plan.traces.redacted else None,
+        redaction=hash_patterns() if plan.traces.redacted else None,
     )
     callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
     kept = [] if _kept is None else _kept

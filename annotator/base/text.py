@@ -36,7 +36,11 @@ def replace_surrogates(text: str) -> str:
 
     The length is unchanged, and so are all character offsets.
     """
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+    try:
+        text.isascii() or text.encode()  # ten times as fast as a search
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text
 
 
 def decode(data: bytes) -> str:

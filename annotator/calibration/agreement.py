@@ -13,7 +13,7 @@ from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
 from annotator.calibration.model import Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
-from annotator.traces.clusters import lone_cluster
+from annotator.traces.clusters import name_lone_cluster
 from validation import (
     Estimate,
     Flips,
@@ -74,7 +74,7 @@ class Basis:
         names = [self.clusters.get(unit) for unit in units]
         if not any(names):
             return None
-        return [name or lone_cluster(unit) for name, unit in zip(names, units, strict=True)]
+        return [name or name_lone_cluster(unit) for name, unit in zip(names, units, strict=True)]
 
 
 def judge_answers(sample: JudgedSample) -> dict[str, str]:

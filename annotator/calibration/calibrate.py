@@ -54,7 +54,7 @@ from annotator.calibration.sample.design import Design, find_design, read_design
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
-from annotator.traces.clusters import cluster_of
+from annotator.traces.clusters import find_cluster
 from validation import Estimate, RaterAgreement, code_report, set_agreement, wilson
 
 
@@ -79,7 +79,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
 
     # People are compared with each other, the judge with people and with other runs.
     clusters = {
-        trace_id: cluster_of(annotation.attributes, request.cluster)
+        trace_id: find_cluster(annotation.attributes, request.cluster)
         for trace_id, annotation in sample.selected.items()
     }
     weights = _find_weights(labels, design)
@@ -446,7 +446,7 @@ def compare_annotators(
     if run:
         sample = read_judged_sample(run, scheme.id, select=clusters, cluster=request.cluster)
         for trace_id, annotation in sample.selected.items():
-            clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
+            clusters[trace_id] = find_cluster(annotation.attributes, request.cluster)
     design = read_design(request.design) if request.design else None
     basis = Basis(scheme, clusters, _find_weights(labels, design), request.confidence)
     answers = [basis.answers_of(side) for side in sides]

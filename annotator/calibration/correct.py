@@ -24,7 +24,7 @@ from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
 from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
-from annotator.traces.clusters import cluster_of, lone_cluster
+from annotator.traces.clusters import find_cluster, name_lone_cluster
 from validation import joint_shares
 from validation.joint import FOUND_IN
 
@@ -211,8 +211,8 @@ def match_traces(
         if annotation and annotation.status != "skipped":
             judge = Codes(annotation.primary, annotation.secondary)
             counted = replace(trace.counted, judge=count_answer(annotation, sample.rubric))
-            name = cluster_of(annotation.attributes, by)
-            name = name or (lone_cluster(trace.trace_id) if sample.clusters.named else None)
+            name = find_cluster(annotation.attributes, by)
+            name = name or (name_lone_cluster(trace.trace_id) if sample.clusters.named else None)
             traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
     return traces
 

@@ -11,7 +11,7 @@ from annotator.calibration.model import OPEN
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
-from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def read_judged_sample(
     """
     sample = empty_judged_sample(run, rubric)
     for annotation in run.annotations(rubric):
-        sample.add(annotation, cluster_of(annotation.attributes, cluster))
+        sample.add(annotation, find_cluster(annotation.attributes, cluster))
         if annotation.trace_id in select:
             sample.selected[annotation.trace_id] = annotation
         if visit:

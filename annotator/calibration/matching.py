@@ -18,7 +18,7 @@ from annotator.calibration.model import (
 from annotator.calibration.sample.design import UNDECIDED, Design
 from annotator.labels import Label, Labels
 from annotator.rubrics.annotations import Annotation
-from annotator.traces.clusters import cluster_of, lone_cluster
+from annotator.traces.clusters import find_cluster, name_lone_cluster
 from validation import RaterAgreement, agreement_of
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
@@ -202,7 +202,7 @@ def match_labels(
             if stratum.drawn > labelled[name] > 0
         }
         sampled = len(design.traces), len(reached)
-    clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in pairs]
+    clusters = [find_cluster(annotation.attributes, cluster) for _, annotation in pairs]
     traces = [
         LabelledTrace(
             label.trace_id,
@@ -212,7 +212,7 @@ def match_labels(
                 count_labels(label, sample.rubric), count_answer(annotation, sample.rubric)
             ),
             weight,
-            (name or lone_cluster(label.trace_id)) if any(clusters) else None,
+            (name or name_lone_cluster(label.trace_id)) if any(clusters) else None,
         )
         for (label, annotation), weight, name in zip(
             pairs, weights or [1.0] * len(pairs), clusters, strict=True

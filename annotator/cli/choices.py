@@ -53,7 +53,7 @@ def reader_option(
     """
     from annotator.traces.formats import (  # reports have choices, too, and read no traces
         FORMATS,
-        MAP,
+        MAP_PREFIX,
     )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +63,7 @@ def reader_option(
         ) -> Any:
             if map_file and reader != "auto":
                 raise click.UsageError(f"--map is a format of its own; not with {flag}")
-            chosen = f"{MAP}{map_file.absolute()}".replace("#", "\0") if map_file else reader
+            chosen = f"{MAP_PREFIX}{map_file.absolute()}".replace("#", "\0") if map_file else reader
             pattern = f"#{agent_name}" if agent_name else ""
             return command(*args, **{into: chosen + pattern}, **values)
 

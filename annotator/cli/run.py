@@ -24,7 +24,7 @@ from annotator.cli.output import Number, say, say_notice
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.rubrics import Rubric, list_built_in, load_rubric
-from annotator.traces import count_traces, exists, load_traces, parse_shard
+from annotator.traces import check_exists, count_traces, load_traces, parse_shard
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
@@ -168,7 +168,7 @@ def command(
     if shard and (not out or limit or dry_run):
         raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --limit")
     for source in traces:
-        exists(source)
+        check_exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     if shard:
@@ -294,7 +294,7 @@ def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]
 def _show_what_there_is(traces: tuple[str, ...], format_: str) -> NoReturn:
     """Show what is in the traces and for how many of them each rubric is; a rubric is missing."""
     for source in traces:
-        exists(source)
+        check_exists(source)
     rubrics = [load_rubric(path.stem) for path in list_built_in()]
     kinds, fits = Counter[str](), Counter[str]()
     for trace in load_traces(*traces, format=format_):

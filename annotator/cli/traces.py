@@ -12,7 +12,7 @@ from annotator.base.text import dump_json, escape_controls, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
-from annotator.traces.discover import look_into
+from annotator.traces.discover import preview_files
 from annotator.traces.read import ProblemKinds, check_source
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
@@ -102,10 +102,10 @@ def command(
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
     """Yield how files are read, the alike together; for those that nothing reads, a likely map."""
-    from annotator.traces.mapping import suggest_map
+    from annotator.traces.map import suggest_map
 
     alike: dict[str, list[str]] = {}
-    for path, reader, document in look_into(traces, format_):
+    for path, reader, document in preview_files(traces, format_):
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
         elif reader:

@@ -16,19 +16,16 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
 from annotator.traces.conversation import read_chat, read_steps
-from annotator.traces.document import (
-    first_of,
-    flag,
-    is_plain_file,
-    kind,
-    mapping,
-    read_bytes,
-    read_json,
-    read_text,
-    text_of,
-    time_of,
-)
+from annotator.traces.files import is_plain_file, read_bytes, read_json, read_text
 from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
+from annotator.traces.records import (
+    expect_object,
+    get_text,
+    name_type,
+    parse_first_item,
+    parse_time,
+    read_flag,
+)
 
 name = "cooperbench"
 
@@ -71,7 +68,7 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     evaluation = _optional(folder, names, "eval.json")
     alone = _optional(folder, names, "independent.json")
     place = _place(trace_id)
-    setting = text_of(result.get("setting")) or text_of(evaluation.get("setting"))
+    setting = get_text(result.get("setting")) or get_text(evaluation.get("setting"))
     setting = setting or place.get("setting") or "coop"
     problems: list[str] = []
     numbers = _feature_numbers(folder, names, result, evaluation)
@@ -113,14 +110,14 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
-    return mapping(read_json(folder, file), file) if file in names else {}
+    return expect_object(read_json(folder, file), file) if file in names else {}
 
 
 def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     value = read_json(folder, _TALK)
     items = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(items, list):
-        raise UnreadableTrace(f"{_TALK}: found {kind(value)}, expected a list of messages")
+        raise UnreadableTrace(f"{_TALK}: found {name_type(value)}, expected a list of messages")
     chat = read_chat(items, _TALK)
     return tuple(chat.messages), tuple(chat.problems)
 
@@ -163,7 +160,7 @@ def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
 
 def _number(value: Any) -> str | None:
     """Return a feature number as text, or None: it becomes part of a file name."""
-    text = text_of(value)
+    text = get_text(value)
     return text if text and _NUMBER.fullmatch(text) else None
 
 
@@ -199,26 +196,26 @@ def _outcome(
             Feature(
                 name=number,
                 agent="solo" if "solo" in owners else agent_of.get(number),
-                passed=flag(merged.get("passed")),
-                passed_alone=flag(single.get("passed")),
-                alone_reason=text_of(single.get("reason")),
-                output=text_of(merged.get("test_output", merged.get("output"))) or "",
+                passed=read_flag(merged.get("passed")),
+                passed_alone=read_flag(single.get("passed")),
+                alone_reason=get_text(single.get("reason")),
+                output=get_text(merged.get("test_output", merged.get("output"))) or "",
             )
         )
     merge = _object(evaluation.get("merge"))
-    passed = flag(evaluation.get("both_passed"))
+    passed = read_flag(evaluation.get("both_passed"))
     if passed is None:
         results = {feature.passed for feature in features}
         passed = False if False in results else True if results == {True} else None
     return Outcome(
         passed=passed,
-        merge=text_of(merge.get("status")),
-        strategy=text_of(merge.get("strategy")),
+        merge=get_text(merge.get("status")),
+        strategy=get_text(merge.get("strategy")),
         features=tuple(features),
         agents=_ends(result, owners),
-        error=text_of(evaluation.get("error")),
-        started=time_of(result.get("started_at")),
-        ended=time_of(result.get("ended_at")),
+        error=get_text(evaluation.get("error")),
+        started=parse_time(result.get("started_at")),
+        ended=parse_time(result.get("ended_at")),
     )
 
 
@@ -228,8 +225,8 @@ def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, 
     ends = []
     for agent, number in owners.items():
         report = _object(reports.get(agent))
-        status, error = text_of(report.get("status")), text_of(report.get("error"))
-        ended = time_of(report.get("ended_at"))
+        status, error = get_text(report.get("status")), get_text(report.get("error"))
+        ended = parse_time(report.get("ended_at"))
         ends.append(AgentEnd(agent, number or None, status, error, ended))
     return tuple(ends)
 
@@ -242,7 +239,7 @@ def _attributes(
     outcome: Outcome,
 ) -> dict[str, Any]:
     def first(key: str, fallback: str) -> str | None:
-        return text_of(result.get(key)) or text_of(evaluation.get(key)) or place.get(fallback)
+        return get_text(result.get(key)) or get_text(evaluation.get(key)) or place.get(fallback)
 
     return {
         "model": first("model", ""),
@@ -262,9 +259,9 @@ def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
         file = _trajectory(agent, number)
         if not os.path.lexists(f"{folder}/{file}"):
             continue
-        value = mapping(read_json(folder, file), file).get("messages")
+        value = expect_object(read_json(folder, file), file).get("messages")
         if not isinstance(value, list):
-            raise UnreadableTrace(f"{file}: messages: found {kind(value)}, expected a list")
+            raise UnreadableTrace(f"{file}: messages: found {name_type(value)}, expected a list")
         steps[agent] = read_steps(value, file)
     return steps
 
@@ -293,7 +290,7 @@ def _first_prompt(folder: str, agent: str, number: str) -> str:
     if not os.path.lexists(f"{folder}/{file}"):
         return ""
     # The first of what may be megabytes of messages.
-    first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
+    first = parse_first_item(decode(read_bytes(folder, file, 65_536)), "messages")
     if isinstance(first, dict):
         steps = read_steps([first], file)
     else:

@@ -7,7 +7,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
-from annotator.traces.document import text_of
+from annotator.traces.records import get_text
 
 # Questions without codes.
 BESIDE = ("note", "evidence", "confidence")
@@ -54,7 +54,7 @@ def is_code(word: Any, scheme: Scheme) -> bool:
 def read_ids(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     """Return the fields that identify a task from its data; the rubric's default is ``scheme``."""
     # Tools that import tables make numbers of ids that look like them.
-    fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
+    fields: dict[str, Any] = {name: get_text(data.get(name)) for name in _IDS}
     fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
     return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")

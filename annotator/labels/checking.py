@@ -8,7 +8,7 @@ from annotator.base.errors import LabelsError
 from annotator.base.text import find_repeated, list_first, replace_surrogates, sanitize_line
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
-from annotator.traces.document import kind
+from annotator.traces.records import name_type
 
 SHOWN = 20  # problems in a message
 CONFIDENCE = (1, 5)
@@ -38,7 +38,7 @@ def describe_value(value: Any) -> str:
     if isinstance(value, str):
         return repr(sanitize_line(value, 80)) if value.strip() else "an empty text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return kind(value)
+        return name_type(value)
     if isinstance(value, int) and abs(value) > 10**15:  # str() may refuse a longer one
         return "a very large number"
     return f"{value:.15g}"

@@ -18,7 +18,7 @@ from annotator.base.files import read_bounded
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric
-from annotator.traces.document import parse, text_of
+from annotator.traces.records import get_text, parse_json
 
 # Spellings of categories, letters only, by their beginning.
 _ALIASES = {
@@ -100,7 +100,7 @@ def read_foreign_labels(
             text, file.name, lambda heading: bool(_find_code(heading, rubric, spelled or {}))
         )
     lines = text.split("\n") if file.suffix.lower() in (".jsonl", ".ndjson") else [text]
-    values = [parse(line, file.name) for line in lines if line.strip()]
+    values = [parse_json(line, file.name) for line in lines if line.strip()]
     value = values[0] if len(values) == 1 else values
     records = value if isinstance(value, list) else [value]
     labels = [label for record in records for label in _read_record(record)]
@@ -120,23 +120,23 @@ def _read_record(record: Any) -> Iterator[ForeignLabel]:
     elif isinstance(labels := record.get("labels"), dict):
         for trace_id, label in labels.items():
             if isinstance(label, dict) and isinstance(label.get("present"), list):
-                present = tuple(text for mode in label["present"] if (text := text_of(mode)))
-                yield ForeignLabel(trace_id, present, note=text_of(label.get("notes")) or "")
+                present = tuple(text for mode in label["present"] if (text := get_text(mode)))
+                yield ForeignLabel(trace_id, present, note=get_text(label.get("notes")) or "")
     elif isinstance(modes := record.get("mast_annotation"), dict):
         from annotator.traces.formats.mast import identify
 
         present = tuple(mode for mode, value in modes.items() if value in (1, True, "1"))
         yield ForeignLabel(identify(record) or "", present)
     elif "mistake_agent" in record:
-        step = text_of(record.get("mistake_step"))
-        own_id = text_of(record.get("question_ID")) or text_of(record.get("id")) or ""
+        step = get_text(record.get("mistake_step"))
+        own_id = get_text(record.get("question_ID")) or get_text(record.get("id")) or ""
         yield ForeignLabel(
             own_id,
             (),
             decided=False,
-            agent=text_of(record.get("mistake_agent")),
+            agent=get_text(record.get("mistake_agent")),
             step=int(step) + 1 if step and step.isdecimal() else None,  # there from 0
-            note=text_of(record.get("mistake_reason")) or "",
+            note=get_text(record.get("mistake_reason")) or "",
         )
 
 
@@ -146,14 +146,14 @@ def _agentrx(record: Mapping[str, Any]) -> ForeignLabel:
     about = cause if isinstance(cause, dict) else {}
     root = next((f for f in failures if f.get("failure_id") == about.get("failure_id")), None)
     ordered = ([root] if root else []) + [item for item in failures if item is not root]
-    step = text_of(root.get("step_number")) if root else None
+    step = get_text(root.get("step_number")) if root else None
     return ForeignLabel(
-        text_of(record["trajectory_id"]) or "",
-        tuple(text for item in ordered if (text := text_of(item.get("failure_category")))),
+        get_text(record["trajectory_id"]) or "",
+        tuple(text for item in ordered if (text := get_text(item.get("failure_category")))),
         decided=root is not None,
-        agent=text_of(root.get("failed_agent")) if root else None,
+        agent=get_text(root.get("failed_agent")) if root else None,
         step=int(step) if step and step.isdecimal() else None,
-        note=text_of(about.get("reason_for_root_cause")) or "",
+        note=get_text(about.get("reason_for_root_cause")) or "",
     )
 
 

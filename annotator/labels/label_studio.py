@@ -14,7 +14,7 @@ from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, re
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.document import mapping, text_of
+from annotator.traces.records import expect_object, get_text
 
 _RATINGS = ("rating", "number", "choices", "text")
 
@@ -47,7 +47,7 @@ def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         return
     for n, value in enumerate(annotations, 1):
         place = f"{where}, annotation {n}"
-        annotation = mapping(value, place)
+        annotation = expect_object(value, place)
         fields = ids | _annotator(annotation.get("completed_by"))
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
             fields |= _answers(annotation.get("result") or [], scheme, place)
@@ -88,7 +88,7 @@ def _annotator(value: Any) -> dict[str, Any]:
     """Return the annotator: a number, or the user's fields."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
-    name = text_of(value)
+    name = get_text(value)
     return {"annotator": name} if name else {}
 
 
@@ -97,7 +97,7 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
     picks: dict[str, list[str]] = {}
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
     for result in results if isinstance(results, list) else []:
-        result = mapping(result, f"{where}: result")
+        result = expect_object(result, f"{where}: result")
         name, sort = str(result.get("from_name")), str(result.get("type"))
         value = result.get("value")
         if not isinstance(value, dict):

@@ -25,7 +25,7 @@ from annotator.labels.answers import BESIDE, drop_empty, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
-from annotator.traces.document import mapping, text_of
+from annotator.traces.records import expect_object, get_text
 
 _STATE = "instance_id_to_label_to_value"
 _TEXT = ("text_box", "free_response", "text")
@@ -59,14 +59,14 @@ def read_state(
     """
     if _is_machine(state):
         return
-    user = text_of(state.get("user_id")) or path.absolute().parent.name
-    labels = mapping(state[_STATE], f"{where}: {_STATE}")
+    user = get_text(state.get("user_id")) or path.absolute().parent.name
+    labels = expect_object(state[_STATE], f"{where}: {_STATE}")
     for instance, value in labels.items():
         place = f"{where}, instance {sanitize_line(instance, 120)}"
         if not instance.endswith(".html"):
             yield _row(instance, user, _answers(value, place), [], place, scheme)
     assigned = state.get("instance_id_ordering")
-    for trace_id in map(text_of, assigned if isinstance(assigned, list) else []):
+    for trace_id in map(get_text, assigned if isinstance(assigned, list) else []):
         if trace_id and trace_id not in labels and not trace_id.endswith(".html"):
             yield LabelRow(where, {"trace_id": trace_id, "rubric": scheme.id, "annotator": user})
 
@@ -81,8 +81,8 @@ def read_record(
     """
     if _is_machine(record):
         return
-    instance = text_of(record.get("instance_id", record.get("id"))) or ""
-    user = text_of(record.get("user_id")) or path.absolute().parent.name
+    instance = get_text(record.get("instance_id", record.get("id"))) or ""
+    user = get_text(record.get("user_id")) or path.absolute().parent.name
     answers = _answers(record.get("label_annotations", record.get("labels")), where)
     if not instance.endswith(".html"):
         yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
@@ -118,12 +118,12 @@ def _answers(value: Any, where: str) -> Answers:
         pairs: Answers = {}
         for pair in value:
             label = pair[0] if isinstance(pair, list) and len(pair) == 2 else None
-            label = mapping(label, f"{where}: label")
+            label = expect_object(label, f"{where}: label")
             schema, name = str(label.get("schema")), str(label.get("name"))
             pairs.setdefault(schema, {})[name] = pair[1]
         return pairs
     answers = {}
-    for schema, names in mapping(value, f"{where}: labels").items():
+    for schema, names in expect_object(value, f"{where}: labels").items():
         if isinstance(names, dict):  # its documentation has the options one level deeper
             answers[schema] = names["labels"] if isinstance(names.get("labels"), dict) else names
         else:

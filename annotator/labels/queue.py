@@ -14,8 +14,8 @@ from annotator.labels.model import LabelRow
 from annotator.labels.reading import LabelFiles
 from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
-from annotator.traces.document import parse
 from annotator.traces.formats import list_document_formats
+from annotator.traces.records import parse_json
 
 _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")
@@ -47,7 +47,7 @@ def is_sheet(file: Path) -> bool:
         if suffix in _TABLES:
             return set(_NEEDED) <= set(read_columns(head))
         first = next((line for line in head.splitlines() if line.strip()), b"")
-        record = parse(first.decode("utf-8-sig"), "")
+        record = parse_json(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
         return False
     formats = list_document_formats()

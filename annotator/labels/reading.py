@@ -23,7 +23,7 @@ from annotator.labels.checking import (
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, read_table_rows
 from annotator.rubrics import Scheme
-from annotator.traces.document import kind, parse
+from annotator.traces.records import name_type, parse_json
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # files beside labels
@@ -248,7 +248,7 @@ def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
     """Yield the JSON value of a file, or those of its one list."""
     name = _name_file(path)
     try:
-        value = parse(data.decode("utf-8-sig"), name)
+        value = parse_json(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
         yield f"{name}: not UTF-8 at byte {error.start}; save the file as UTF-8"
     except AnnotatorError as error:
@@ -271,7 +271,7 @@ def _has_lines(path: Path, head: str) -> bool:
     if line[0] == "[" or not end:
         return False
     try:
-        parse(line, "")
+        parse_json(line, "")
     except AnnotatorError:
         return False
     return bool(rest.strip())
@@ -284,7 +284,7 @@ def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
             continue
         where = f"{name}, line {n}"
         try:
-            yield _Record(path, where, parse(line.decode("utf-8-sig"), name, line=n))
+            yield _Record(path, where, parse_json(line.decode("utf-8-sig"), name, line=n))
         except UnicodeDecodeError:
             yield f"{where}: not UTF-8; save the file as UTF-8"
         except AnnotatorError as error:
@@ -299,7 +299,7 @@ def _read_content(content: Content, scheme: Scheme, problems: Problems) -> Itera
         yield from read_table_rows(content, scheme, problems)
     elif not isinstance(content.value, dict):
         problems.add(
-            f"{content.where}: found {kind(content.value)}, expected an object with a label"
+            f"{content.where}: found {name_type(content.value)}, expected an object with a label"
         )
     else:
         try:

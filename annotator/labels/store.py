@@ -15,7 +15,7 @@ from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, build_fields, read_decision, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
-from annotator.traces.document import parse
+from annotator.traces.records import parse_json
 
 _SUFFIXES = (".jsonl", ".ndjson")
 _BEGIN = b'{"trace_id": '  # of each line that is written here
@@ -289,7 +289,7 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
         AnnotatorError: it is neither.
     """
     try:
-        fields = parse(line.decode("utf-8-sig"), name, line=n)
+        fields = parse_json(line.decode("utf-8-sig"), name, line=n)
     except UnicodeDecodeError as error:
         raise AnnotatorError(f"{name}, line {n}: not UTF-8; is this a file of labels?") from error
     is_label = isinstance(fields, dict) and all(
@@ -315,7 +315,7 @@ def _is_torn(line: bytes) -> bool:
     if not line or not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
         return False
     try:
-        parse(line.decode(), "")
+        parse_json(line.decode(), "")
     except (UnicodeDecodeError, AnnotatorError):
         return True
     return False

@@ -21,7 +21,7 @@ from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
-from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 
 Kind = Literal["paired", "same tasks", "independent"]
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
@@ -107,7 +107,7 @@ def read_sides(
                 attributes.update(annotation.attributes)
             if value in sides and annotation.status != "skipped":
                 person = people.get(annotation.trace_id)
-                task = cluster_of(annotation.attributes, by)
+                task = find_cluster(annotation.attributes, by)
                 sides[value].append(_place_trace(annotation, scheme, attribute, person, task))
     for side, traces in sides.items():
         if all(trace.open for trace in traces):
@@ -222,7 +222,7 @@ def _place_trace(
     person: LabelledTrace | None,
     cluster: str | None,
 ) -> JudgedTrace:
-    task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
+    task = find_cluster(annotation.attributes, DEFAULT_CLUSTER)
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])

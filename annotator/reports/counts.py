@@ -11,7 +11,7 @@ from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import ALL_REJECTED, SURPLUS, Annotation
 from annotator.runs.failures import explain_failure
-from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, wilson
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
@@ -128,7 +128,7 @@ class TraceCounts:
     def add(self, annotation: Annotation) -> None:
         """Count an annotation."""
         self.status[annotation.status] += 1
-        cluster = cluster_of(annotation.attributes, self.cluster_by)
+        cluster = find_cluster(annotation.attributes, self.cluster_by)
         self.votes.add(annotation, cluster)
         self.anywhere.update(set(annotation.codes))
         self.findings += len(annotation.findings)

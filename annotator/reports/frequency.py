@@ -12,7 +12,7 @@ from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
 from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
-from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from validation import Interval
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
@@ -257,7 +257,7 @@ class _Samples:
             self._samples[name, group] = self._empty(name)
         sample = self._samples[name, group]
         by = self._calibrations[name].cluster_by if self._cluster is None else self._cluster
-        sample.add(annotation, cluster_of(annotation.attributes, by))
+        sample.add(annotation, find_cluster(annotation.attributes, by))
         if annotation.trace_id in self._labelled[name]:
             sample.selected[annotation.trace_id] = annotation
 

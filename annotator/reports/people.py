@@ -24,7 +24,7 @@ from annotator.reports.notes import describe_intervals, describe_shares, describ
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
-from annotator.traces.clusters import cluster_of, lone_cluster
+from annotator.traces.clusters import find_cluster, name_lone_cluster
 from validation import Interval, clustered_share
 
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -60,8 +60,8 @@ class LabelCounts(TraceCounts):
             return
         labels = self.rubric.labels_of(annotation)
         groups = [(name,) for name, codes in self.rubric.groups.items() if {*codes} & {*labels}]
-        cluster = cluster_of(annotation.attributes, self.cluster_by)
-        name = cluster or lone_cluster(annotation.trace_id)
+        cluster = find_cluster(annotation.attributes, self.cluster_by)
+        name = cluster or name_lone_cluster(annotation.trace_id)
         weight = self.weights[annotation.trace_id]
         self.items.append((frozenset((*labels, *groups)), name, weight))
 

@@ -13,7 +13,7 @@ from typing import Any
 from annotator.base.errors import RubricError
 from annotator.base.text import replace_surrogates
 from annotator.base.yaml import read_yaml
-from annotator.traces.document import text_of
+from annotator.traces.records import get_text
 
 _INSTRUCTIONS = (
     "TASK\nReport every code that the run really shows, by its definition: any number, often none."
@@ -51,8 +51,8 @@ def read_foreign(file: Path) -> dict[str, Any]:
     return {
         "id": make_rubric_id(file),
         "version": 1,
-        "title": text_of(title) or file.stem,
-        "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
+        "title": get_text(title) or file.stem,
+        "source": f"{get_text(titled) or get_text(title) or file.stem}; imported from {file.name}",
         "choice": "many",
         "min_quotes": 1,
         "quote_from": ["messages", "tools", "patches", "outcome"],
@@ -68,7 +68,7 @@ def make_rubric_id(file: Path) -> str:
 
 
 def _introduce(fields: Mapping[str, Any]) -> str:
-    words = [text_of(fields.get(key)) for key in ("domain", "summary")]
+    words = [get_text(fields.get(key)) for key in ("domain", "summary")]
     purpose = ". ".join(word.rstrip(".") for word in words if word)
     return f"WHAT THIS IS FOR\n{purpose}.\n\n" if purpose else ""
 
@@ -77,39 +77,39 @@ def _categories(value: Any) -> dict[str, str]:
     """Return the names of categories by their ids."""
     items = value if isinstance(value, list) else []
     pairs = ((item.get("id"), item.get("name")) for item in items if isinstance(item, dict))
-    return {str(key): text_of(name) or str(key) for key, name in pairs}
+    return {str(key): get_text(name) or str(key) for key, name in pairs}
 
 
 def _texts(value: Any) -> list[str]:
     items = value if isinstance(value, list) else [value]
-    return [text for item in items if (text := text_of(item))]
+    return [text for item in items if (text := get_text(item))]
 
 
 def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
-    use = text_of(item.get("when_to_use"))
-    role = text_of(item.get("applies_to_role"))
+    use = get_text(item.get("when_to_use"))
+    role = get_text(item.get("applies_to_role"))
     evidence = [use or "A passage that shows it."]
     evidence += [f"For example: {case}" for case in _texts(item.get("examples"))]
     about = f" It concerns the role {role}." if role else ""
     return _code(
         item,
-        definition=(text_of(item.get("description")) or "") + about,
+        definition=(get_text(item.get("description")) or "") + about,
         evidence=" ".join(evidence),
-        near=text_of(item.get("when_not_to_use")),
-        group=categories.get(str(item.get("category")), text_of(item.get("category"))),
+        near=get_text(item.get("when_not_to_use")),
+        group=categories.get(str(item.get("category")), get_text(item.get("category"))),
     )
 
 
 def _mast_lint_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
-    example = text_of(item.get("positive_example"))
+    example = get_text(item.get("positive_example"))
     words = [f"{signal.rstrip('.')}." for signal in _texts(item.get("signals"))]
     words += [f"For example: {example}"] if example else []
     return _code(
         item,
-        definition=text_of(item.get("operational_definition")) or "",
+        definition=get_text(item.get("operational_definition")) or "",
         evidence=" ".join(words) or "A passage that shows it.",
-        near=text_of(item.get("near_miss")),
-        group=categories.get(str(item.get("category")), text_of(item.get("category"))),
+        near=get_text(item.get("near_miss")),
+        group=categories.get(str(item.get("category")), get_text(item.get("category"))),
     )
 
 
@@ -117,8 +117,8 @@ def _code(
     item: Mapping[str, Any], definition: str, evidence: str, near: str | None, group: str | None
 ) -> dict[str, Any]:
     code = {
-        "id": text_of(item.get("id")) or "",
-        "name": text_of(item.get("name")) or text_of(item.get("id")) or "",
+        "id": get_text(item.get("id")) or "",
+        "name": get_text(item.get("name")) or get_text(item.get("id")) or "",
         "group": group,
         "definition": " ".join(definition.split()),
         "evidence": " ".join(evidence.split()),

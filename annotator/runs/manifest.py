@@ -20,7 +20,7 @@ from annotator.base.remote import find_url, is_hub, name_place
 from annotator.base.text import hide_url_secrets, replace_surrogates
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
-from annotator.traces import Shard, readers
+from annotator.traces import Shard, load_readers
 
 IfRejected = Literal["undecided", "none"]
 
@@ -188,7 +188,7 @@ def new_manifest(
         AnnotatorError: the judge cannot judge by a rubric, or the plug-in of the format is broken.
     """
     settings = dict(judge.settings)
-    origin = readers(format).origin
+    origin = load_readers(format).origin
     return Manifest.model_validate(
         {
             "id": uuid.uuid4().hex,

@@ -1,8 +1,7 @@
-"""What was run: the trace model, and readers for its formats."""
+"""Traces of agents: the model, and the readers of its formats."""
 
-from annotator.traces.collection import Traces, TraceSource, load_traces
 from annotator.traces.discover import Ignored, Unreadable
-from annotator.traces.formats import FORMATS, readers
+from annotator.traces.formats import FORMATS, load_readers
 from annotator.traces.model import (
     ORIGINS,
     AgentEnd,
@@ -15,7 +14,15 @@ from annotator.traces.model import (
     Step,
     Trace,
 )
-from annotator.traces.read import TraceOrProblem, count_traces, exists, read_traces
+from annotator.traces.read import (
+    TraceOrProblem,
+    Traces,
+    TraceSource,
+    check_exists,
+    count_traces,
+    load_traces,
+    read_traces,
+)
 from annotator.traces.shard import Shard, parse_shard
 
 __all__ = [
@@ -36,10 +43,10 @@ __all__ = [
     "TraceSource",
     "Traces",
     "Unreadable",
+    "check_exists",
     "count_traces",
-    "exists",
+    "load_readers",
     "load_traces",
     "parse_shard",
     "read_traces",
-    "readers",
 ]

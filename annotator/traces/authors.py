@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from annotator.traces.document import text_of
 from annotator.traces.model import Author
+from annotator.traces.records import get_text
 
 _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),
@@ -33,16 +33,16 @@ _KEYS = ("role", "type", "from", "source", "sender", "sender_id", "name")
 _NOT_LETTERS = re.compile(r"[^a-z]")
 
 
-def read_word(value: Any) -> Author | None:
+def classify_word(value: Any) -> Author | None:
     """Return the kind of author that a role, a type or a class name stands for; None if it stands
     for none: it may be a name.
     """
-    return _WORDS.get(_letters(text)) if (text := text_of(value)) else None
+    return _WORDS.get(_letters(text)) if (text := get_text(value)) else None
 
 
-def is_call(word: Any) -> bool:
+def is_call_role(word: Any) -> bool:
     """Whether a role is that of calls, which some write beside the role of the agent that calls."""
-    return _letters(text_of(word) or "") in ("functioncall", "toolcall")
+    return _letters(get_text(word) or "") in ("functioncall", "toolcall")
 
 
 @lru_cache(maxsize=256)  # a trace has few words, and each of them many times
@@ -50,14 +50,14 @@ def _letters(word: str) -> str:
     return _NOT_LETTERS.sub("", word.lower())
 
 
-def are_kinds(items: Iterable[Any]) -> bool:
+def has_role_words(items: Iterable[Any]) -> bool:
     """Whether the roles in a list of messages are kinds of authors and not names.
 
     They are names in chats of named agents, where no message is an assistant's: ``critic`` among
     ``writer`` and ``editor`` is an agent, beside ``assistant`` it is not known who that is.
     """
     return any(
-        read_word(word) == "agent" and word.islower()  # in capitals it is a name
+        classify_word(word) == "agent" and word.islower()  # in capitals it is a name
         for item in items
         if isinstance(item, dict)
         for key in ("role", "type", "from")
@@ -77,31 +77,31 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
     """
     word = None
     for key in _KEYS:
-        if (word := read_word(fields.get(key))) is not None:
+        if (word := classify_word(fields.get(key))) is not None:
             break
-        if key in ("role", "from") and text_of(fields.get(key)) and (kinds or key == "role"):
+        if key in ("role", "from") and get_text(fields.get(key)) and (kinds or key == "role"):
             return "unknown" if kinds else "agent"
     type_ = fields.get("type")
-    if read_word(type_) == "tool" and type_ != "function":  # a call has that type, too
+    if classify_word(type_) == "tool" and type_ != "function":  # a call has that type, too
         return "tool"
-    if word in ("agent", "human") and named and (name := text_of(fields.get("name"))):
-        return read_word(name) or "agent"
+    if word in ("agent", "human") and named and (name := get_text(fields.get("name"))):
+        return classify_word(name) or "agent"
     if word is None:
-        speaks = any(text_of(fields.get(key)) for key in _KEYS if key != "type")
+        speaks = any(get_text(fields.get(key)) for key in _KEYS if key != "type")
         return "agent" if speaks else "unknown"
     return word
 
 
-def have_names(items: Iterable[Any]) -> bool:
+def has_named_speakers(items: Iterable[Any]) -> bool:
     """Whether a list of messages is a chat of named participants (AG2's): each message of a user or
     an assistant has a name, but for the calls of tools where results are in AG2's form.
     """
     items = [item for item in items if isinstance(item, dict)]
     called = any("tool_responses" in item for item in items)
     speakers = [
-        text_of(item.get("name"))
+        get_text(item.get("name"))
         for item in items
         if not (called and item.get("tool_calls"))
-        and read_word(item.get("role") or item.get("type")) in ("agent", "human")
+        and classify_word(item.get("role") or item.get("type")) in ("agent", "human")
     ]
     return bool(speakers) and all(speakers)

@@ -10,7 +10,7 @@ from typing import Any
 DEFAULT_CLUSTER = ("project", "task")
 
 
-def cluster_of(attributes: Mapping[str, Any], names: Collection[str]) -> str | None:
+def find_cluster(attributes: Mapping[str, Any], names: Collection[str]) -> str | None:
     """Return the cluster a trace belongs to by its attributes, None if it lacks all of them."""
     values = [attributes.get(name) for name in names]
     if all(value is None for value in values):
@@ -19,7 +19,7 @@ def cluster_of(attributes: Mapping[str, Any], names: Collection[str]) -> str | N
     return "/".join(plain) if len(plain) == len(values) else json.dumps(values)
 
 
-def lone_cluster(trace_id: str) -> str:
+def name_lone_cluster(trace_id: str) -> str:
     """Return the cluster of a trace that tells none, where others do: it is one of its own."""
     return f"trace:{trace_id}"
 

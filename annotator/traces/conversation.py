@@ -8,9 +8,15 @@ from itertools import groupby
 from typing import Any
 
 from annotator.base.text import replace_surrogates
-from annotator.traces.authors import are_kinds, find_author, have_names, is_call, read_word
-from annotator.traces.document import kind, mapping, text_of, time_of
+from annotator.traces.authors import (
+    classify_word,
+    find_author,
+    has_named_speakers,
+    has_role_words,
+    is_call_role,
+)
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
+from annotator.traces.records import expect_object, get_text, name_type, parse_time
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
 _AUTHORS = ("role", "sender", "from", "source")
@@ -141,7 +147,7 @@ def is_message(value: Any) -> bool:
         return False  # with such a list it is a record, whatever else it has
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
-    told = any(key in value for key in _SENDER[:-1]) or read_word(value.get("type")) is not None
+    told = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type")) is not None
     return told and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
 
 
@@ -152,23 +158,23 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
         UnreadableTrace: an item is not an object.
     """
     items = items if isinstance(items, list) else list(items)
-    kinds, named = are_kinds(items), have_names(items)
+    kinds, named = has_role_words(items), has_named_speakers(items)
     parts = [
         part
         for n, item in enumerate(items, 1)
-        for part in split_message(mapping(item, f"{where}: message {n}"))
+        for part in split_message(expect_object(item, f"{where}: message {n}"))
     ]
     utterances = [read_message(part, kinds, named) for part in parts]
     agents = [
         (part, message.sender)
         for part, message in zip(parts, utterances, strict=True)
-        if message.author == "agent" and not is_call(message.sender)
+        if message.author == "agent" and not is_call_role(message.sender)
     ]
     names = {sender for part, sender in agents if part.get("name")}
     caller = next((sender for _, sender in agents), "assistant")
     chat = Conversation()
     for part, message in zip(parts, utterances, strict=True):
-        if message.author == "agent" and is_call(message.sender):  # a role beside the agent's
+        if message.author == "agent" and is_call_role(message.sender):  # a role beside the agent's
             message = replace(message, sender=caller)
         elif message.author == "agent" and named and len(names) == 1 and not part.get("name"):
             message = replace(message, sender=min(names))
@@ -184,7 +190,7 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return _divide_call(fields)
     key = "content" if fields.get("content") else "parts"
     content = fields.get(key)
-    if not isinstance(content, list) or read_word(fields.get("role")) == "tool":
+    if not isinstance(content, list) or classify_word(fields.get("role")) == "tool":
         return [fields]
     content = [inner for part in content for inner in _divide_call(part)]
     runs = [(kind, list(run)) for kind, run in groupby(content, _is_result)]
@@ -197,13 +203,15 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _divide_call(part: Any) -> list[Any]:
     """Return a call that holds what the tool returned as the two that it is, else the part."""
-    if not isinstance(part, dict) or _RESULT_TYPE.fullmatch(text_of(part.get("type")) or ""):
+    if not isinstance(part, dict) or _RESULT_TYPE.fullmatch(get_text(part.get("type")) or ""):
         return [part]
     results = [part[key] for key in _RETURNED if part.get(key)]
     if not results or not any(part.get(key) is not None for key in _ARGUMENTS):
         return [part]
     call = {key: value for key, value in part.items() if key not in _RETURNED}
-    tool = text_of(part.get("name")) or text_of(part.get("toolName")) or text_of(part.get("type"))
+    tool = (
+        get_text(part.get("name")) or get_text(part.get("toolName")) or get_text(part.get("type"))
+    )
     texts = [json.dumps(item) if isinstance(item, dict) else item for item in results]
     return [
         {**call, "type": "function_call", "name": tool},
@@ -222,7 +230,7 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
         author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")
     executed = bool(parts.texts) and _EXECUTED.match(parts.texts[0])  # AG2's
     if parts.has_result or executed or fields.get("tool_call_id") or fields.get("tool_use_id"):
-        author, sender = "tool", "tool" if read_word(sender) in ("human", "agent") else sender
+        author, sender = "tool", "tool" if classify_word(sender) in ("human", "agent") else sender
     return Utterance(
         sender=sender,
         author=author,
@@ -270,11 +278,11 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     """
     steps = []
     for n, item in enumerate(items, 1):
-        fields = mapping(item, f"{where}: step {n}")
+        fields = expect_object(item, f"{where}: step {n}")
         parts = _read_parts(fields)
         text, breaks = join_pieces([text for text in (*parts.reasoning, *parts.texts) if text])
         call = _CALL.match(text)
-        author = read_word(fields.get("role"))
+        author = classify_word(fields.get("role"))
         if author != "agent":
             result = parts.has_result or author == "tool" or text.startswith("[tool_result]")
             author = "tool" if result else "system"
@@ -286,7 +294,7 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
 def read_time(fields: Mapping[str, Any]) -> float | None:
     """Return the first of the usual keys that is a time, in seconds since 1970."""
     for key in _TIME:
-        if (time := time_of(fields.get(key))) is not None:
+        if (time := parse_time(fields.get(key))) is not None:
             return time
     return None
 
@@ -300,7 +308,7 @@ def _first(fields: Mapping[str, Any], keys: Sequence[str], nothing: tuple[Any, .
 
 def _first_text(fields: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     for key in keys:
-        if text := text_of(fields.get(key)):
+        if text := get_text(fields.get(key)):
             return text
     return None
 
@@ -309,7 +317,7 @@ def _recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
     value = _first(fields, _RECIPIENT, (None,))
     names = []
     for item in value if isinstance(value, list) else [value]:
-        name = text_of(item)
+        name = get_text(item)
         if name is not None and name.lower() not in _EVERYBODY:
             names.append(name)
     return tuple(names)
@@ -327,16 +335,16 @@ class Parts:
 
     def add(self, part: Any) -> None:
         """Add one part of a content: a text, or a part in the shape of a provider."""
-        text = text_of(part)
+        text = get_text(part)
         if text is not None:
             self.texts.append(text)
         elif isinstance(part, dict):
             self._add_object(part)
         elif part is not None:
-            self.omitted.append(kind(part))
+            self.omitted.append(name_type(part))
 
     def _add_object(self, part: Mapping[str, Any]) -> None:
-        type_ = text_of(part.get("type")) or ""
+        type_ = get_text(part.get("type")) or ""
         self.has_result |= _is_result(part)
         self.has_call |= _CALL_TYPE.fullmatch(type_) is not None
         if type_ in _THOUGHTS or part.get("thought") is True:
@@ -367,7 +375,7 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     for key in _REASONING:
         if isinstance(thought := fields.get(key), str) and thought:
             parts.reasoning.append(thought)
-    if refusal := text_of(fields.get("refusal")):
+    if refusal := get_text(fields.get("refusal")):
         parts.texts.append(refusal)
     calls = [] if parts.has_call else fields.get("tool_calls")  # some write both
     calls = [*_list(calls), *_list(fields.get("invalid_tool_calls"))]
@@ -375,9 +383,9 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
         if isinstance(call, dict):
             function = call.get("function", call.get("custom", call))
             named = call | {"name": function}  # Inspect's
-            parts.texts += call_texts(named if isinstance(function, str) else function)
+            parts.texts += list_call_texts(named if isinstance(function, str) else function)
     if isinstance(call := fields.get("function_call"), dict):
-        parts.texts += call_texts(call)
+        parts.texts += list_call_texts(call)
     parts.texts = [text for text in parts.texts if text]
     return parts
 
@@ -388,30 +396,30 @@ def _list(value: Any) -> list[Any]:
 
 def _thought_texts(part: Mapping[str, Any]) -> Iterator[str]:
     for key in ("thinking", "reasoning", "text"):
-        if text := text_of(part.get(key)):
+        if text := get_text(part.get(key)):
             yield text
     for key in ("summary", "content"):
         for inner in items if isinstance(items := part.get(key), list) else []:
-            if isinstance(inner, dict) and (text := text_of(inner.get("text"))):
+            if isinstance(inner, dict) and (text := get_text(inner.get("text"))):
                 yield text
 
 
 def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
     """Yield the texts of one content part (OpenAI's, Anthropic's and Gemini's shapes)."""
     if _CALL_TYPE.fullmatch(type_):
-        yield from call_texts(part)
+        yield from list_call_texts(part)
         return
     for key in ("functionCall", "function_call", "executableCode", *_GEMINI_RESULTS):
         if isinstance(call := part.get(key), dict):
             keys = ("args", "response", "output", "code")
             arguments = next((call[key] for key in keys if call.get(key) is not None), None)
-            yield from call_texts({"name": call.get("name"), "arguments": arguments})
+            yield from list_call_texts({"name": call.get("name"), "arguments": arguments})
     for key in _PART_TEXTS:
         yield from _inner_texts(part.get(key))
 
 
 def _inner_texts(value: Any) -> Iterator[str]:
-    if text := text_of(value):
+    if text := get_text(value):
         yield text
     elif isinstance(value, list):
         for inner in value:
@@ -421,12 +429,14 @@ def _inner_texts(value: Any) -> Iterator[str]:
             yield from _inner_texts(value.get(key))
 
 
-def call_texts(call: Any) -> list[str]:
+def list_call_texts(call: Any) -> list[str]:
     """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
     if not isinstance(call, dict):
         return []
     arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    tool = text_of(call.get("name")) or text_of(call.get("toolName")) or text_of(call.get("type"))
-    return [text for text in (tool, text_of(arguments)) if text]
+    tool = (
+        get_text(call.get("name")) or get_text(call.get("toolName")) or get_text(call.get("type"))
+    )
+    return [text for text in (tool, get_text(arguments)) if text]

@@ -16,20 +16,19 @@ from typing import Any, NamedTuple
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
-from annotator.traces.contents import (
-    SAVED,
+from annotator.traces.files import (
+    DATASET_FILES,
     Document,
     JsonLines,
     Record,
     Rows,
     copy_records,
-    is_looked_into,
-    list_records,
+    has_trace_suffix,
     open_contents,
 )
-from annotator.traces.document import kind
-from annotator.traces.formats import find_reader, group, identify, readers, split
+from annotator.traces.formats import find_reader, group, identify, load_readers, split
 from annotator.traces.model import Trace, check_trace
+from annotator.traces.records import name_type
 
 _PEEK = 20  # records that are looked at to tell whether those of a file belong together
 _LINKED = "a link to a folder; name it to have it read"
@@ -126,7 +125,7 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
     Raises:
         AnnotatorError: a source does not exist, or ``format`` is unknown.
     """
-    readers(format)  # raises, before a source is looked at
+    load_readers(format)  # raises, before a source is looked at
     seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for n, ref in enumerate(_discover(sources, format), 1):
         if isinstance(ref, Ignored):
@@ -144,7 +143,7 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
         del ref  # it holds a document, and the next one is about to be read
 
 
-def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
+def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
     """Yield how the first records of each file are read.
 
     Returns:
@@ -331,11 +330,11 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         waiting += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
         if reader := _folder_reader(folder, names.files, format):
             yield _run(folder, names, reader, root, top)
-        elif readers(format).documents and names.files >= SAVED:
+        elif load_readers(format).documents and names.files >= DATASET_FILES:
             yield _file(Path(folder), root)
-        elif readers(format).documents:
+        elif load_readers(format).documents:
             for name in sorted(names.files):
-                if is_looked_into(name):
+                if has_trace_suffix(name):
                     file = Path(folder, name)
                     ref = _check_links(_file(file, root), [file], top)
                     yield from _visit(ref, visited)
@@ -366,7 +365,7 @@ def _file(path: Path, root: Path) -> TraceRef:
 def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
     """Return the run that a file is a part of, if it is."""
     # The folder is looked at for a file of a runner only: thousands of others may lie in it.
-    if not any(reader.owns(path.name) for reader in readers(format).folders):
+    if not any(reader.owns(path.name) for reader in load_readers(format).folders):
         return None
     try:
         names = list_folder(path.parent)
@@ -409,7 +408,9 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
 def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     """Return the format that reads a folder with these files, or None."""
     name = folder.rpartition(os.sep)[2]
-    return next((reader for reader in readers(format).folders if reader.claims(name, files)), None)
+    return next(
+        (reader for reader in load_readers(format).folders if reader.claims(name, files)), None
+    )
 
 
 # --- records of a file
@@ -425,7 +426,7 @@ def stamp_file(path: str) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=2)  # the traces of a file are asked for one after another
-def hold_records(
+def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
     """Return the records of a file in a form that finds each one quickly: those of one document in
@@ -435,7 +436,8 @@ def hold_records(
     if not isinstance(contents, Document):
         return copy_records(contents)
     documents, _ = _load_documents(contents, format)
-    return list_records([item for document in documents for item in split(reader, document)])
+    items = [item for document in documents for item in split(reader, document)]
+    return Rows("", lambda: items)
 
 
 def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
@@ -454,7 +456,7 @@ def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
         if not listed or not documents:
             yield from _in_document(file, documents and documents[0], format)
             return
-        contents = list_records(documents)
+        contents = Rows("", lambda: documents)
     records = contents.records()
     peek = list(islice(records, _PEEK))
     if reader := _find_grouping(peek, format):
@@ -532,7 +534,7 @@ def _describe(document: Any, format: str) -> str:
     if isinstance(document, dict) and document:
         keys = f" with the keys {', '.join(sorted(map(str, document))[:6])}"
     lacks = "no format that is known" if format == "auto" else f"not what {format} reads"
-    return f"not a trace: {kind(document)}{keys}, {lacks}; see annotate traces --explain"
+    return f"not a trace: {name_type(document)}{keys}, {lacks}; see annotate traces --explain"
 
 
 def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
@@ -543,7 +545,7 @@ def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]
     groups: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
     apart = array("Q")
-    held = hold_records(file.file, file.stamp, reader, format)
+    held = index_records(file.file, file.stamp, reader, format)
     for n, offset, load in held.records():
         try:
             items = split(reader, load())

@@ -1,38 +1,46 @@
-"""Traces, one at a time: read from where they are."""
+"""Traces, read from where they are: in order, by id, or as a value that can be read again."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.plugins import describe_error
 from annotator.base.remote import is_hub, localize
 from annotator.base.text import replace_surrogates
-from annotator.traces.contents import Document, JsonLines, is_on_lines, open_contents
 from annotator.traces.discover import (
     Ignored,
     TraceRef,
     Unreadable,
     discover,
     find_files,
-    hold_records,
+    index_records,
     list_folder,
     stamp_file,
 )
-from annotator.traces.formats import group, readers, split
+from annotator.traces.files import Document, JsonLines, has_lines_suffix, open_contents
+from annotator.traces.formats import group, load_readers, split
 from annotator.traces.model import Trace
+from annotator.traces.shard import Listing, Shard
 
 TraceOrProblem = Trace | Unreadable | Ignored
-"""A trace, a trace that cannot be read, or a file that holds none."""
+"""A trace, a trace that cannot be read, or a file without traces."""
 
-# What differs between problems of one kind: numbers, quoted values, names of files.
-_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
+TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
+"""A folder, file, glob or ``hf://org/name[:split]``, a trace, or any number of them."""
+
+_OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
+# The details in which problems of one type differ: numbers, quoted values, names of files.
+_DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 
 
 def read_traces(
@@ -50,11 +58,11 @@ def read_traces(
     given folder; else the record's own id (``file:line`` if it has none).
 
     Args:
-        sources: what the user named; at least one.
+        sources: at least one.
         format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
             name, or ``module:name``.
-        keep: called before a trace is read, with its id and True, or with the path of a file that
-            is no trace and False. Only where it returns True is the trace or file yielded.
+        keep: called before a trace is read, with its id and True, or with the path of an ignored
+            file and False. Only where it returns True is the trace or file yielded.
 
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
@@ -68,9 +76,7 @@ def read_traces(
 
 
 def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
-    """Return a trace that :func:`~annotator.traces.discover.discover` found, as it is now.
-
-    A file that has changed since, and a trace that is gone, are :class:`Unreadable`.
+    """Return a discovered trace as it is now; :class:`Unreadable` if its file has changed.
 
     Raises:
         AnnotatorError: a data set of the hub cannot be loaded.
@@ -83,7 +89,7 @@ def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
         else:
             document = _load(ref, format) if ref.document is None else ref.document
             trace = ref.reader.read(document, ref.id, ref.path)
-        trace = _rename_agents(trace, readers(format).agent_name)
+        trace = _rename_agents(trace, load_readers(format).agent_name)
     except UnreadableTrace as error:
         return Unreadable(ref.id, ref.path, str(error))
     except RecursionError:
@@ -110,33 +116,34 @@ def _read_folder(ref: TraceRef) -> Trace:
 def _load(ref: TraceRef, format: str) -> Any:
     """Return the document of a trace, or the list of its records."""
     if stamp_file(ref.file) != ref.stamp:
-        changed = "changed since it was listed, or gone; start again"
-        raise UnreadableTrace(f"{Path(ref.file).name}: {changed}")
+        reason = "changed since it was listed, or gone; start again"
+        raise UnreadableTrace(f"{Path(ref.file).name}: {reason}")
     if ref.records is None:
         contents = open_contents(ref.file)
         if isinstance(contents, Document):
-            document = _load_whole(contents, ref.stamp)
+            document = _load_document(contents, ref.stamp)
             document = document[ref.number - 1] if ref.number else document
         else:
             document = contents.at(ref.number, ref.offset)
         return split(ref.reader, document)[ref.item - 1] if ref.item else document
-    held = hold_records(ref.file, ref.stamp, ref.reader, format)
+    index = index_records(ref.file, ref.stamp, ref.reader, format)
     records = []
     for n, offset in zip(ref.records[::2], ref.records[1::2], strict=True):
-        items = split(ref.reader, held.at(n, offset))
+        items = split(ref.reader, index.at(n, offset))
         records += [item for item in items if not ref.key or group(ref.reader, item) == ref.key]
     return records
 
 
-@lru_cache(maxsize=1)  # its records are asked for one after another
-def _load_whole(contents: Document, _: tuple[int, int] | None) -> Any:
-    """Return the document in a file that has this stamp."""
+@lru_cache(maxsize=1)  # the traces of a file are asked for one after another
+def _load_document(contents: Document, _: tuple[int, int] | None) -> Any:
+    """Return the document in a file with this stamp."""
     return contents.load()
 
 
 def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
-    """Return a trace whose agents are called by what the pattern finds in their names: its first
-    group, else all of it. A name in which it finds nothing stays.
+    """Return a trace whose agents have the names that the pattern finds in their names.
+
+    The name is the pattern's first group, else its match. Names without a match stay.
     """
     if pattern is None:
         return trace
@@ -157,8 +164,12 @@ def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
     return replace(trace, messages=messages, outcome=replace(trace.outcome, agents=ends))
 
 
-def exists(source: str) -> None:
+# --- sources
+
+
+def check_exists(source: str) -> None:
     """Raise :class:`AnnotatorError` if nothing has that name. Names of the hub are not looked up.
+
     A URL is fetched if its files have changed.
     """
     if not is_hub(source):
@@ -168,9 +179,9 @@ def exists(source: str) -> None:
 
 def check_source(source: str) -> None:
     """Raise :class:`AnnotatorError` if a source does not exist or cannot be read: a pipe, a device,
-    a folder that may not be listed.
+    a closed folder.
     """
-    exists(source)
+    check_exists(source)
     path = localize(source)
     if is_hub(source) or not os.path.lexists(path):  # a glob
         return
@@ -182,14 +193,14 @@ def check_source(source: str) -> None:
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:
-    """Return how many traces :func:`read_traces` will find, roughly and cheaply.
+    """Return roughly how many traces :func:`read_traces` will yield.
 
     It counts run folders, JSON files and lines of JSONL files, and opens nothing else.
     """
     total = 0
     for source in sources:
         for ref in () if is_hub(source) else find_files(source, format):
-            if isinstance(ref, TraceRef) and not ref.is_folder and is_on_lines(ref.file):
+            if isinstance(ref, TraceRef) and not ref.is_folder and has_lines_suffix(ref.file):
                 with suppress(UnreadableTrace):
                     total += sum(1 for _ in JsonLines(ref.file, "", seekable=False).records())
             elif not isinstance(ref, Ignored):
@@ -198,14 +209,14 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
 
 
 class ProblemKinds:
-    """Problems of traces by kind, in the order in which they come, each with its first example."""
+    """Problems of traces by type, in order, each with its first example."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[str, int]] = {}
 
     def add(self, where: str, reason: str) -> None:
         """Count a problem of the trace or file at ``where``."""
-        kind = _PARTICULAR.sub("", reason)
+        kind = _DETAILS.sub("", reason)
         example, n = self._kinds.get(kind, (replace_surrogates(f"{where}: {reason}"), 0))
         self._kinds[kind] = example, n + 1
 
@@ -213,6 +224,199 @@ class ProblemKinds:
         return len(self._kinds)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield a line for each kind: its first example, and how many more there are."""
+        """Yield a line for each type: its first example, and how many more there are."""
         for example, n in self._kinds.values():
             yield example if n == 1 else f"{example} (and {n - 1} more like it)"
+
+
+# --- traces as a value, and by id
+
+
+class Traces:
+    """Traces of some sources, in their order. You can iterate them any number of times. One trace
+    is in memory at a time. Traces that cannot be read are left out; :attr:`problems` lists them.
+
+    ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
+    ``shard`` only its traces are read; ``listing`` counts those of all shards.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[str | Trace],
+        format: str = "auto",
+        shard: Shard | None = None,
+        redacted: bool = False,
+    ) -> None:
+        self.sources = tuple(sources)
+        self.format = format
+        self.shard = shard
+        self.redacted = redacted
+        self.listing = Listing()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The sources that are no traces themselves."""
+        return tuple(source for source in self.sources if isinstance(source, str))
+
+    def find(self) -> Iterator[TraceOrProblem]:
+        """Yield every trace, unreadable trace and ignored file. A second trace with an id is
+        :class:`Unreadable`.
+
+        Raises:
+            AnnotatorError: as :func:`annotator.traces.read_traces`.
+        """
+        self.listing = Listing()
+        keep = self._keeps if self.shard else None
+        items = read_traces(self.sources, self.format, keep=keep)
+        if not self.redacted:
+            return items
+        from annotator.traces.redaction import redact
+
+        return (redact(item) if isinstance(item, Trace) else item for item in items)
+
+    def _keeps(self, name: str, is_trace: bool) -> bool:
+        if is_trace:
+            self.listing.add(name)
+        return not self.shard or self.shard.has(name)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return (item for item in self.find() if isinstance(item, Trace))
+
+    def __len__(self) -> int:
+        return self._totals[0]
+
+    def __getitem__(self, n: int) -> Trace:
+        """Return the n-th trace, from 0 (or from the end); reads those before it."""
+        index = n if n >= 0 else len(self) + n
+        if index >= 0:
+            for trace in islice(iter(self), index, None):
+                return trace
+        raise IndexError(f"there is no trace {n}, only {len(self)}")
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each unreadable trace and each ignored file: where and why."""
+        return list(self._totals[1])
+
+    def summary(self) -> dict[str, Any]:
+        """Return how many traces there are, by format, setting and outcome, and their messages."""
+        formats, settings, outcomes = Counter[str](), Counter[str](), Counter[str]()
+        messages = 0
+        for trace in self:
+            formats[trace.format] += 1
+            settings[str(trace.attributes.get("setting") or "-")] += 1
+            outcomes[_OUTCOMES[trace.outcome.passed]] += 1
+            messages += len(trace.messages)
+        return {
+            "traces": formats.total(),
+            "formats": dict(formats),
+            "settings": dict(settings),
+            "outcomes": dict(outcomes),
+            "messages": messages,
+            "problems": len(self.problems),
+        }
+
+    @cached_property
+    def _totals(self) -> tuple[int, list[str]]:
+        """The number of traces, and the problems."""
+        count, problems = 0, []
+        for item in self.find():
+            if isinstance(item, Trace):
+                count += 1
+            else:
+                problems.append(f"{item.path or getattr(item, 'id', '')}: {item.reason}")
+        return count, problems
+
+
+def load_traces(
+    *sources: TraceSource, format: str = "auto", shard: Shard | None = None, redact: bool = False
+) -> Traces:
+    """Return the traces of some sources: paths (``str`` or ``os.PathLike``), traces, or iterables
+    of them; nothing is read yet. A bare string is one source. ``shard``: only those of one share.
+    ``redact``: e-mail addresses, keys and tokens are covered in all texts, by as many characters.
+
+    Raises:
+        AnnotatorError: a source does not exist.
+        TypeError: a source is none of these.
+    """
+    redacted = [redact]
+    return Traces(tuple(_flatten(sources, redacted)), format, shard, any(redacted))
+
+
+def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[str | Trace]:
+    for source in sources:
+        if isinstance(source, Trace):
+            yield source
+        elif isinstance(source, Traces):
+            redacted.append(source.redacted)
+            yield from source.sources
+        elif isinstance(source, (str, os.PathLike)):
+            check_exists(os.fspath(source))
+            yield os.fspath(source)
+        elif isinstance(source, Iterable):
+            yield from _flatten(source, redacted)
+        else:
+            type_name = type(source).__name__
+            raise TypeError(f"a source of traces is a path, a trace, or several; found {type_name}")
+
+
+class Library:
+    """All traces below some sources, by id; safe to use from any number of threads.
+
+    The sources are listed once, only as far as a request needs. It keeps the ids and where each
+    trace is, some 350 bytes each, and the JSON list that was read last.
+    """
+
+    def __init__(self, sources: Sequence[str], format: str = "auto") -> None:
+        self._sources = tuple(sources)
+        self._format = format
+        self._listing = discover(self._sources, format)
+        self._refs: dict[str, TraceRef | Unreadable] = {}
+        self._ids: list[str] = []
+        self._lock = threading.Lock()
+
+    def trace(self, trace_id: str) -> Trace | Unreadable | None:
+        """Return the trace with this id as :func:`read_traces` yields it; None if there is none.
+
+        A trace that is gone, or whose file has changed, is :class:`Unreadable`.
+
+        Raises:
+            AnnotatorError: as :func:`read_traces`.
+        """
+        ref = None
+        while trace_id not in self._refs and (ref := self._next()):
+            if ref.id == trace_id:
+                break
+        else:
+            ref = self._refs.get(trace_id)
+        return read_trace(ref, self._format) if isinstance(ref, TraceRef) else ref
+
+    def ids(self) -> Iterator[str]:
+        """Yield every id once, in the order of :func:`read_traces`, listing as it goes.
+
+        Raises:
+            AnnotatorError: as :func:`read_traces`.
+        """
+        n = 0
+        while n < len(self._ids) or self._next():
+            yield self._ids[n]
+            n += 1
+
+    def __iter__(self) -> Iterator[TraceOrProblem]:
+        """Yield as :func:`read_traces` does; keep nothing."""
+        return read_traces(self._sources, self._format)
+
+    def _next(self) -> TraceRef | Unreadable | None:
+        """Return the next trace of the listing, None at the end."""
+        with self._lock:
+            try:
+                for ref in self._listing:
+                    if not isinstance(ref, Ignored) and ref.id not in self._refs:
+                        kept = replace(ref, document=None) if isinstance(ref, TraceRef) else ref
+                        self._refs[ref.id] = kept
+                        self._ids.append(ref.id)
+                        return ref
+            except Exception:
+                self._listing = discover(self._sources, self._format)  # the same error next time
+                raise
+        return None

@@ -1,65 +1,161 @@
-"""What a record says beside its messages: its id, how it ended, and facts to group by."""
+"""Values of JSON records: texts, times, ids, outcomes and facts to group by."""
 
+import json
 import math
 from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from pydantic_core import from_json
+
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import replace_surrogates
-from annotator.traces.document import parse, text_of
+from annotator.base.text import decode, replace_surrogates
 from annotator.traces.model import AgentEnd, Feature, Outcome
 
+_LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _NAME_LISTS = ("features", "pair", "agents")
-RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
 _LARGEST_TEAM = 10_000
-_LONG = 1_000  # characters of a text that is no attribute to group by
-# What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
-LABELS = frozenset(
+_LONGEST_ATTRIBUTE = 1_000  # characters
+_TYPE_NAMES: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    type(None): "null",
+}
+
+RESULT_KEYS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+"""Keys that may hold the result of a run; the first that does decides."""
+
+LABEL_KEYS = frozenset(
     (
         *("labels", "label", "annotations", "mast_annotation", "mistake_agent", "mistake_step"),
-        *(
-            "mistake_reason",
-            "mistake_type",
-            "failure_category",
-            "failure_categories",
-            "failure_mode",
-            "root_cause",
-        ),
+        *("mistake_reason", "mistake_type", "failure_category", "failure_categories"),
+        *("failure_mode", "root_cause"),
     )
 )
+"""Keys of people's labels. They are for `calibrate`: no judge and no labeller may see them."""
 
 
-def record_id(record: Any) -> str | None:
-    """Return a record's own id, if it has one."""
-    if not isinstance(record, dict):
-        return None
-    return next((text for key in _IDS if (text := text_of(record.get(key))) and text.strip()), None)
+def parse_json(text: str | bytes, name: str, *, line: int | None = None) -> Any:
+    """Return the JSON value in ``text``; errors name the file ``name`` and the ``line``.
 
-
-def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
-    """Return whether a run passed, and the rule by which that is known; None where it is not.
-
-    The first key that holds a result decides: a boolean (also as text or as 0 and 1); a reward of
-    at least 1; a score only if it is 0 or 1, since nothing says what another one is worth.
+    Raises:
+        UnreadableTrace: no JSON, or JSON nested too deeply.
     """
-    for key in RESULTS:
-        value = record.get(key)
-        if isinstance(value, bool):
-            return value, key
-        value = number_of(value)
-        if isinstance(value, float):
-            if key == "reward":
-                return value >= 1, "reward >= 1"
-            if value in (0, 1):
-                return value == 1, f"{key} == 1"
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true", key
-    return None, None
+    try:
+        return from_json(text)  # in half the time
+    except (TypeError, ValueError):
+        pass  # not JSON, or only the standard library reads it: a lone surrogate, a byte order mark
+    where = f"{name}, line {line}" if line else name
+    text = decode(text) if isinstance(text, bytes) else text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if "\x00" in text[:4096] or text[:4096].count("\ufffd") > 8:
+            raise UnreadableTrace(f"{where}: binary data, not JSON") from error
+        at = f"column {error.colno}" if line else f"line {error.lineno}, column {error.colno}"
+        raise UnreadableTrace(f"{where}: not valid JSON: {error.msg} at {at}") from error
+    except RecursionError as error:
+        raise UnreadableTrace(f"{where}: JSON nested too deeply to be read") from error
+    except ValueError as error:
+        raise UnreadableTrace(f"{where}: not valid JSON: {error}") from error
 
 
-def number_of(value: Any) -> Any:
-    """Return a number, also one in a text as tables hold it, to be compared; else what it is."""
+def parse_nested(value: Any) -> Any:
+    """Return the JSON object or list in a text; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return parse_json(value, "a text")
+        except UnreadableTrace:
+            return value
+    return value
+
+
+def parse_first_item(text: str, key: str) -> Any:
+    """Return the first item of the list under ``key`` in a JSON object that begins with ``text``.
+
+    None if the item is not complete in ``text``.
+    """
+    before, colon, after = text.partition(f'"{key}":')
+    try:
+        json.loads(f'{before}"{key}": 0}}')  # else the key is in an inner object
+        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return item if colon else None
+
+
+def name_type(value: Any) -> str:
+    """Return the type of a JSON value for an error message: ``a list``."""
+    return _TYPE_NAMES.get(type(value), "an object")
+
+
+def expect_object(value: Any, where: str) -> dict[str, Any]:
+    """Return ``value`` if it is a JSON object, else raise :class:`UnreadableTrace`."""
+    if not isinstance(value, dict):
+        raise UnreadableTrace(f"{where}: found {name_type(value)}, expected an object")
+    return value
+
+
+def get_list(value: Any, key: str | None = None) -> list[Any]:
+    """Return a list, or with ``key`` the list under it in an object; [] for anything else."""
+    if key is not None:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, list) else []
+
+
+def get_dict(value: Any, key: str | None = None) -> dict[str, Any]:
+    """Return an object, or with ``key`` the object under it in one; {} for anything else."""
+    if key is not None:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_text(value: Any) -> str | None:
+    """Return a string or number as text without lone surrogates; None for anything else."""
+    if isinstance(value, str):
+        return value if value.isascii() else replace_surrogates(value)
+    if value is None or isinstance(value, (bool, list, dict)):
+        return None
+    return str(value)
+
+
+def get_first_text(fields: Mapping[str, Any], *keys: str) -> str | None:
+    """Return the first of some values that is a text and not empty."""
+    for key in keys:
+        if key in fields and (text := get_text(fields[key])):
+            return text
+    return None
+
+
+def read_flag(value: Any) -> bool | None:
+    """Return a JSON boolean; None for anything else."""
+    return value if isinstance(value, bool) else None
+
+
+def parse_time(value: Any) -> float | None:
+    """Return seconds since 1970 from a number, an ISO 8601 text (UTC if zoneless) or a datetime.
+
+    A number after the year 5000 is in milli-, micro- or nanoseconds.
+    """
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            for scale in (1, 1e3, 1e6, 1e9):
+                if abs(seconds := float(value) / scale) < _LATEST_TIME:
+                    return seconds
+        elif isinstance(value, (str, datetime)):
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def parse_number(value: Any) -> Any:
+    """Return a number, or a text that is one, as a float; None if infinite; other values as is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     try:
@@ -69,100 +165,16 @@ def number_of(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
-def read_attributes(
-    record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the scalars of a record as attributes, and what is left out, in words.
-
-    What was ``consumed`` is in the trace already; labels of people are left out and named.
-    """
-    attributes: dict[str, Any] = {}
-    problems: list[str] = []
-    nested: list[str] = []
-    for key, value in record.items():
-        name = replace_surrogates(key)
-        if key in consumed:
-            continue
-        if key in LABELS:
-            problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
-        elif isinstance(value, float) and not math.isfinite(value):
-            problems.append(f"{where}{name} is {value}, left out")
-        elif isinstance(value, str) and len(value) > _LONG:
-            nested.append(name)
-        elif value is None or isinstance(value, bool | int | float | str):
-            attributes[name] = replace_surrogates(value) if isinstance(value, str) else value
-        elif value:
-            nested.append(name)
-    if nested:
-        problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")
-    return attributes, tuple(problems)
-
-
-def describe_outcome(
-    record: Mapping[str, Any], attributes: dict[str, Any]
-) -> tuple[Outcome, dict[str, Any]]:
-    """Return how a record says that the run ended, and its attributes with ``passed`` and the
-    ``outcome_rule`` by which that is known.
-    """
-    passed, rule = read_outcome(record)
-    if rule:
-        told = {} if rule == "passed" else {"outcome_rule": rule}
-        attributes = {**attributes, "passed": passed, **told}
-    return Outcome(passed=passed, merge=text_of(attributes.get("merge"))), attributes
-
-
-def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Return which features a run was to build, who took part, and how the patches were merged.
-
-    Args:
-        fields: may hold ``features`` (a list), or ``pair`` (a list, or a text like "3+4");
-            ``agents`` (a list of names, or a number); and ``strategy``.
-
-    Returns:
-        Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
-    """
-    outcome: dict[str, Any] = {}
-    lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
-    pair = text_of(fields.get("pair"))
-    names = tuple(part.strip() for part in (pair or "").split("+"))
-    names = names if all(names) else (pair,) if pair else ()
-    features = lists.get("features") or lists.get("pair") or names
-    if features:
-        outcome["features"] = tuple(map(Feature, features))
-    if "agents" in lists:
-        outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))
-    size = number_of(fields.get("agents"))
-    if isinstance(size, float) and size.is_integer() and 0 < size <= _LARGEST_TEAM:
-        outcome["team_size"] = int(size)
-    if strategy := text_of(fields.get("strategy")):
-        outcome["strategy"] = strategy
-    return outcome, set(lists)
-
-
-def read_patches(value: Any) -> dict[str, str]:
-    """Return the patches of an object by agent; nothing of any other value."""
-    value = parse_inner(value)
-    patches = value if isinstance(value, dict) else {}
-    return patches if all(isinstance(text, str) for text in patches.values()) else {}
-
-
-def _read_names(value: Any) -> tuple[str, ...]:
-    """Return the texts and numbers of a list as texts; nothing if it is no list of these alone."""
-    value = parse_inner(value)
-    names = tuple(map(text_of, value)) if isinstance(value, list) else ()
-    return tuple(name for name in names if name) if all(names) else ()
-
-
 def walk_path(record: Any, path: str) -> Any:
-    """Return what stands at a dotted path (``trace.trajectory``, ``runs.0.id``), None if nothing.
+    """Return the value at a dotted path (``trace.trajectory``, ``runs.0.id``), else None.
 
-    A key that itself holds dots is found as it is; JSON in a text on the way is parsed.
+    A key may itself hold dots. JSON in a text on the way is parsed.
     """
     return next(_walk(record, path), None)
 
 
 def _walk(value: Any, path: str) -> Iterator[Any]:
-    value = parse_inner(value) if path else value
+    value = parse_nested(value) if path else value
     if not path:
         yield value
     elif isinstance(value, dict):
@@ -178,11 +190,110 @@ def _walk(value: Any, path: str) -> Iterator[Any]:
             yield from _walk(value[int(first)], rest)
 
 
-def parse_inner(value: Any) -> Any:
-    """Return the JSON object or list in a text, or the value as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return parse(value, "a text")
-        except UnreadableTrace:
-            return value
-    return value
+def find_record_id(record: Any) -> str | None:
+    """Return a record's own id, if it has one."""
+    if not isinstance(record, dict):
+        return None
+    ids = (text for key in _IDS if (text := get_text(record.get(key))) and text.strip())
+    return next(ids, None)
+
+
+def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+    """Return whether a run passed, and the rule that says so; None and None if not known.
+
+    A boolean (also as text, or as 0 and 1) and a reward of at least 1 count. A score counts only
+    if it is 0 or 1: nothing says what another one is worth.
+    """
+    for key in RESULT_KEYS:
+        value = record.get(key)
+        if isinstance(value, bool):
+            return value, key
+        value = parse_number(value)
+        if isinstance(value, float):
+            if key == "reward":
+                return value >= 1, "reward >= 1"
+            if value in (0, 1):
+                return value == 1, f"{key} == 1"
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true", key
+    return None, None
+
+
+def read_attributes(
+    record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the scalars of a record as attributes, and a note for each value left out.
+
+    Keys in ``consumed`` are skipped; people's labels are left out and named.
+    """
+    attributes: dict[str, Any] = {}
+    problems: list[str] = []
+    nested: list[str] = []
+    for key, value in record.items():
+        name = replace_surrogates(key)
+        if key in consumed:
+            continue
+        if key in LABEL_KEYS:
+            problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
+        elif isinstance(value, float) and not math.isfinite(value):
+            problems.append(f"{where}{name} is {value}, left out")
+        elif isinstance(value, str) and len(value) > _LONGEST_ATTRIBUTE:
+            nested.append(name)
+        elif value is None or isinstance(value, bool | int | float | str):
+            attributes[name] = replace_surrogates(value) if isinstance(value, str) else value
+        elif value:
+            nested.append(name)
+    if nested:
+        problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")
+    return attributes, tuple(problems)
+
+
+def describe_outcome(
+    record: Mapping[str, Any], attributes: dict[str, Any]
+) -> tuple[Outcome, dict[str, Any]]:
+    """Return a record's outcome, and the attributes with ``passed`` and ``outcome_rule``."""
+    passed, rule = read_outcome(record)
+    if rule:
+        rules = {} if rule == "passed" else {"outcome_rule": rule}
+        attributes = {**attributes, "passed": passed, **rules}
+    return Outcome(passed=passed, merge=get_text(attributes.get("merge"))), attributes
+
+
+def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Return the features that a run was to build, its agents, and how patches were merged.
+
+    Args:
+        fields: may hold ``features`` (a list), or ``pair`` (a list, or a text like "3+4");
+            ``agents`` (a list of names, or a number); and ``strategy``.
+
+    Returns:
+        Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
+    """
+    outcome: dict[str, Any] = {}
+    lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
+    pair = get_text(fields.get("pair"))
+    names = tuple(part.strip() for part in (pair or "").split("+"))
+    names = names if all(names) else (pair,) if pair else ()
+    features = lists.get("features") or lists.get("pair") or names
+    if features:
+        outcome["features"] = tuple(map(Feature, features))
+    if "agents" in lists:
+        outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))
+    size = parse_number(fields.get("agents"))
+    if isinstance(size, float) and size.is_integer() and 0 < size <= _LARGEST_TEAM:
+        outcome["team_size"] = int(size)
+    if strategy := get_text(fields.get("strategy")):
+        outcome["strategy"] = strategy
+    return outcome, set(lists)
+
+
+def read_patches(value: Any) -> dict[str, str]:
+    """Return the patches of an object by agent; {} for any other value."""
+    patches = get_dict(parse_nested(value))
+    return patches if all(isinstance(text, str) for text in patches.values()) else {}
+
+
+def _read_names(value: Any) -> tuple[str, ...]:
+    """Return a list of texts and numbers as texts; () for any other value."""
+    names = tuple(map(get_text, get_list(parse_nested(value))))
+    return tuple(name for name in names if name) if all(names) else ()

@@ -46,7 +46,7 @@ _PATTERNS = (
 
 
 @lru_cache(maxsize=1)
-def redaction_sha256() -> str:
+def hash_patterns() -> str:
     """Return the hash of what is taken out, by which a run says that it was."""
     return hashlib.sha256(repr(_PATTERNS).encode()).hexdigest()[:16]
 

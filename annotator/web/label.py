@@ -21,7 +21,7 @@ from annotator.labels.queue import Item
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
 from annotator.traces import Trace, Unreadable
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 from annotator.web.assets import SCRIPTS, render
 from annotator.web.payload import (
     label_value,

@@ -9,8 +9,7 @@ from annotator.base.text import format_count, sanitize_line
 from annotator.labels import Label
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
-from annotator.traces.library import Library
-from annotator.traces.read import check_source
+from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
 from annotator.web.index import Index
 from annotator.web.payload import (

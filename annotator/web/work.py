@@ -24,8 +24,7 @@ from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Trace, Unreadable
-from annotator.traces.library import Library
-from annotator.traces.read import check_source
+from annotator.traces.read import Library, check_source
 from annotator.web.label import Work
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from annotator.calibration.matching import select_labels
 from annotator.labels import read_labels
-from annotator.traces.clusters import cluster_of
+from annotator.traces.clusters import find_cluster
 from tests.calibration.build import (
     calibration,
     label,
@@ -246,12 +246,12 @@ def test_weights_that_do_not_add_up_are_said(annotate_cli, tmp_path, rubric, ten
     ],
 )
 def test_the_cluster_of_a_trace(attributes, names, expected):
-    assert cluster_of(attributes, names) == expected
+    assert find_cluster(attributes, names) == expected
 
 
 def test_different_attributes_are_different_clusters():
     seen = [
-        cluster_of({"project": one, "task": other}, ("project", "task"))
+        find_cluster({"project": one, "task": other}, ("project", "task"))
         for one, other in [("a/b", "c"), ("a", "b/c"), ("a", None), (None, "a"), ("a", "null")]
     ]
     assert len(set(seen)) == 5

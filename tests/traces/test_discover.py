@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from annotator.traces import Trace, Unreadable, read_traces
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 
 HELLO, BYE = {"role": "ann", "content": "hello"}, {"role": "bob", "content": "bye"}
 TALK = [HELLO, BYE]

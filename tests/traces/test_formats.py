@@ -22,7 +22,7 @@ import yaml
 from annotator import AnnotatorError, load_traces
 from annotator.traces import Outcome, Trace, count_traces, read_traces
 from annotator.traces.formats import list_document_formats
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 from tests.conftest import EXAMPLES
 
 DATA = Path(__file__).parent / "data"

@@ -8,7 +8,7 @@ import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 from tests.conftest import EXAMPLES, ROOT, write_run
 
 TALK = [{"role": "alice", "content": "hello"}, {"role": "bob", "content": "good bye"}]

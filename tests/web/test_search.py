@@ -10,7 +10,7 @@ import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.runs.run import open_run
-from annotator.traces.library import Library
+from annotator.traces.read import Library
 from annotator.web.index import Index
 from annotator.web.search import search
 from tests.calibration.build import make_rubric, make_run, said

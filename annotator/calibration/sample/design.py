@@ -20,7 +20,7 @@ from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.calibration.model import OPEN
 from annotator.labels import Label
 from annotator.runs.run import Run
-from annotator.traces.document import parse
+from annotator.traces.records import parse_json
 
 EVERYTHING = ""  # the stratum of a uniform sample
 # Others that are no codes, which have no colon: how the votes agreed, and no judgement that counts.
@@ -319,7 +319,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     if not os.path.lexists(file):
         return None
     with explain_unreadable(file):
-        value = parse(read_bounded(file).decode(errors="replace"), sanitize_line(str(file)))
+        value = parse_json(read_bounded(file).decode(errors="replace"), sanitize_line(str(file)))
     sources, format = map(value.get, _PLACES)
     return (tuple(sources), format) if sources and format else None
 

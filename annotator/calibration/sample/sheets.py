@@ -27,7 +27,7 @@ from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable, read_traces
-from annotator.traces.clusters import cluster_of
+from annotator.traces.clusters import find_cluster
 
 FIELDS = (
     *("order", "trace_id", "rubric", "rubric_sha256", "task", "split", "inclusion_probability"),
@@ -91,7 +91,7 @@ def find_judged(
 
     def keep(annotation: Annotation) -> None:
         if annotation.status in wanted:
-            task = cluster_of(annotation.attributes, cluster)
+            task = find_cluster(annotation.attributes, cluster)
             stratum = _name_stratum(annotation, strata, run)
             drawn_from.append((annotation, task, stratum))
 
@@ -156,7 +156,7 @@ def find_traces(
         elif isinstance(trace, Trace) and rubric.excludes(trace) is not None:
             left_out += 1
         elif isinstance(trace, Trace):
-            task = cluster_of(trace.attributes, cluster)
+            task = find_cluster(trace.attributes, cluster)
             tasks_known = tasks_known or task is not None
             if split.holds(task or trace.id):
                 candidates.append(Candidate(trace.id, task or trace.id))

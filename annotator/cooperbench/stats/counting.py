@@ -10,7 +10,7 @@ from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
 from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace, TraceOrProblem, Unreadable
-from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from validation import Estimate
 
 
@@ -43,7 +43,7 @@ class StatsCounts:
             self.unreadable += isinstance(trace, Unreadable)
             self.ignored += not isinstance(trace, Unreadable)
             return
-        task = cluster_of(trace.attributes, self.cluster)
+        task = find_cluster(trace.attributes, self.cluster)
         counts = outcomes.counts_of(trace)
         if outcomes.setting_of(trace) != outcomes.SOLO:
             counts.update(communication.counts_of(trace, self.channel))

@@ -25,7 +25,7 @@ from annotator.cooperbench.stats.tally import (
     make_undefined,
 )
 from annotator.traces import Trace
-from annotator.traces.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from annotator.traces.model import CLEAN, CONFLICT
 from validation import Estimate, cluster_mean, paired_difference
 
@@ -66,7 +66,7 @@ class Runs:
             self.spoke_anyway += speaks_anyway(trace, self.channel)
         has_task = trace.attributes.get("task") is not None
         names = DEFAULT_CLUSTER if has_task else (*DEFAULT_CLUSTER, *cluster)
-        task, resampled = (cluster_of(trace.attributes, of) for of in (names, cluster))
+        task, resampled = (find_cluster(trace.attributes, of) for of in (names, cluster))
         if task is None or not (has_task or {*cluster} - {*DEFAULT_CLUSTER}):
             self.unplaced += counts[setting, "n"]
         elif counts:

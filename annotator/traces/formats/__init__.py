@@ -1,30 +1,33 @@
-"""The formats that traces come in, and what reads each.
+"""The formats that traces come in, and their readers.
 
-A format is a module (or an object) with a ``name`` and, for one that is a folder of files, the
-three functions of :mod:`~annotator.cooperbench.reader`; for one that is JSON documents:
+A format is a module (or an object) with a ``name``. For JSON documents it has:
 
 - ``matches(document)``: whether a document (a file, a record of a list in one, a line, a row) is of
   the format;
 - ``read(document, trace_id, path)``: the trace in it; raises
   :class:`~annotator.base.errors.UnreadableTrace`;
-- ``split(document)``, where a document holds several traces, or the records of several: these;
-- ``group(record)``, where many records make up a trace: what they have in common; "" for those of
-  the file's one trace; None for a record that is a trace by itself. Then ``read`` gets a list of
-  the records of one trace, in the order of the file;
+- ``split(document)``, if a document holds several traces, or records of several: yields these;
+- ``group(record)``, if many records make up a trace: the id that they share; "" for those of the
+  file's one trace; None for a record that is a trace by itself. Then ``read`` gets a list of the
+  records of one trace, in the order of the file;
 - ``identify(document)``: the trace's own id, if not the record's ``id``, ``trace_id`` or the like.
 
-Opening, decompressing, decoding, ids, grouping and problems with files are the pipeline's.
+For a folder of files it has ``owns``, ``claims`` and ``read``, as
+:mod:`annotator.cooperbench.reader`. Opening, decompressing, decoding, ids, grouping and problems with files are done elsewhere.
 """
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
-from annotator.base.errors import AnnotatorError
-from annotator.base.plugins import is_plugin, list_plugins, load_plugin
-from annotator.traces.records import record_id
+from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.plugins import Plugin, describe_error, is_plugin, list_plugins, load_plugin
+from annotator.base.text import replace_surrogates
+from annotator.traces.model import Trace, check_trace
+from annotator.traces.records import find_record_id
 
 # The first that recognises its own wins. A new format is one file and one line here, or a plug-in.
 _FOLDERS = {
@@ -57,15 +60,17 @@ _DOCUMENTS = {
 }
 FORMATS = (*_FOLDERS, *_DOCUMENTS)
 
-MAP = "map:"
+MAP_PREFIX = "map:"
 """Before the name of a file that maps the keys of records: a format of the user's own. A # in it is
 written NUL, which no name has, since a pattern follows one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What reads the formats that a name stands for. ``origin``: whose it is, of a plug-in or a
-    map; ``agent_name``: the pattern that finds an agent's name in a sender's.
+    """The readers of one ``--format``.
+
+    ``origin`` names the distribution of a plug-in or the file of a map; ``agent_name`` is the
+    pattern that finds an agent's name in a sender's.
     """
 
     folders: tuple[Any, ...] = ()
@@ -75,7 +80,7 @@ class Readers:
 
 
 @lru_cache(maxsize=16)  # asked for at every place
-def readers(format: str) -> Readers:
+def load_readers(format: str) -> Readers:
     """Return the readers that ``format`` names: ``auto`` (all built-in ones), a name of
     ``FORMATS``, ``map:FILE``, a plug-in's name, or ``module:name``; after a ``#`` a pattern for the
     names of agents.
@@ -106,23 +111,66 @@ def list_document_formats() -> tuple[Any, ...]:
 def _choose(format: str) -> Readers:
     if format == "auto" or format in FORMATS:
         return Readers(_load(_FOLDERS, format), _load(_DOCUMENTS, format))
-    if format.startswith(MAP):
-        from annotator.traces.mapping import load_map
+    if format.startswith(MAP_PREFIX):
+        from annotator.traces.map import load_map
 
-        mapped = load_map(format.removeprefix(MAP).replace("\0", "#"))
-        return Readers(documents=(mapped,), origin=mapped.origin)
+        reader = load_map(format.removeprefix(MAP_PREFIX).replace("\0", "#"))
+        return Readers(documents=(reader,), origin=reader.origin)
     if not is_plugin("readers", format):
         names = ", ".join((*FORMATS, *list_plugins("readers")))
         raise AnnotatorError(f"unknown format {format!r}: use auto, {names}")
-    from annotator.traces.plugin import PluginReader
-
     plugin = load_plugin("readers", format)
     return Readers(documents=(PluginReader(plugin),), origin=plugin.origin)
 
 
+class PluginReader:
+    """A reader from elsewhere: if it raises, the document is unreadable.
+
+    Raises:
+        AnnotatorError: it lacks ``matches`` or ``read``.
+    """
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._reader = plugin.make("matches", "read")
+        self.name = plugin.name
+
+    def __getattr__(self, member: str) -> Callable[..., Any]:
+        return partial(self._call, getattr(self._reader, member))
+
+    def read(self, document: Any, trace_id: str, path: str) -> Trace:
+        """Return the trace in a document; raises UnreadableTrace."""
+        return self._call(self._read, document, trace_id, path)  # type: ignore[no-any-return]
+
+    def _read(self, document: Any, trace_id: str, path: str) -> Trace:
+        trace: Trace = self._reader.read(document, trace_id, path)
+        if problem := check_trace(trace):
+            raise ValueError(problem)
+        return replace(
+            trace,
+            id=trace_id,
+            messages=tuple(
+                replace(item, text=replace_surrogates(item.text)) for item in trace.messages
+            ),
+            patches={agent: replace_surrogates(patch) for agent, patch in trace.patches.items()},
+            read_steps=partial(self._call, trace.read_steps),
+            read_tasks=partial(self._call, trace.read_tasks),
+        )
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except UnreadableTrace:
+            raise
+        except Exception as error:
+            message = f"the reader {self.name!r} raised {describe_error(error)}"
+            raise UnreadableTrace(message) from error
+
+
 def find_reader(document: Any, format: str) -> Any | None:
     """Return the format that reads a document, or None. Raises UnreadableTrace."""
-    return next((reader for reader in readers(format).documents if reader.matches(document)), None)
+    return next(
+        (reader for reader in load_readers(format).documents if reader.matches(document)), None
+    )
 
 
 def split(reader: Any, document: Any) -> list[Any]:
@@ -140,4 +188,4 @@ def group(reader: Any, record: Any) -> str | None:
 def identify(reader: Any, document: Any) -> str | None:
     """Return the id that a document gives its trace, if it has one."""
     identifies = getattr(reader, "identify", None)
-    return record_id(document) if identifies is None else identifies(document)
+    return find_record_id(document) if identifies is None else identifies(document)

@@ -9,9 +9,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import text_of
 from annotator.traces.model import Outcome, Trace
-from annotator.traces.records import read_attributes, record_id
+from annotator.traces.records import find_record_id, get_text, read_attributes
 
 name = "api-log"
 
@@ -27,7 +26,7 @@ def matches(document: Any) -> bool:
     """Whether a document is an answer of an API, a request with its answer, or a batch's line."""
     if not isinstance(document, dict):
         return False
-    if text_of(document.get("object")) in _OBJECTS or _is_message(document):
+    if get_text(document.get("object")) in _OBJECTS or _is_message(document):
         return True
     if "custom_id" in document:
         return bool({"response", "result", "body", "params"} & document.keys())
@@ -44,7 +43,7 @@ def identify(document: Any) -> str | None:
     """Return the request's own id in a batch, else the record's."""
     if not isinstance(document, dict):
         return None
-    return text_of(document.get("custom_id")) or record_id(document)
+    return get_text(document.get("custom_id")) or find_record_id(document)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -59,7 +58,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         what = error.get("message", error) if isinstance(error, dict) else error
         raise UnreadableTrace(f"no message in it{f': {what}' if what else ''}")
     chat = read_chat(items, "messages")
-    model = text_of(fields.get("model"))
+    model = get_text(fields.get("model"))
     taken = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
     given = {key: value for key, value in document.items() if value is not None}
     attributes, problems = read_attributes(given, taken)
@@ -67,7 +66,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if more := fields.get("choices"):
         chat.problems.append(f"{more} other answers to the same request left out")
     told = {"model": model} if model else {}
-    failed = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
+    failed = get_text(error.get("message")) if isinstance(error, dict) else get_text(error)
     outcome = Outcome(error=failed)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes={**attributes, **told})
 

@@ -8,10 +8,15 @@ agent that called it. A step copied from an earlier trajectory has the kind ``co
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts, read_time
-from annotator.traces.document import mapping, text_of
+from annotator.traces.conversation import (
+    Conversation,
+    Utterance,
+    list_call_texts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import describe_outcome, read_attributes
+from annotator.traces.records import describe_outcome, expect_object, get_text, read_attributes
 
 name = "atif"
 
@@ -25,14 +30,14 @@ def matches(document: Any) -> bool:
 
 def identify(document: Any) -> str | None:
     """Return the id of the trajectory, else that of the run, which its continuations share."""
-    return text_of(document.get("trajectory_id")) or text_of(document.get("session_id"))
+    return get_text(document.get("trajectory_id")) or get_text(document.get("session_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for a step that is no object."""
     about = _about(document)
     subagents = {
-        text_of(inner.get("trajectory_id")) or f"subagent {n}": inner
+        get_text(inner.get("trajectory_id")) or f"subagent {n}": inner
         for n, inner in enumerate(_list(document.get("subagent_trajectories")), 1)
         if isinstance(inner, dict)
     }
@@ -44,7 +49,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     attributes, problems = read_attributes(document, (*taken, "subagent_trajectories"))
     chat.problems += problems
     for key, value in (("framework", about.get("name")), ("model", about.get("model_name"))):
-        if text := text_of(value):
+        if text := get_text(value):
             attributes[key] = text
     outcome, attributes = describe_outcome(document, attributes)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
@@ -62,13 +67,13 @@ def _list(value: Any) -> list[Any]:
 def _add_steps(
     chat: Conversation, document: dict[str, Any], user: Author, subagents: dict[str, Any]
 ) -> None:
-    agent = text_of(_about(document).get("name")) or "agent"
+    agent = get_text(_about(document).get("name")) or "agent"
     if user == "system" and any(message.sender == agent for message in chat.messages):
-        agent = text_of(document.get("trajectory_id")) or f"{agent} below"  # of the same name
+        agent = get_text(document.get("trajectory_id")) or f"{agent} below"  # of the same name
     authors: dict[str | None, Author] = {"agent": "agent", "user": user, "system": "system"}
     for n, item in enumerate(_list(document.get("steps")), 1):
-        step = mapping(item, f"step {n}")
-        source = text_of(step.get("source"))
+        step = expect_object(item, f"step {n}")
+        source = get_text(step.get("source"))
         author = authors.get(source, "unknown")
         _add_words(chat, step, agent if author == "agent" else source or "", author)
         observation = step.get("observation")
@@ -76,7 +81,7 @@ def _add_steps(
         for result in _list(results):
             fields = result if isinstance(result, dict) else {"content": result}
             for ref in _list(fields.get("subagent_trajectory_ref")):
-                told = text_of(ref.get("trajectory_id")) if isinstance(ref, dict) else None
+                told = get_text(ref.get("trajectory_id")) if isinstance(ref, dict) else None
                 if told in subagents:
                     _add_steps(chat, subagents.pop(told), "system", subagents)
             parts = read_parts(fields.get("content"))
@@ -90,8 +95,8 @@ def _add_words(chat: Conversation, step: dict[str, Any], sender: str, author: Au
     parts = read_parts(step.get("message"))
     for call in _list(step.get("tool_calls")):
         fields = call if isinstance(call, dict) else {}
-        parts.texts += call_texts({**fields, "name": fields.get("function_name")})
-    thought = text_of(step.get("reasoning_content"))
+        parts.texts += list_call_texts({**fields, "name": fields.get("function_name")})
+    thought = get_text(step.get("reasoning_content"))
     if any(parts.texts) or thought or not step.get("observation"):
         utterance = Utterance(
             sender,

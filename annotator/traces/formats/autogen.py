@@ -11,11 +11,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from annotator.traces.authors import read_word
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts, read_time
-from annotator.traces.document import mapping, text_of
+from annotator.traces.authors import classify_word
+from annotator.traces.conversation import (
+    Conversation,
+    Utterance,
+    list_call_texts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import read_attributes, walk_path
+from annotator.traces.records import expect_object, get_text, read_attributes, walk_path
 
 name = "autogen"
 
@@ -44,18 +49,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
     record = document if isinstance(document, dict) else {}
     attributes, problems = read_attributes(record, _KEYS)
-    items = [mapping(item, f"message {n}") for n, item in enumerate(_items(document), 1)]
+    items = [expect_object(item, f"message {n}") for n, item in enumerate(_items(document), 1)]
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:
-        attributes |= {"stop_reason": text_of(result.get("stop_reason"))}
+        attributes |= {"stop_reason": get_text(result.get("stop_reason"))}
     chat = Conversation(problems=list(problems))
     chunks = [item for item in items if item.get("type") == _CHUNK]
-    people = {text_of(item.get("source")) for item in items if item.get("type") == _ASKS}
+    people = {get_text(item.get("source")) for item in items if item.get("type") == _ASKS}
     doubtful = _find_doubtful(items, record)
     returned: set[str] = set()
     for fields in items:
-        kind, source = text_of(fields.get("type")), text_of(fields.get("source"))
+        kind, source = get_text(fields.get("type")), get_text(fields.get("source"))
         if kind == _CHUNK or (kind in _SYSTEM and not fields.get("content")):
             continue
         message = _read(fields)
@@ -79,7 +84,7 @@ def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[s
     a person says, is a message like an agent's.
     """
     thinkers = {
-        text_of(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
+        get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
     }
     states = record.get("agent_states")
     doubtful = {
@@ -90,33 +95,33 @@ def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[s
     for before, item in pairwise(items):
         content = before.get("content")
         if isinstance(content, str) and "```" in content:
-            doubtful.add(text_of(item.get("source")) or "")
+            doubtful.add(get_text(item.get("source")) or "")
     return doubtful - thinkers - _MODELS if thinkers else set()
 
 
 def _read(fields: dict[str, Any]) -> Utterance:
-    kind, sender = text_of(fields.get("type")) or "", text_of(fields.get("source")) or ""
+    kind, sender = get_text(fields.get("type")) or "", get_text(fields.get("source")) or ""
     content = fields.get("content", fields.get("result"))
     author: Author = "tool" if kind in _TOOL else "system" if kind in _SYSTEM else "agent"
     if author == "agent" and not (kind and sender):
         author = "unknown"
     sender = sender or author
     thinks = isinstance(fields.get("models_usage"), dict) or kind in _THINKS
-    if author == "agent" and not thinks and read_word(sender) not in (None, "agent"):
-        author = read_word(sender) or "unknown"
+    if author == "agent" and not thinks and classify_word(sender) not in (None, "agent"):
+        author = classify_word(sender) or "unknown"
     elif kind == "UserMessage":  # of a model's context: what all others said, and their tools
         author = "unknown"
     time = read_time(fields)
-    thought = [text] if (text := text_of(fields.get("thought"))) else []
+    thought = [text] if (text := get_text(fields.get("thought"))) else []
     if kind == "ThoughtEvent":
-        return Utterance(sender, author, time=time, reasoning=[text_of(content) or ""])
+        return Utterance(sender, author, time=time, reasoning=[get_text(content) or ""])
     if author in ("agent", "unknown") and isinstance(content, list) and _are_calls(content):
-        texts = [text for call in content for text in call_texts(call)]
+        texts = [text for call in content for text in list_call_texts(call)]
         return Utterance(sender, author, texts, time=time, kind=kind, reasoning=thought)
     if kind.startswith("StructuredMessage") and isinstance(content, dict):
         content = json.dumps(content, ensure_ascii=False)
     parts = read_parts(content)
-    to = text_of(fields.get("target"))
+    to = get_text(fields.get("target"))
     return Utterance(
         sender, author, parts.texts, (to,) if to else (), time, kind, thought, parts.omitted
     )

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_parts, read_time
-from annotator.traces.document import text_of
 from annotator.traces.model import Author, Trace
+from annotator.traces.records import get_text
 
 name = "claude-code"
 
@@ -46,7 +46,7 @@ def matches(record: Any) -> bool:
 
 def group(record: Any) -> str | None:
     """Return the session of a line, "" where it does not say."""
-    ids = (text_of(record.get(key)) for key in _IDS[:2]) if isinstance(record, dict) else ()
+    ids = (get_text(record.get(key)) for key in _IDS[:2]) if isinstance(record, dict) else ()
     return next((text for text in ids if text), "")
 
 
@@ -56,14 +56,14 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     others: Counter[str] = Counter()
     attributes: dict[str, Any] = {}
     for record in records if isinstance(records, list) else [records]:
-        kind = text_of(record.get("type")) if isinstance(record, dict) else None
+        kind = get_text(record.get("type")) if isinstance(record, dict) else None
         if kind not in _SPOKEN or not any(record.get(key) for key in _TEXTS):
             others[kind or "unknown"] += 1
             continue
         message = record.get("message")
         message = message if isinstance(message, dict) else {}
         for key, value in (("model", message.get("model")), ("version", record.get("version"))):
-            if (text := text_of(value)) and text != "<synthetic>":
+            if (text := get_text(value)) and text != "<synthetic>":
                 attributes.setdefault(key, text)
         chat.add(_read(record, message), "session")
     for other, n in others.items():
@@ -75,8 +75,8 @@ def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
     kind = record["type"]
     content = message.get("content", record.get("content", record.get("summary")))
     parts = read_parts(content)
-    aside = text_of(record.get("agentId")) or "sidechain" if record.get("isSidechain") else ""
-    aside = aside or text_of(record.get("parent_tool_use_id")) or ""  # the call that started it
+    aside = get_text(record.get("agentId")) or "sidechain" if record.get("isSidechain") else ""
+    aside = aside or get_text(record.get("parent_tool_use_id")) or ""  # the call that started it
     if message.get("model") == "<synthetic>":
         record = {**record, "isMeta": True}
     sender, author, recipients = _speaker(record, kind, parts.has_result, parts.texts[:1], aside)

@@ -10,8 +10,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
-from annotator.traces.document import text_of, time_of
 from annotator.traces.model import Trace
+from annotator.traces.records import get_text, parse_time
 
 name = "codex"
 
@@ -49,21 +49,21 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     _refuse_several(lines)
     for record in lines:
         payload = record.get("payload") if isinstance(record, dict) else None
-        kind = text_of(record.get("type")) if isinstance(payload, dict) else None
+        kind = get_text(record.get("type")) if isinstance(payload, dict) else None
         if not isinstance(payload, dict) or kind not in _TYPES:
             others[kind or "unknown"] += 1
         elif kind == "response_item" and payload.get("type") in _UNSPOKEN:
-            others[text_of(payload["type"]) or ""] += 1
+            others[get_text(payload["type"]) or ""] += 1
         elif kind == "compacted":
             others[kind] += 1
         elif kind == "response_item":
-            chat.add(_read(payload, time_of(record.get("timestamp"))), "session")
+            chat.add(_read(payload, parse_time(record.get("timestamp"))), "session")
         elif kind == "event_msg":
-            event = text_of(payload.get("type")) or "unknown"
+            event = get_text(payload.get("type")) or "unknown"
             others.update([f"event {event}"] if event not in _REPEATS else [])
         else:
             for key in ("model", "cli_version", "originator"):
-                if text := text_of(payload.get(key)):
+                if text := get_text(payload.get(key)):
                     attributes[key] = text
     for kind, n in others.items():
         chat.problems.append(f"{n} lines of type {kind} left out: no messages")
@@ -79,7 +79,7 @@ def _refuse_several(lines: list[Any]) -> None:
         and line.get("type") == "session_meta"
         and isinstance(line.get("payload"), dict)
     ]
-    ids = {text_of(head.get("id")) for head in heads}
+    ids = {get_text(head.get("id")) for head in heads}
     if len(ids) > 1 and not any("forked_from_id" in head for head in heads):
         raise UnreadableTrace(f"{len(ids)} sessions in one file, whose lines say of none: split it")
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts
-from annotator.traces.document import text_of
+from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
 from annotator.traces.model import Trace
+from annotator.traces.records import get_text
 
 name = "codex-exec"
 
@@ -42,11 +42,11 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     others: Counter[str | None] = Counter()
     for record in records if isinstance(records, list) else [records]:
-        kind = text_of(record.get("type")) if isinstance(record, dict) else None
+        kind = get_text(record.get("type")) if isinstance(record, dict) else None
         item = record.get("item") if kind == "item.completed" else None
         told = list(_read(item)) if isinstance(item, dict) else []
         if not told and kind not in _EMPTY:
-            others[text_of(item.get("type")) if isinstance(item, dict) else kind] += 1
+            others[get_text(item.get("type")) if isinstance(item, dict) else kind] += 1
         for utterance in told:
             chat.add(utterance, "stream")
     for kind, n in others.items():
@@ -55,21 +55,21 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
 
 
 def _read(item: dict[str, Any]) -> Iterator[Utterance]:
-    kind = text_of(item.get("type")) or ""
-    text = text_of(item.get("text")) or ""
+    kind = get_text(item.get("type")) or ""
+    text = get_text(item.get("text")) or ""
     if kind == "agent_message":
         yield Utterance(_AGENT, "agent", [text])
     elif kind == "reasoning":
         yield Utterance(_AGENT, "agent", reasoning=[text])
     elif kind == "error":
-        yield Utterance("system", "system", [text_of(item.get("message")) or ""])
+        yield Utterance("system", "system", [get_text(item.get("message")) or ""])
     elif kind in _CALLS:
-        tool = text_of(item.get("tool")) or kind
+        tool = get_text(item.get("tool")) or kind
         call = {"name": tool, "arguments": item.get(_CALLS[kind])}
-        yield Utterance(_AGENT, "agent", call_texts(call))
+        yield Utterance(_AGENT, "agent", list_call_texts(call))
         error = item.get("error")
         returned = (item.get("aggregated_output"), item.get("result"), error)
         texts = [text for value in returned for text in read_parts(value or None).texts]
-        texts += [text_of(error.get("message")) or ""] if isinstance(error, dict) else []
+        texts += [get_text(error.get("message")) or ""] if isinstance(error, dict) else []
         if any(texts):
             yield Utterance(tool, "tool", texts)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
+from annotator.traces.records import expect_object, get_text
 
 name = "crewai"
 
@@ -29,16 +29,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     tasks: dict[str, str] = {}
     for n, item in enumerate(_items(document), 1):
-        output = mapping(item, f"task {n}")
-        agent = (text_of(output.get("agent")) or "").strip()
-        task = text_of(output.get("description")) or ""
+        output = expect_object(item, f"task {n}")
+        agent = (get_text(output.get("agent")) or "").strip()
+        task = get_text(output.get("description")) or ""
         tasks[agent] = f"{tasks[agent]}\n\n{task}" if agent in tasks else task
         chat.add(Utterance("crew", "system", [task], (agent,)), "tasks")
         messages = output.get("messages")
         for message in messages if isinstance(messages, list) else []:
-            for utterance in _read(mapping(message, f"task {n}: message"), agent):
+            for utterance in _read(expect_object(message, f"task {n}: message"), agent):
                 chat.add(utterance, "messages")
-        result = text_of(output.get("raw")) or ""
+        result = get_text(output.get("raw")) or ""
         last = chat.messages[-1]
         if last.author != "agent" or not result or result not in last.text:
             chat.add(Utterance(agent, "agent", [result]), "tasks")

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import is_message, read_chat
-from annotator.traces.document import text_of
 from annotator.traces.model import Trace
 from annotator.traces.records import (
-    RESULTS,
+    RESULT_KEYS,
     describe_outcome,
+    find_record_id,
+    get_text,
     read_attributes,
     read_outcome,
     read_pair_and_team,
     read_patches,
-    record_id,
 )
 
 name = "generic"
@@ -45,7 +45,7 @@ def group(document: Any) -> str | None:
         return ""
     if _list_of(document) is not None:
         return None
-    return next((text for key in _CONVERSATION if (text := text_of(document.get(key)))), "")
+    return next((text for key in _CONVERSATION if (text := get_text(document.get(key)))), "")
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -64,7 +64,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if isinstance(prompt, str | list) and prompt:
             items.insert(0, {"role": "system", "content": prompt})
     chat = read_chat(items, "messages")
-    told = {name for item in items if isinstance(item, dict) for name in RESULTS if name in item}
+    told = {
+        name for item in items if isinstance(item, dict) for name in RESULT_KEYS if name in item
+    }
     if told:
         chat.problems.append(
             f"an outcome on a message, left out: {', '.join(sorted(told))}; put it into the record"
@@ -74,7 +76,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     given = fields if isinstance(fields, dict) else {}
     run, lists = read_pair_and_team({**record, **given})
     inner, problems = read_attributes(given, lists, "attributes: ")
-    ids = {name for name in ("id",) if record_id(record)}
+    ids = {name for name in ("id",) if find_record_id(record)}
     patches = read_patches(record.get("patches"))
     taken = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
     outer, more = read_attributes(record, taken)

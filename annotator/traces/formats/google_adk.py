@@ -7,9 +7,8 @@ Gemini API itself are read as `generic`.
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.document import mapping, text_of, time_of
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import read_attributes
+from annotator.traces.records import expect_object, get_text, parse_time, read_attributes
 
 name = "google-adk"
 
@@ -26,16 +25,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no event."""
     chat = Conversation()
     for n, item in enumerate(document["events"], 1):
-        event = mapping(item, f"event {n}")
+        event = expect_object(item, f"event {n}")
         content = event.get("content")
         parts = read_parts(content.get("parts") if isinstance(content, dict) else None)
         if not (parts.texts or parts.reasoning or parts.omitted):
             continue  # of a state, or of a transfer: nothing was said
-        sender = text_of(event.get("author")) or ""
+        sender = get_text(event.get("author")) or ""
         author: Author = "human" if sender == "user" else "agent" if sender else "unknown"
         if parts.has_result:
             author = "tool"
-        time = time_of(event.get("timestamp"))
+        time = parse_time(event.get("timestamp"))
         chat.add(
             Utterance(
                 sender,

@@ -12,9 +12,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import kind, text_of
 from annotator.traces.model import Feature, Message, Outcome, Trace
-from annotator.traces.records import walk_path
+from annotator.traces.records import get_text, name_type, walk_path
 
 name = "inspect"
 
@@ -45,9 +44,9 @@ def split(document: Any) -> Iterator[Any]:
 def identify(item: Any) -> str | None:
     """Return the sample's id and its epoch."""
     sample = item.get("sample") if isinstance(item, dict) else None
-    if not isinstance(sample, dict) or (sample_id := text_of(sample.get("id"))) is None:
+    if not isinstance(sample, dict) or (sample_id := get_text(sample.get("id"))) is None:
         return None
-    return f"{sample_id}/{text_of(sample.get('epoch')) or 1}"
+    return f"{sample_id}/{get_text(sample.get('epoch')) or 1}"
 
 
 def read(item: Any, trace_id: str, path: str) -> Trace:
@@ -58,21 +57,21 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     """
     sample, about = item["sample"], item["eval"]
     if not isinstance(sample, dict):
-        raise UnreadableTrace(f"sample: found {kind(sample)}, expected an object")
+        raise UnreadableTrace(f"sample: found {name_type(sample)}, expected an object")
     items = sample.get("messages")
     if not isinstance(items, list):
-        raise UnreadableTrace(f"messages: found {kind(items)}, expected a list")
+        raise UnreadableTrace(f"messages: found {name_type(items)}, expected a list")
     chat = read_chat(_resolve(items, sample.get("attachments")), "messages")
     chat.messages = list(_tell_apart(chat.messages, items))
     features = tuple(_scores(sample.get("scores")))
     results = {feature.passed for feature in features}
     passed = results.pop() if len(results) == 1 else None
     error = sample.get("error")
-    message = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
+    message = get_text(error.get("message")) if isinstance(error, dict) else get_text(error)
     attributes = {
-        "model": text_of(about.get("model")),
-        "task": text_of(about.get("task")),
-        "dataset": text_of(walk_path(about, "dataset.name")),
+        "model": get_text(about.get("model")),
+        "task": get_text(about.get("task")),
+        "dataset": get_text(walk_path(about, "dataset.name")),
         "epoch": sample.get("epoch") if isinstance(sample.get("epoch"), int) else None,
         "passed": passed,
     }
@@ -118,6 +117,6 @@ def _scores(scores: Any) -> Iterator[Feature]:
     for scorer, score in scores.items() if isinstance(scores, dict) else ():
         fields = score if isinstance(score, dict) else {"value": score}
         value = fields.get("value")
-        word = str(value).lower() if isinstance(value, bool) else text_of(value) or ""
-        explanation = text_of(fields.get("explanation")) or ""
+        word = str(value).lower() if isinstance(value, bool) else get_text(value) or ""
+        explanation = get_text(fields.get("explanation")) or ""
         yield Feature(scorer, passed=_PASSED.get(word), output=explanation)

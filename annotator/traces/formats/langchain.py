@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from annotator.traces.authors import read_word
+from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
-from annotator.traces.records import describe_outcome, read_attributes, walk_path
+from annotator.traces.records import (
+    describe_outcome,
+    expect_object,
+    get_text,
+    read_attributes,
+    walk_path,
+)
 
 name = "langchain"
 
@@ -40,9 +45,9 @@ def group(document: Any) -> str | None:
     items = _find_list(document)[1]
     if items is None:
         return "" if _is_message(document) or _read_update(document) else None
-    first = unwrap(items[0]) if items else None
-    number = text_of(first.get("id")) if isinstance(first, dict) else None
-    threads = (text_of(walk_path(document, path)) for path in _THREADS)
+    first = unwrap_message(items[0]) if items else None
+    number = get_text(first.get("id")) if isinstance(first, dict) else None
+    threads = (get_text(walk_path(document, path)) for path in _THREADS)
     thread = next((thread for thread in threads if thread), None)
     return f"{thread}:{number}" if thread and number else None
 
@@ -68,9 +73,12 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
     """Return the conversation. An agent's result may be a human message in its name, as graphs of
     several agents write it; one with a name that no agent has may be a person's.
     """
-    messages = [mapping(unwrap(item), f"{where}: message {n}") for n, item in enumerate(items, 1)]
-    people = [text_of(item.get("name")) for item in messages if item.get("type") == "human"]
-    agents = {text_of(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
+    messages = [
+        expect_object(unwrap_message(item), f"{where}: message {n}")
+        for n, item in enumerate(items, 1)
+    ]
+    people = [get_text(item.get("name")) for item in messages if item.get("type") == "human"]
+    agents = {get_text(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
     unsure = len(set(people)) > 1
     chat = Conversation()
     for message in messages:
@@ -78,7 +86,7 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
             utterance = read_message(part, kinds=True, named=False)
             if utterance.author == "human" and utterance.sender in agents:
                 utterance = replace(utterance, author="agent")
-            elif utterance.author == "human" and read_word(utterance.sender) is None and unsure:
+            elif utterance.author == "human" and classify_word(utterance.sender) is None and unsure:
                 utterance = replace(utterance, author="unknown")
             elif utterance.author == "agent" and not part.get("name"):
                 utterance = replace(utterance, sender="ai")
@@ -86,7 +94,7 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
     return chat
 
 
-def unwrap(item: Any) -> Any:
+def unwrap_message(item: Any) -> Any:
     """Return a message in the form in which its fields stand beside its ``type``."""
     if not isinstance(item, dict):
         return item
@@ -95,7 +103,7 @@ def unwrap(item: Any) -> Any:
         fields = {**data, "type": item.get("type")}
     elif isinstance(inner := item.get("kwargs"), dict) and isinstance(item.get("id"), list):
         fields = {**inner, "type": str((item["id"] or [""])[-1])}
-    type_ = text_of(fields.get("type"))
+    type_ = get_text(fields.get("type"))
     if type_ and type_.endswith(("Message", "MessageChunk")):  # a class: those of one agent differ
         fields = {**fields, "type": type_.removesuffix("Chunk").removesuffix("Message").lower()}
     extra = fields.get("additional_kwargs")
@@ -116,7 +124,7 @@ def _node_messages(document: dict[str, Any]) -> Iterator[Any]:
         items = value.get("messages") if isinstance(value, dict) else None
         if isinstance(items, list) and items and all(_is_message(item) for item in items):
             for item in items:
-                fields = unwrap(item)
+                fields = unwrap_message(item)
                 plain = fields.get("name") or fields.get("type") != "ai"
                 yield fields if plain else {**fields, "name": node}
 
@@ -135,8 +143,8 @@ def _is_message(item: Any) -> bool:
     """Whether an object has the marks of a message of LangChain's in one of its three forms."""
     if not isinstance(item, dict):
         return False
-    fields = unwrap(item)
-    if text_of(fields.get("type")) not in _TYPES or "content" not in fields:
+    fields = unwrap_message(item)
+    if get_text(fields.get("type")) not in _TYPES or "content" not in fields:
         return False
     wrapped = any(isinstance(item.get(key), dict) for key in ("data", "kwargs"))
     return wrapped or bool({"additional_kwargs", "response_metadata"} & fields.keys())

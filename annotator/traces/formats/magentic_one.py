@@ -15,11 +15,16 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.authors import read_word
+from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
-from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import describe_outcome, read_attributes
+from annotator.traces.records import (
+    describe_outcome,
+    expect_object,
+    get_text,
+    name_type,
+    read_attributes,
+)
 
 name = "magentic-one"
 
@@ -40,7 +45,7 @@ def identify(document: Any) -> str | None:
     """Return the question's id."""
     if not isinstance(document, dict):
         return None
-    return text_of(document.get("question_ID")) or text_of(document.get("id"))
+    return get_text(document.get("question_ID")) or get_text(document.get("id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -48,7 +53,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     items = _items(document)
     record = document if isinstance(document, dict) else {}
     if not items:
-        raise UnreadableTrace(f"history: found {kind(record.get('history'))}, expected messages")
+        raise UnreadableTrace(
+            f"history: found {name_type(record.get('history'))}, expected messages"
+        )
     if any(isinstance(item, dict) and item.get("name") for item in items):
         chat = read_chat(items, "history")  # agents by name, as in Who&When's other half
         if chat.messages and chat.messages[0].text.startswith(_PROMPT):
@@ -58,7 +65,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     else:
         chat = Conversation()
         for n, item in enumerate(items, 1):
-            chat.add(_read(mapping(item, f"message {n}")), "messages")
+            chat.add(_read(expect_object(item, f"message {n}")), "messages")
     attributes, problems = read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.problems += problems
     outcome, attributes = describe_outcome(record, attributes)
@@ -66,18 +73,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     tasks = {
         agent: text
         for agent, prompt in (prompts.items() if isinstance(prompts, dict) else ())
-        if (text := text_of(prompt))
+        if (text := get_text(prompt))
     }
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes, tasks=tasks)
 
 
 def _read(fields: dict[str, Any]) -> Utterance:
-    role = text_of(fields.get("role")) or ""
+    role = get_text(fields.get("role")) or ""
     match = _ROLE.fullmatch(role)
     sender = match["name"] if match else role
     note = match["kind"] if match else None
     to = match["to"] if match else None
-    author: Author = read_word(sender) or ("agent" if sender else "unknown")
+    author: Author = classify_word(sender) or ("agent" if sender else "unknown")
     parts = read_parts(fields.get("content"))
     recipients = (to,) if to else (sender,) if note else ()
     return Utterance(sender, author, parts.texts, recipients, None, note, omitted=parts.omitted)

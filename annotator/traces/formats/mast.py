@@ -11,9 +11,8 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
-from annotator.traces.document import kind, text_of
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import parse_inner, read_attributes
+from annotator.traces.records import get_text, name_type, parse_nested, read_attributes
 
 name = "mast"
 
@@ -27,8 +26,8 @@ def matches(document: Any) -> bool:
 
 def identify(document: Any) -> str | None:
     """Return the id, of all that tells one record from another."""
-    parts = [text for key in _ID if (text := text_of(document.get(key)))]
-    return "/".join(parts) if text_of(document.get("trace_id")) else None
+    parts = [text for key in _ID if (text := get_text(document.get(key)))]
+    return "/".join(parts) if get_text(document.get("trace_id")) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -37,20 +36,24 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     Raises:
         UnreadableTrace: there is no trajectory in it.
     """
-    held, problem = parse_inner(document["trace"]), None
+    held, problem = parse_nested(document["trace"]), None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(held, dict):
             problem = held.get("problem_statement", problem)
-            held = parse_inner(held.get("trajectory"))
+            held = parse_nested(held.get("trajectory"))
     statement = problem[0] if isinstance(problem, list) and problem else problem
     if isinstance(held, list):
         chat = read_chat(held, "trajectory")
-        chat.messages = [_mark_task(message, text_of(statement)) for message in chat.messages]
-    elif text := text_of(held):
+        chat.messages = [_mark_task(message, get_text(statement)) for message in chat.messages]
+    elif text := get_text(held):
         chat = Conversation()
-        chat.add(Utterance(text_of(document["mas_name"]) or "log", "unknown", [text]), "trajectory")
+        chat.add(
+            Utterance(get_text(document["mas_name"]) or "log", "unknown", [text]), "trajectory"
+        )
     else:
-        raise UnreadableTrace(f"trace: trajectory: found {kind(held)}, expected messages or a text")
+        raise UnreadableTrace(
+            f"trace: trajectory: found {name_type(held)}, expected messages or a text"
+        )
     attributes, problems = read_attributes(document, ("trace",))
     chat.problems += problems
     names = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, read_message, split_message
-from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
+from annotator.traces.records import expect_object, get_text
 
 name = "openai-agents"
 
@@ -25,7 +25,7 @@ def group(document: Any) -> str | None:
     """Return the session of an item, "" for the items and responses of one run."""
     if not isinstance(document, dict):
         return None
-    return text_of(document.get("session_id")) or ""
+    return get_text(document.get("session_id")) or ""
 
 
 def split(document: Any) -> list[Any]:
@@ -37,13 +37,13 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no item."""
     chat = Conversation()
     for record in records if isinstance(records, list) else [records]:
-        fields = mapping(record, "item")
+        fields = expect_object(record, "item")
         agent = fields.get("agent")
-        agent_name = text_of(agent.get("name") if isinstance(agent, dict) else agent)
+        agent_name = get_text(agent.get("name") if isinstance(agent, dict) else agent)
         held = fields.get("item", fields.get("raw_item"))
         output = fields.get("output")
         for item in output if held is None and isinstance(output, list) else [held]:
-            for part in split_message(mapping(item, "item")):
+            for part in split_message(expect_object(item, "item")):
                 message = read_message(part, kinds=True, named=False)
                 if message.author == "agent" and agent_name:
                     message = replace(message, sender=agent_name)

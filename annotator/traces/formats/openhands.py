@@ -13,13 +13,19 @@ from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import (
     Conversation,
     Utterance,
-    call_texts,
+    list_call_texts,
     read_parts,
     read_time,
 )
-from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import read_attributes, read_outcome, walk_path
+from annotator.traces.records import (
+    expect_object,
+    get_text,
+    name_type,
+    read_attributes,
+    read_outcome,
+    walk_path,
+)
 
 name = "openhands"
 
@@ -68,12 +74,12 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             attributes["model"] = model
     passed, rule = read_outcome({**record, **_result(record)})
     attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"} if rule else {}
-    patch = text_of(walk_path(record, "test_result.git_patch"))
+    patch = get_text(walk_path(record, "test_result.git_patch"))
     return chat.trace(
         name,
         trace_id,
         path,
-        outcome=Outcome(passed=passed, error=text_of(record.get("error"))),
+        outcome=Outcome(passed=passed, error=get_text(record.get("error"))),
         attributes=attributes,
         patches={"agent": patch} if patch else {},
     )
@@ -114,11 +120,11 @@ def converse(events: list[Any]) -> Conversation:
     for n, item in enumerate(events, 1):
         pair = item if isinstance(item, list) else [item]  # older: an action and what came of it
         for event in pair:
-            utterance = _read(mapping(event, f"event {n}"))
+            utterance = _read(expect_object(event, f"event {n}"))
             if utterance is not None:
                 chat.add(utterance, "events")
     if not events:
-        raise UnreadableTrace(f"history: found {kind(events)} without events")
+        raise UnreadableTrace(f"history: found {name_type(events)} without events")
     return chat
 
 
@@ -126,29 +132,29 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     if isinstance(event.get("kind"), str):
         return _read_event(event)
     time = read_time(event)
-    if (seen := text_of(event.get("observation"))) is not None:
-        text = text_of(event.get("content"))
+    if (seen := get_text(event.get("observation"))) is not None:
+        text = get_text(event.get("content"))
         return Utterance("environment", "tool", [text], time=time, kind=seen) if text else None
-    action, arguments = text_of(event.get("action")) or "", event.get("args")
+    action, arguments = get_text(event.get("action")) or "", event.get("args")
     fields = arguments if isinstance(arguments, dict) else {}
     if action in _NOT_SAID:
         return None
-    thought = text_of(fields.get("thought")) or ""
-    source = text_of(event.get("source")) or ""
+    thought = get_text(fields.get("thought")) or ""
+    source = get_text(event.get("source")) or ""
     author = _AUTHORS.get(source, "unknown")
     if action == "think":
         return Utterance(source, author, time=time, reasoning=[thought])
     if action == "condensation":
-        summary = text_of(fields.get("summary"))
+        summary = get_text(fields.get("summary"))
         return Utterance("condenser", "system", [summary], time=time) if summary else None
     if action in ("message", "system"):
-        texts = [text_of(fields.get("content")) or text_of(event.get("message")) or ""]
+        texts = [get_text(fields.get("content")) or get_text(event.get("message")) or ""]
     elif action == "finish":
-        last = text_of(fields.get("final_thought")) or text_of(event.get("message")) or ""
+        last = get_text(fields.get("final_thought")) or get_text(event.get("message")) or ""
         texts = [text for text in (thought, last if last != thought else "") if text] or [action]
     else:
         call = {key: value for key, value in fields.items() if key != "thought"}
-        texts = [thought, *call_texts({"name": action, "arguments": call})]
+        texts = [thought, *list_call_texts({"name": action, "arguments": call})]
     if action == "system":
         source, author = "system", "system"
     pictures = [fields[key] for key in ("image_urls", "images_urls") if fields.get(key)]
@@ -157,20 +163,22 @@ def _read(event: dict[str, Any]) -> Utterance | None:
 
 def _read_event(event: dict[str, Any]) -> Utterance | None:
     """Return what an event of the SDK says; None for one of its state."""
-    time, source = read_time(event), text_of(event.get("source")) or ""
+    time, source = read_time(event), get_text(event.get("source")) or ""
     author = _AUTHORS.get(source, "unknown")
-    thought = text_of(event.get("reasoning_content")) or ""
+    thought = get_text(event.get("reasoning_content")) or ""
     message = event.get("llm_message")
     call = event.get("tool_call")
     if isinstance(message, dict):
         parts = read_parts(message.get("content"))
-        thought = text_of(message.get("reasoning_content")) or thought
+        thought = get_text(message.get("reasoning_content")) or thought
         if event.get("extended_content"):  # the harness's, behind a person's words
             parts.omitted.append("what the harness added to it")
         return Utterance(source, author, parts.texts, (), time, None, [thought], parts.omitted)
     if isinstance(call, dict):
-        last = text_of(walk_path(event, "action.message")) if call.get("name") == "finish" else None
-        words = [last] if last else call_texts(call)
+        last = (
+            get_text(walk_path(event, "action.message")) if call.get("name") == "finish" else None
+        )
+        words = [last] if last else list_call_texts(call)
         texts = [*read_parts(event.get("thought")).texts, *words]
         return Utterance(source, author, texts, time=time, reasoning=[thought])
     if "system_prompt" in event:
@@ -179,9 +187,9 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
         if event.get(key):
             held = event[key]
             content = held.get("content") if isinstance(held, dict) else held
-            sender = text_of(event.get("tool_name")) or "environment"
+            sender = get_text(event.get("tool_name")) or "environment"
             if event.get("rejection_source") == "user":
                 return Utterance("user", "human", read_parts(content).texts, time=time)
             return Utterance(sender, "tool", read_parts(content).texts, time=time)
-    notice = text_of(event.get(_NOTICES.get(event["kind"], "")))
+    notice = get_text(event.get(_NOTICES.get(event["kind"], "")))
     return Utterance("environment", "system", [notice], time=time) if notice else None

@@ -2,7 +2,7 @@
 
 import re
 
-from annotator.traces.document import read_json
+from annotator.traces.files import read_json
 from annotator.traces.formats.openhands import converse
 from annotator.traces.model import Trace
 

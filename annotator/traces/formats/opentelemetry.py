@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.traces.document import text_of
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import parse_inner, walk_path
+from annotator.traces.records import get_text, parse_nested, walk_path
 
 name = "opentelemetry"
 
@@ -63,7 +62,7 @@ def split(document: Any) -> Iterator[Any]:
 
 def group(span: Any) -> str | None:
     """Return the trace that a span belongs to."""
-    return text_of(_get(span, "traceId", "trace_id")) or ""
+    return get_text(_get(span, "traceId", "trace_id")) or ""
 
 
 def read(spans: Any, trace_id: str, path: str) -> Trace:
@@ -85,18 +84,18 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     answered = _messages(tree, ("gen_ai.output.messages",))
     answered = answered or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
-        answered = [tool_text(_first(tree, *_OUTPUTS))]
+        answered = [read_tool_text(_first(tree, *_OUTPUTS))]
         told = []
     elif role in ("agent", "model") and not (told or answered):
         told = find_messages(_first(tree, *_INPUTS))
         answered = find_messages(_first(tree, *_OUTPUTS[1:]))
-    agent = text_of(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
-    agent = agent or text_of(walk_path(tree, "metadata.langgraph_node"))
+    agent = get_text(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
+    agent = agent or get_text(walk_path(tree, "metadata.langgraph_node"))
     return {
         "role": "model" if role == "other" and answered else role,
         "agent": agent,
-        "name": text_of(_first(tree, "gen_ai.tool.name", "tool.name")),
-        "model": text_of(_first(tree, *_MODELS)),
+        "name": get_text(_first(tree, "gen_ai.tool.name", "tool.name")),
+        "model": get_text(_first(tree, *_MODELS)),
         "told": told,
         "answered": [item for item in answered if item not in (None, "")],
     }
@@ -107,7 +106,7 @@ def _read(item: Mapping[str, Any]) -> SpanRecord:
     messages: dict[str, list[Any]] = {"told": [], "answered": []}
     for event in _list(item, "events"):
         inner = _attributes(event) if isinstance(event, dict) else {}
-        title = text_of(_get(event, "name")) or ""
+        title = get_text(_get(event, "name")) or ""
         if title.startswith("gen_ai.client."):
             fields |= inner
         elif title.startswith(("gen_ai.", "gen_ai.choice")) and title.endswith(
@@ -121,15 +120,15 @@ def _read(item: Mapping[str, Any]) -> SpanRecord:
         span["role"] = "model"
     status = _get(item, "status")
     failed = isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR")
-    title = text_of(item.get("name")) or ""
+    title = get_text(item.get("name")) or ""
     if span["role"] == "agent" and not span["agent"]:
         span["agent"] = title.removeprefix("invoke_agent ") or None
     return SpanRecord(
-        id=text_of(_get(item, "spanId", "span_id")) or "",
-        parent=text_of(_get(item, "parentSpanId", "parent_span_id")),
+        id=get_text(_get(item, "spanId", "span_id")) or "",
+        parent=get_text(_get(item, "parentSpanId", "parent_span_id")),
         begin=_seconds(_get(item, "startTimeUnixNano", "start_time_unix_nano")),
         end=_seconds(_get(item, "endTimeUnixNano", "end_time_unix_nano")),
-        error=text_of(status.get("message")) if failed else None,
+        error=get_text(status.get("message")) if failed else None,
         **{**span, "name": span["name"] or title},
     )
 
@@ -138,7 +137,7 @@ def _event_message(title: str, fields: Mapping[str, Any]) -> Any:
     """Return the message of an event of the older conventions."""
     role = title.split(".")[1]
     body = fields.get("message") or fields.get("gen_ai.event.content") or fields
-    body = parse_inner(body)
+    body = parse_nested(body)
     message = body if isinstance(body, dict) else {"content": body}
     return {"role": "assistant" if role == "choice" else role, **message}
 
@@ -146,7 +145,7 @@ def _event_message(title: str, fields: Mapping[str, Any]) -> Any:
 def _messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
     messages: list[Any] = []
     for key in keys:
-        value = parse_inner(_first(tree, key))
+        value = parse_nested(_first(tree, key))
         if isinstance(value, dict):
             value = _in_order(value)
         for item in value if isinstance(value, list) else [value] if value else []:
@@ -216,7 +215,7 @@ def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _value(pair.get("value"))
         for pair in pairs
-        if isinstance(pair, dict) and (key := text_of(pair.get("key")))
+        if isinstance(pair, dict) and (key := get_text(pair.get("key")))
     }
 
 
@@ -229,7 +228,7 @@ def _value(value: Any) -> Any:
             return value[kind]
     for kind in ("intValue", "int_value", "doubleValue", "double_value"):
         if kind in value:
-            return json.loads(text_of(value[kind]) or "null")
+            return json.loads(get_text(value[kind]) or "null")
     for kind in ("arrayValue", "array_value"):
         if kind in value:
             return [_value(item) for item in _list(value[kind], "values")]
@@ -258,5 +257,5 @@ def _list(item: Any, *keys: str) -> list[Any]:
 
 
 def _seconds(value: Any) -> float | None:
-    text = text_of(value)
+    text = get_text(value)
     return int(text) / 1e9 if text and text.isdecimal() and len(text) < 25 else None

@@ -6,9 +6,9 @@ Looked at: pydantic-ai 2.68 (`ModelMessagesTypeAdapter.dump_python`).
 import json
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts
-from annotator.traces.document import mapping, text_of, time_of
+from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
 from annotator.traces.model import Author, Trace
+from annotator.traces.records import expect_object, get_text, parse_time
 
 name = "pydantic-ai"
 
@@ -42,31 +42,32 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     model = instructions = None
     for n, item in enumerate(document, 1):
-        fields = mapping(item, f"message {n}")
-        model = text_of(fields.get("model_name")) or model
+        fields = expect_object(item, f"message {n}")
+        model = get_text(fields.get("model_name")) or model
         parts = fields.get("parts")
-        if (text := text_of(fields.get("instructions"))) and text != instructions:
+        if (text := get_text(fields.get("instructions"))) and text != instructions:
             chat.add(Utterance("system", "system", [text]), "messages")
             instructions = text
         for part in parts if isinstance(parts, list) else []:
             chat.add(
-                _read(mapping(part, f"message {n}: part"), fields.get("timestamp")), "messages"
+                _read(expect_object(part, f"message {n}: part"), fields.get("timestamp")),
+                "messages",
             )
     return chat.trace(name, trace_id, path, attributes={"model": model} if model else {})
 
 
 def _read(part: dict[str, Any], time: Any) -> Utterance:
-    kind = text_of(part.get("part_kind")) or ""
+    kind = get_text(part.get("part_kind")) or ""
     author = _AUTHORS.get(kind, "unknown")
-    at = time_of(part.get("timestamp", time))
+    at = parse_time(part.get("timestamp", time))
     sender = {"agent": "assistant", "human": "user"}.get(author, author)
     if author == "tool":
-        sender = text_of(part.get("tool_name")) or "tool"
+        sender = get_text(part.get("tool_name")) or "tool"
     if kind == "thinking":
-        return Utterance(sender, author, time=at, reasoning=[text_of(part.get("content")) or ""])
+        return Utterance(sender, author, time=at, reasoning=[get_text(part.get("content")) or ""])
     if kind.endswith("tool-call"):
         call = {"name": part.get("tool_name"), "arguments": part.get("args")}
-        return Utterance(sender, author, call_texts(call), time=at)
+        return Utterance(sender, author, list_call_texts(call), time=at)
     content = part.get("content")
     if author == "tool" and isinstance(content, dict | list):  # what a function returned
         content = json.dumps(content, ensure_ascii=False)

@@ -6,10 +6,9 @@ the model was asked repeats the steps before it and is not read again.
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts
-from annotator.traces.document import mapping, text_of, time_of
+from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
 from annotator.traces.model import Trace
-from annotator.traces.records import read_attributes, walk_path
+from annotator.traces.records import expect_object, get_text, parse_time, read_attributes, walk_path
 
 name = "smolagents"
 
@@ -31,7 +30,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no step."""
     chat = Conversation()
     for n, item in enumerate(_items(document), 1):
-        step = mapping(item, f"step {n}")
+        step = expect_object(item, f"step {n}")
         for utterance in _read(step):
             if utterance.pieces or utterance.omitted:
                 chat.add(utterance, "steps")
@@ -45,19 +44,19 @@ def _read(step: dict[str, Any]) -> list[Utterance]:
     """Return what a step says: a task, a plan, or what the agent wrote and called, and what the
     tools returned.
     """
-    begin = time_of(walk_path(step, "timing.start_time"))
-    end = time_of(walk_path(step, "timing.end_time"))
-    prompts = [text for text in (text_of(step.get("system_prompt")),) if text]
-    task = [text for text in (text_of(step.get("task")),) if text]
+    begin = parse_time(walk_path(step, "timing.start_time"))
+    end = parse_time(walk_path(step, "timing.end_time"))
+    prompts = [text for text in (get_text(step.get("system_prompt")),) if text]
+    task = [text for text in (get_text(step.get("task")),) if text]
     written = read_parts(step.get("model_output", walk_path(step, "model_output_message.content")))
-    pieces = written.texts or [text for text in (text_of(step.get("plan")),) if text]
+    pieces = written.texts or [text for text in (get_text(step.get("plan")),) if text]
     calls = step.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
-        texts = call_texts(walk_path(call, "function"))
+        texts = list_call_texts(walk_path(call, "function"))
         pieces += texts if texts[1:] and texts[1] not in "".join(pieces) else []
     error = step.get("error")
     told = error.get("message", error.get("type")) if isinstance(error, dict) else error
-    results = [text for text in map(text_of, (step.get("observations"), told)) if text]
+    results = [text for text in map(get_text, (step.get("observations"), told)) if text]
     return [
         Utterance("system", "system", prompts),
         Utterance("user", "human", task),

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.document import text_of, time_of
 from annotator.traces.formats.opentelemetry import read_fields
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import walk_path
+from annotator.traces.records import get_text, parse_time, walk_path
 
 name = "span-export"
 
@@ -134,8 +133,8 @@ def group(span: Any) -> str | None:
     """Return the trace that a span belongs to."""
     dialect = _dialect(span)
     if dialect is None:
-        return text_of(span.get("id")) or "" if isinstance(span, dict) else ""
-    return text_of(walk_path(span, dialect.trace)) or ""
+        return get_text(span.get("id")) or "" if isinstance(span, dict) else ""
+    return get_text(walk_path(span, dialect.trace)) or ""
 
 
 def read(spans: Any, trace_id: str, path: str) -> Trace:
@@ -156,8 +155,8 @@ def _dialect(item: Any) -> ExportKeys | None:
 
 
 def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
-    kind = (text_of(walk_path(item, keys.kind)) or "").lower()
-    title = text_of(item.get("name")) or text_of(walk_path(item, "span_data.name")) or ""
+    kind = (get_text(walk_path(item, keys.kind)) or "").lower()
+    title = get_text(item.get("name")) or get_text(walk_path(item, "span_data.name")) or ""
     role = _ROLES.get(kind, "other")
     if keys.kind == "op_name":
         role = _weave_role(kind)
@@ -170,20 +169,20 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     named = (walk_path(item, path) for path in paths)
     values: dict[str, Any] = {
         "role": role,
-        "agent": title if role == "agent" else next(filter(None, map(text_of, named)), None),
-        "model": text_of(walk_path(item, keys.model)),
+        "agent": title if role == "agent" else next(filter(None, map(get_text, named)), None),
+        "model": get_text(walk_path(item, keys.model)),
         "told": find_messages(told),
-        "answered": [tool_text(answered)] if role == "tool" else find_messages(answered),
+        "answered": [read_tool_text(answered)] if role == "tool" else find_messages(answered),
         "name": title,
     }
     if keys.told.startswith("attributes."):
         values |= _phoenix(item, values)
     return SpanRecord(
-        id=text_of(walk_path(item, keys.id)) or "",
-        parent=text_of(walk_path(item, keys.parent)),
-        begin=time_of(walk_path(item, keys.begin)),
-        end=time_of(walk_path(item, keys.end)),
-        error=text_of(walk_path(item, keys.error)) or None,
+        id=get_text(walk_path(item, keys.id)) or "",
+        parent=get_text(walk_path(item, keys.parent)),
+        begin=parse_time(walk_path(item, keys.begin)),
+        end=parse_time(walk_path(item, keys.end)),
+        error=get_text(walk_path(item, keys.error)) or None,
         **values,
     )
 

@@ -15,10 +15,9 @@ from typing import Any, Literal
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import text_of
-from annotator.traces.formats.langchain import unwrap
+from annotator.traces.formats.langchain import unwrap_message
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import parse_inner
+from annotator.traces.records import get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
 
@@ -117,14 +116,14 @@ def _read_all(
 ) -> Iterator[Utterance]:
     for item in items:
         if span.role == "tool":
-            text = text_of(item) or text_of(getattr(item, "get", lambda _: None)("content"))
+            text = get_text(item) or get_text(getattr(item, "get", lambda _: None)("content"))
             yield Utterance(span.name or "tool", "tool", [text or ""], time=moment)
         elif isinstance(item, dict):
             message = read_message(item, kinds=True, named=False)
             if message.author == "agent" or (answers and message.author == "unknown"):
                 message = replace(message, sender=agent, author="agent")
             yield replace(message, time=moment)
-        elif text := text_of(item):
+        elif text := get_text(item):
             author: Author = "agent" if answers else "human"
             yield Utterance(agent if answers else "user", author, [text], time=moment)
 
@@ -133,7 +132,7 @@ def find_messages(value: Any) -> list[Any]:
     """Return the messages in the inputs or outputs of a call, as SDKs and tracers record them: a
     list, an object with one, choices, generations, or a text.
     """
-    value = parse_inner(value)
+    value = parse_nested(value)
     if isinstance(value, str):
         return [value] if value else []
     if isinstance(value, list):
@@ -154,24 +153,24 @@ def _unwrap(item: Any) -> Any:
     """Return a message out of what holds it: a choice, a generation, a constructor's form."""
     if isinstance(item, dict) and isinstance(message := item.get("message"), dict):
         item = message
-    return unwrap(item)
+    return unwrap_message(item)
 
 
-def tool_text(value: Any) -> str | None:
+def read_tool_text(value: Any) -> str | None:
     """Return what a tool returned as text, out of what tracers wrap it in."""
-    held = parse_inner(value)
+    held = parse_nested(value)
     for _ in range(4):
-        held = unwrap(held)
+        held = unwrap_message(held)
         if held is None or isinstance(held, str):
             return held
-        keys = [key for key in ("content", "output", "result") if held_in(held, key)]
+        keys = [key for key in ("content", "output", "result") if has_content(held, key)]
         if not keys:
             break
         held = held[keys[0]]
-    value = parse_inner(value)
+    value = parse_nested(value)
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def held_in(value: Any, key: str) -> bool:
+def has_content(value: Any, key: str) -> bool:
     """Whether an object holds a text, or an object again, under a key."""
     return isinstance(value, dict) and isinstance(value.get(key), str | dict)

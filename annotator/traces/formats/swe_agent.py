@@ -12,9 +12,16 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import parse_inner, read_attributes, read_outcome, walk_path
+from annotator.traces.records import (
+    expect_object,
+    get_text,
+    name_type,
+    parse_nested,
+    read_attributes,
+    read_outcome,
+    walk_path,
+)
 
 name = "swe-agent"
 
@@ -44,20 +51,20 @@ def _is_row(document: dict[str, Any]) -> bool:
 
 def identify(document: Any) -> str | None:
     """Return the id of the run, else the instance; a data set has many runs of each."""
-    return text_of(document.get("traj_id" if _is_row(document) else "instance_id"))
+    return get_text(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace where it has no list of messages."""
     row = _is_row(document)
     key = "trajectory" if row and "generated_patch" in document else "messages"
-    items = parse_inner(document.get("history") or document.get(key))
+    items = parse_nested(document.get("history") or document.get(key))
     if not isinstance(items, list):
-        raise UnreadableTrace(f"history: found {kind(items)}, expected a list of messages")
+        raise UnreadableTrace(f"history: found {name_type(items)}, expected a list of messages")
     chat = Conversation()
     answered = False
     for n, item in enumerate(items, 1):
-        utterance = _read(mapping(item, f"message {n}"), answered)
+        utterance = _read(expect_object(item, f"message {n}"), answered)
         chat.add(utterance, "history")
         answered |= utterance.author == "agent"
     info = document if row else document["info"]
@@ -70,14 +77,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         ("exit_status", info.get("exit_status")),
         ("api_calls", walk_path(info, "model_stats.api_calls")),
     ):
-        if (text := text_of(value)) is not None:
+        if (text := get_text(value)) is not None:
             attributes[key] = value if isinstance(value, int) else text
     passed, rule = read_outcome(document)
     if row and isinstance(document.get("target"), bool):
         passed, rule = document["target"], "target"
     attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
     keys = ("generated_patch", "patch") if row else ("submission",)
-    patch = next((text for key in keys if (text := text_of(info.get(key)))), None)
+    patch = next((text for key in keys if (text := get_text(info.get(key)))), None)
     return chat.trace(
         name,
         trace_id,

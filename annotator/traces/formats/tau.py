@@ -13,9 +13,14 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
-from annotator.traces.document import kind, text_of
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import describe_outcome, read_attributes, walk_path
+from annotator.traces.records import (
+    describe_outcome,
+    get_text,
+    name_type,
+    read_attributes,
+    walk_path,
+)
 
 name = "tau-bench"
 
@@ -49,7 +54,7 @@ def identify(document: Any) -> str | None:
     """Return the task and the trial."""
     if not isinstance(document, dict):
         return None
-    parts = (text_of(document.get(key)) for key in ("task_id", "trial"))
+    parts = (get_text(document.get(key)) for key in ("task_id", "trial"))
     return "/".join(part for part in parts if part) or None
 
 
@@ -63,18 +68,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     key = "traj" if "traj" in fields else "messages"
     items = fields.get(key)
     if not isinstance(items, list):
-        raise UnreadableTrace(f"{key}: found {kind(items)}, expected a list of messages")
+        raise UnreadableTrace(f"{key}: found {name_type(items)}, expected a list of messages")
     chat = read_chat(items, key)
     chat.messages = [_mark_output(message) for message in chat.messages]
     reward = fields.get("reward", walk_path(fields, "reward_info.reward"))
     record = {name: value for name, value in fields.items() if name not in (key, "ticks", "id")}
     attributes, problems = read_attributes(record, ("info", "reward_info"))
     chat.problems += problems
-    attributes = {"user": "simulated", "task": text_of(fields.get("task_id")), **attributes}
+    attributes = {"user": "simulated", "task": get_text(fields.get("task_id")), **attributes}
     if fields.get("termination_reason") in _NOT_EVALUABLE:
         reward = None
     outcome, attributes = describe_outcome({"reward": reward}, attributes)
-    if error := text_of(walk_path(fields, "info.error")):
+    if error := get_text(walk_path(fields, "info.error")):
         outcome = replace(outcome, error=error)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
 

@@ -12,18 +12,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import sanitize_line
 from annotator.base.yaml import read_yaml
-from annotator.traces.authors import are_kinds, find_author, have_names, read_word
+from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
 from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
-    LABELS,
-    number_of,
-    parse_inner,
+    LABEL_KEYS,
+    expect_object,
+    find_record_id,
+    get_text,
+    name_type,
+    parse_nested,
+    parse_number,
+    parse_time,
     read_attributes,
     read_outcome,
     read_pair_and_team,
-    record_id,
     walk_path,
 )
 
@@ -95,19 +98,19 @@ class MapReader:
             return False
         if self.keys.messages is None:
             return walk_path(document, self.keys.text) is not None
-        return isinstance(parse_inner(walk_path(document, self.keys.messages)), list)
+        return isinstance(parse_nested(walk_path(document, self.keys.messages)), list)
 
     def group(self, record: Any) -> str | None:
         """Return what records of one trace have in common; None where each is a trace."""
         if self.keys.group_by is not None:
-            return text_of(walk_path(record, self.keys.group_by)) or ""
+            return get_text(walk_path(record, self.keys.group_by)) or ""
         return "" if self.keys.messages is None else None
 
     def identify(self, document: Any) -> str | None:
         """Return the record's own id."""
         if self.keys.id is not None:
-            return text_of(walk_path(document, self.keys.id))
-        return record_id(document)
+            return get_text(walk_path(document, self.keys.id))
+        return find_record_id(document)
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace of a record, or of the records of a group.
@@ -125,11 +128,11 @@ class MapReader:
         paths = {key: getattr(self.keys, key) for key in ("features", "pair", "agents", "strategy")}
         run, lists = read_pair_and_team({k: walk_path(first, path) for k, path in paths.items()})
         attributes = self._attributes(first, chat, [paths[key] for key in lists])
-        if merge := text_of(walk_path(first, self.keys.merge)):
+        if merge := get_text(walk_path(first, self.keys.merge)):
             attributes["merge"] = merge
         if passed is not None:
             attributes |= {"passed": passed} | ({} if rule == "passed" else {"outcome_rule": rule})
-        texts = (text_of(walk_path(first, key)) for key in self.keys.outcome)
+        texts = (get_text(walk_path(first, key)) for key in self.keys.outcome)
         error = "\n".join(text for text in texts if text) or None
         return chat.trace(
             self.name,
@@ -143,35 +146,37 @@ class MapReader:
     def _messages(self, record: Any) -> list[Any]:
         if self.keys.messages is None:
             return [record]
-        items = parse_inner(walk_path(record, self.keys.messages))
+        items = parse_nested(walk_path(record, self.keys.messages))
         if not isinstance(items, list):
-            raise UnreadableTrace(f"{self.keys.messages}: found {kind(items)}, expected a list")
+            raise UnreadableTrace(
+                f"{self.keys.messages}: found {name_type(items)}, expected a list"
+            )
         return items
 
     def _converse(self, items: Sequence[Any]) -> Conversation:
         keys, chat = self.keys, Conversation()
-        objects = [mapping(item, f"message {n}") for n, item in enumerate(items, 1)]
-        kinds, named = are_kinds(objects), have_names(objects)
+        objects = [expect_object(item, f"message {n}") for n, item in enumerate(items, 1)]
+        kinds, named = has_role_words(objects), has_named_speakers(objects)
         for item in objects:
-            parts = read_parts(parse_inner(walk_path(item, keys.text)))
-            sender = text_of(walk_path(item, keys.sender)) or ""
-            role = text_of(walk_path(item, keys.author)) if keys.author else None
+            parts = read_parts(parse_nested(walk_path(item, keys.text)))
+            sender = get_text(walk_path(item, keys.sender)) or ""
+            role = get_text(walk_path(item, keys.author)) if keys.author else None
             author = keys.authors.get(sender) or keys.authors.get(role or "")
             if author is None and role is not None:
-                author = read_word(role) or ("agent" if sender else "unknown")
+                author = classify_word(role) or ("agent" if sender else "unknown")
             if author is None:
                 fields = item if keys.sender in item else {"sender": sender}
                 author = find_author({**fields, "sender": sender}, kinds=kinds, named=named)
             to = walk_path(item, keys.recipients) if keys.recipients else None
-            names = (text_of(name) for name in (to if isinstance(to, list) else [to]))
+            names = (get_text(name) for name in (to if isinstance(to, list) else [to]))
             chat.add(
                 Utterance(
                     sender,
                     "tool" if parts.has_result else author,
                     parts.texts,
                     tuple(name for name in names if name),
-                    time_of(walk_path(item, keys.time)) if keys.time else None,
-                    text_of(walk_path(item, keys.kind)) if keys.kind else None,
+                    parse_time(walk_path(item, keys.time)) if keys.time else None,
+                    get_text(walk_path(item, keys.kind)) if keys.kind else None,
                     parts.reasoning,
                     parts.omitted,
                 ),
@@ -189,8 +194,8 @@ class MapReader:
         if match is None:
             passed, _ = read_outcome({"passed": walk_path(record, rule)})
             return passed, rule
-        value = number_of(walk_path(record, match["path"]))
-        wanted: Any = number_of(match["value"].strip("'\""))
+        value = parse_number(walk_path(record, match["path"]))
+        wanted: Any = parse_number(match["value"].strip("'\""))
         value = float(value) if isinstance(wanted, float) and isinstance(value, bool) else value
         if match["sign"] in ("==", "!="):
             same = None if value is None else str(value).lower() == str(wanted).lower()
@@ -217,12 +222,12 @@ class MapReader:
     def _patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
         if self.keys.patches is None:
             return {}
-        value = parse_inner(walk_path(record, self.keys.patches))
+        value = parse_nested(walk_path(record, self.keys.patches))
         if isinstance(value, dict):
-            return {agent: text_of(patch) or "" for agent, patch in value.items()}
+            return {agent: get_text(patch) or "" for agent, patch in value.items()}
         if value is not None:
             wanted = "expected an object of agents and their diffs"
-            chat.problems.append(f"{self.keys.patches}: found {kind(value)}, {wanted}")
+            chat.problems.append(f"{self.keys.patches}: found {name_type(value)}, {wanted}")
         return {}
 
 
@@ -255,7 +260,7 @@ def suggest_map(document: Any) -> str:
     """
     lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
     if document and not isinstance(document, dict | list):
-        return f"# {kind(document)}: no record"
+        return f"# {name_type(document)}: no record"
     keys = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
     lines = [f"# keys: {keys}" if document else "# empty"]
     if lists and _likelihood(lists[0][1]) > 0:
@@ -271,7 +276,7 @@ def suggest_map(document: Any) -> str:
     if isinstance(document, dict):
         key = next((key for key in document if key == "id" or key.endswith("_id")), None)
         lines += [f"id: {_spell(key)}"] if key else []
-        hidden = sorted(LABELS & document.keys())
+        hidden = sorted(LABEL_KEYS & document.keys())
         lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
     return "\n".join(lines)
 
@@ -284,7 +289,7 @@ def _spell(path: str) -> str:
 
 
 def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:
-    value = parse_inner(value)
+    value = parse_nested(value)
     if isinstance(value, list):
         return [(path, value)] if value and isinstance(value[0], dict) else []
     pairs = value.items() if isinstance(value, dict) and path.count(".") < 4 else ()
