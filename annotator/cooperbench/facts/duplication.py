@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import permutations
 
-from annotator.cooperbench.facts.model import Fact, name_of
-from annotator.cooperbench.facts.patches import passage, read_patches
+from annotator.cooperbench.facts.model import Fact, format_agent
+from annotator.cooperbench.facts.patches import quote_lines, read_patches
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.cooperbench.patches.diff import Hunk, Line, Patch
 
@@ -20,13 +20,13 @@ _TELLING = re.compile(r"\w\W*\w\W*\w")  # a line that says something: three lett
 def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield which patch holds most of what another adds, apart from code shown in messages."""
     lines = {
-        agent: _telling_lines(patch)
+        agent: _collect_telling_lines(patch)
         for agent, patch in read_patches(facts.trace).items()
         if patch.files and not patch.unread
     }
     if len(lines) < 2:
         return
-    agreed = _code_lines(facts)
+    agreed = _collect_code_lines(facts)
     for ours, theirs in permutations(lines, 2):
         written = lines[theirs].keys() - agreed
         common = [text for text in lines[theirs] if text in written and text in lines[ours]]
@@ -34,11 +34,11 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         if len(common) < _FEWEST or share < _SHARE or len(lines[theirs]) > MOST_LINES:
             continue
         says = (
-            f"{name_of(ours)}'s patch holds {len(common)} of the {len(written)} lines that "
-            f"{name_of(theirs)}'s adds."
+            f"{format_agent(ours)}'s patch holds {len(common)} of the {len(written)} lines that "
+            f"{format_agent(theirs)}'s adds."
         )
         spans = tuple(
-            passage(f"patch:{agent}", facts.trace.patches[agent], [line], hunk)
+            quote_lines(f"patch:{agent}", facts.trace.patches[agent], [line], hunk)
             for agent in (ours, theirs)
             for line, hunk in [lines[agent][common[0]]]
         )
@@ -46,7 +46,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         yield Fact("work_carried", says, (ours, theirs), spans, details)
 
 
-def _telling_lines(patch: Patch) -> dict[str, tuple[Line, Hunk]]:
+def _collect_telling_lines(patch: Patch) -> dict[str, tuple[Line, Hunk]]:
     """Return the added lines that say something by their text without white space."""
     lines: dict[str, tuple[Line, Hunk]] = {}
     for hunk in (hunk for file in patch.files for hunk in file.hunks):
@@ -58,7 +58,7 @@ def _telling_lines(patch: Patch) -> dict[str, tuple[Line, Hunk]]:
     return lines
 
 
-def _code_lines(facts: TraceFacts) -> set[str]:
+def _collect_code_lines(facts: TraceFacts) -> set[str]:
     """Return the lines of code in messages, without white space: written by agreement."""
     code: Iterable[str] = (
         message.passage(start, stop)

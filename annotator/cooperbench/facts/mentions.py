@@ -49,7 +49,7 @@ class Lines(NamedTuple):
     end: int
 
 
-def paths_in(text: str) -> list[Mention]:
+def find_paths(text: str) -> list[Mention]:
     """Return every mention of a file or folder in order, a file named twice twice.
 
     A path is a word with a known file extension, or a folder: below a usual root ("src/x") or
@@ -93,7 +93,7 @@ def _is_folder(pieces: list[str]) -> bool:
     )
 
 
-def lines_in(text: str) -> list[Lines]:
+def find_lines(text: str) -> list[Lines]:
     """Return every mention of line numbers in order: "line 3", "lines 3-7", "L3", "a.py:3-7".
 
     Of a list ("lines 3, 7 and 12") each. "5 lines" counts lines and names none.
@@ -102,7 +102,7 @@ def lines_in(text: str) -> list[Lines]:
         return []
     mentions: list[Lines] = []
     for match in _LINES.finditer(text):
-        mentions.append(_lines(match.groups(), match.start(), match.end()))
+        mentions.append(_parse_lines(match.groups(), match.start(), match.end()))
         if not match.group().lower().startswith("lines"):
             continue
         at = match.end()
@@ -111,11 +111,11 @@ def lines_in(text: str) -> list[Lines]:
             if more is None:
                 break
             at = more.end()
-            mentions.append(_lines(more.groups(), more.start(1), at))
+            mentions.append(_parse_lines(more.groups(), more.start(1), at))
     return mentions
 
 
-def _lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
+def _parse_lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
     numbers = [int(group) for group in groups if group]
     first, last = numbers[0], numbers[-1]
     # "lines 120-35" is short for 120 to 135 at best: only the first is sure.

@@ -61,7 +61,7 @@ _UPDATE = re.compile(
 )
 
 
-def types_of(message: Message) -> Counter[Type]:
+def count_types(message: Message) -> Counter[Type]:
     """Return how many sentences of a message are of each type; types without any are left out.
 
     Sentences are those of its prose: no code, no quotation, no list of files. Each has one type:
@@ -74,11 +74,11 @@ def types_of(message: Message) -> Counter[Type]:
     Of plan and update what comes first in the sentence decides. Nothing depends on the place of the
     message in the run. A message without such sentences is one of "other".
     """
-    types = Counter(_type(sentence) for sentence in parse_message(message).sentences)
+    types = Counter(_classify(sentence) for sentence in parse_message(message).sentences)
     return types or Counter({"other": 1})
 
 
-def main_type(types: Counter[Type], declared: str = "") -> Type:
+def choose_main_type(types: Counter[Type], declared: str = "") -> Type:
     """Return the most frequent type of a message.
 
     Of equally frequent ones it is what the message calls itself (``declared``: a word of its
@@ -91,7 +91,7 @@ def main_type(types: Counter[Type], declared: str = "") -> Type:
     return by_name if by_name in best else best[0]
 
 
-def _type(sentence: Sentence) -> Type:
+def _classify(sentence: Sentence) -> Type:
     if sentence.asks is not None or wants_answer(sentence.low):
         return "question"
     plan, update = _PLAN.search(sentence.low), _UPDATE.search(sentence.low)

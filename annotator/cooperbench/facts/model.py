@@ -19,7 +19,7 @@ class FactSpan:
     end: int
 
 
-def name_of(agent: str) -> str:
+def format_agent(agent: str) -> str:
     """Return an agent's name as a sentence shows it: a trace may call it anything."""
     return sanitize_line(agent, 64)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts.model import Fact, FactSpan, name_of
+from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.cooperbench.patches.diff import Edit, Hunk, Line, Patch, parse_patch
 from annotator.traces import Trace
@@ -43,9 +43,11 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     patches = read_patches(facts.trace)
     for agent, patch in patches.items():
         if not patch.text.strip():
-            yield Fact("patch_empty", f"{name_of(agent)} handed in an empty patch.", (agent,), ())
+            yield Fact(
+                "patch_empty", f"{format_agent(agent)} handed in an empty patch.", (agent,), ()
+            )
     for agent, partner in combinations(patches, 2):
-        yield from _meetings(agent, patches[agent], partner, patches[partner])
+        yield from _find_pair_meetings(agent, patches[agent], partner, patches[partner])
 
 
 def read_patches(trace: Trace) -> dict[str, Patch]:
@@ -53,7 +55,7 @@ def read_patches(trace: Trace) -> dict[str, Patch]:
     return {agent: parse_patch(text) for agent, text in list(trace.patches.items())[:MOST_PATCHES]}
 
 
-def passage(
+def quote_lines(
     source: str,
     text: str,
     lines: Sequence[Line],
@@ -85,7 +87,7 @@ def passage(
         if line.start != last.end + 1 or line.end - first.start > LONGEST:
             break
         last = line
-    return _span(source, text, first.start, last.end)
+    return _trim_span(source, text, first.start, last.end)
 
 
 def says_nothing(text: str) -> bool:
@@ -94,7 +96,7 @@ def says_nothing(text: str) -> bool:
     return not any(_LETTER.search(x) and not _COMMON.fullmatch(x.strip()) for x in lines)
 
 
-def meetings_between(
+def find_meetings(
     facts: TraceFacts, agent: str, partners: Collection[str], *, same: bool = False
 ) -> Iterator[Fact]:
     """Yield where an agent's patch meets one of its partners', overlapping places first.
@@ -103,14 +105,14 @@ def meetings_between(
     reported to conflict, for then the rest of the place may.
     """
     same = same and facts.trace.outcome.merge == "conflicts"
-    for meeting in sorted(facts.of("hunks_overlap", "hunks_adjoin"), key=rank_of):
+    for meeting in sorted(facts.of("hunks_overlap", "hunks_adjoin"), key=rank_meeting):
         if meeting.about["same"] and not same:
             continue
         if agent in meeting.agents and any(x in partners for x in meeting.agents if x != agent):
             yield meeting
 
 
-def rank_of(meeting: Fact) -> tuple[bool, bool]:
+def rank_meeting(meeting: Fact) -> tuple[bool, bool]:
     """Return an order of meetings: different ways before the same, overlapping before adjoining."""
     return meeting.about["same"], meeting.kind != "hunks_overlap"
 
@@ -123,32 +125,34 @@ def collect_added_lines(patch: Patch) -> frozenset[str]:
 
 def patches_conflict(ours: Patch, theirs: Patch) -> bool:
     """Whether two patches change one place in different ways, where git's merge conflicts."""
-    return any(not _same(a, b) for a, b in _touching(_places(ours), _places(theirs)))
+    return any(
+        not _is_same(a, b) for a, b in _find_touching(_list_edits(ours), _list_edits(theirs))
+    )
 
 
-def _span(source: str, text: str, start: int, end: int) -> FactSpan:
+def _trim_span(source: str, text: str, start: int, end: int) -> FactSpan:
     """Return a passage without the white space at its ends, as it would be quoted."""
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
     return FactSpan(source, start, start + len(piece.strip()))
 
 
-def _meetings(agent: str, ours: Patch, partner: str, theirs: Patch) -> Iterator[Fact]:
+def _find_pair_meetings(agent: str, ours: Patch, partner: str, theirs: Patch) -> Iterator[Fact]:
     """Yield the places where two patches meet, one fact for each pair of hunks."""
-    left, right = _places(ours), _places(theirs)
+    left, right = _list_edits(ours), _list_edits(theirs)
     alike = collect_added_lines(ours) & collect_added_lines(theirs)
     meetings: dict[tuple[int, int], Fact] = {}
-    for a, b in _touching(left, right):
+    for a, b in _find_touching(left, right):
         key = (a[4].start, b[4].start)
         if key not in meetings and len(meetings) == MOST_MEETINGS:
             break
-        meeting = _meeting(agent, ours, a, partner, theirs, b, alike)
-        if key not in meetings or rank_of(meeting) < rank_of(meetings[key]):
+        meeting = _make_meeting(agent, ours, a, partner, theirs, b, alike)
+        if key not in meetings or rank_meeting(meeting) < rank_meeting(meetings[key]):
             meetings[key] = meeting
     yield from meetings.values()
 
 
-def _places(patch: Patch) -> list[_Place]:
+def _list_edits(patch: Patch) -> list[_Place]:
     """Return the edits of a patch by file and place. A file that is renamed has its old name."""
     places = [
         (file.old_path, edit.start, edit.end, edit, hunk)
@@ -159,7 +163,7 @@ def _places(patch: Patch) -> list[_Place]:
     return sorted(places, key=lambda place: place[:3])
 
 
-def _touching(ours: list[_Place], theirs: list[_Place]) -> Iterator[tuple[_Place, _Place]]:
+def _find_touching(ours: list[_Place], theirs: list[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield the pairs of edits that overlap or adjoin, which is where a three-way merge conflicts.
 
     One sweep over both in order: the work grows with the number of edits, not with its square.
@@ -175,7 +179,7 @@ def _touching(ours: list[_Place], theirs: list[_Place]) -> Iterator[tuple[_Place
             j += 1
 
 
-def _overlap(a: _Place, b: _Place) -> bool:
+def _is_overlap(a: _Place, b: _Place) -> bool:
     """Whether two edits that touch share a base line, or insert at the same one.
 
     An insertion beside a changed line only adjoins it.
@@ -185,7 +189,7 @@ def _overlap(a: _Place, b: _Place) -> bool:
     return a[1:3] == b[1:3] or a[1] < b[1] < a[2] or b[1] < a[1] < b[2]
 
 
-def _meeting(
+def _make_meeting(
     agent: str,
     ours: Patch,
     a: _Place,
@@ -195,9 +199,9 @@ def _meeting(
     alike: Collection[str],
 ) -> Fact:
     path, start, end = a[0], max(a[1], b[1]), min(a[2], b[2])
-    overlap = _overlap(a, b)
-    left, right = ([line.text for line in _output_lines(place[3])] for place in (a, b))
-    same = _same(a, b)
+    overlap = _is_overlap(a, b)
+    left, right = ([line.text for line in _select_written(place[3])] for place in (a, b))
+    same = _is_same(a, b)
     shared = set(left) & set(right)
     where = f"{'lines' if end - start > 1 else 'line'} {start}"
     where += f" to {end - 1}" if end - start > 1 else ""
@@ -208,32 +212,32 @@ def _meeting(
     )
     says += ", in the same way." if same else "."
     spans = (
-        passage(f"patch:{agent}", ours.text, _output_lines(a[3]), a[4], alike),
-        passage(f"patch:{partner}", theirs.text, _output_lines(b[3]), b[4], alike),
+        quote_lines(f"patch:{agent}", ours.text, _select_written(a[3]), a[4], alike),
+        quote_lines(f"patch:{partner}", theirs.text, _select_written(b[3]), b[4], alike),
     )
     about = {
         "path": path, "lines": [[a[1], a[2]], [b[1], b[2]]],
         "same": same, "shared_lines": len(shared),
-        "names": sorted(set(_names(a[4])) | set(_names(b[4]))),
+        "names": sorted(set(_find_names(a[4])) | set(_find_names(b[4]))),
     }  # fmt: skip
     return Fact(
         "hunks_overlap" if overlap else "hunks_adjoin", says, (agent, partner), spans, about
     )
 
 
-def _same(a: _Place, b: _Place) -> bool:
+def _is_same(a: _Place, b: _Place) -> bool:
     """Whether two edits replace the same base lines by the same text."""
     added = ([line.text for line in place[3].lines if line.sign == "+"] for place in (a, b))
     return a[1:3] == b[1:3] and next(added) == next(added)
 
 
-def _names(hunk: Hunk) -> Iterator[str]:
+def _find_names(hunk: Hunk) -> Iterator[str]:
     """Yield the names that stand in a hunk, the definition around it included."""
     for text in (hunk.section, *(line.text for line in hunk.lines[:MOST_HUNK])):
         yield from _IDENTIFIER.findall(text[:LONGEST])
 
 
-def _output_lines(edit: Edit) -> list[Line]:
+def _select_written(edit: Edit) -> list[Line]:
     """Return what an edit writes: its added lines, or its removed ones if it only removes."""
     added = [line for line in edit.lines if line.sign == "+"]
     return added or list(edit.lines)

@@ -8,8 +8,8 @@ English. Every fact has the number of its message in ``about["message"]``.
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.cooperbench.facts.model import Fact, name_of
-from annotator.cooperbench.facts.prose import ParsedMessage, points_at, span_of
+from annotator.cooperbench.facts.model import Fact, format_agent
+from annotator.cooperbench.facts.prose import ParsedMessage, is_quotable, locate_sentence
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
 KINDS: Mapping[str, str] = {
@@ -36,31 +36,31 @@ _ASSENT = re.compile(
 def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what messages propose and that they accept."""
     for at, message in enumerate(facts.messages):
-        yield from _proposal(message)
-        yield from _acceptance(message, at)
+        yield from _find_proposal(message)
+        yield from _find_acceptance(message, at)
 
 
-def _proposal(message: ParsedMessage) -> Iterator[Fact]:
+def _find_proposal(message: ParsedMessage) -> Iterator[Fact]:
     """Yield the first proposal of a message; ``counter``: it is put against another."""
     for sentence in message.sentences:
         match = _PROPOSING.search(sentence.low)
-        if match and points_at(sentence.text):
+        if match and is_quotable(sentence.text):
             counter = message.kind in _REVISING or _COUNTER.search(sentence.low) is not None
-            span = span_of(message, sentence, match.start())
-            says = f"{name_of(message.sender)} makes a proposal in message {message.n}."
+            span = locate_sentence(message, sentence, match.start())
+            says = f"{format_agent(message.sender)} makes a proposal in message {message.n}."
             about = {"message": message.n, "counter": counter, "own_type": message.kind or None}
             yield Fact("proposal", says, (message.sender,), (span,), about)
             return
 
 
-def _acceptance(message: ParsedMessage, at: int) -> Iterator[Fact]:
+def _find_acceptance(message: ParsedMessage, at: int) -> Iterator[Fact]:
     """Yield that a message that is not the first accepts something, by its type or its opening."""
     if at and assents(message):
-        usable = [x for x in message.sentences if points_at(x.text)]
+        usable = [x for x in message.sentences if is_quotable(x.text)]
         assent = next((x for x in usable if _ASSENT.match(x.text)), None)
         if assent or usable:  # "type: ACCEPT" shows nothing of what is accepted
-            span = span_of(message, assent or usable[0])
-            says = f"{name_of(message.sender)} accepts in message {message.n}."
+            span = locate_sentence(message, assent or usable[0])
+            says = f"{format_agent(message.sender)} accepts in message {message.n}."
             about = {"message": message.n, "own_type": message.kind or None}
             yield Fact("acceptance", says, (message.sender,), (span,), about)
 

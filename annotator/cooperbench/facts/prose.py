@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from annotator.base.normalize import NormalizedText, normalize_text, rewrite
 from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import FactSpan
-from annotator.cooperbench.facts.question_patterns import question_at
+from annotator.cooperbench.facts.question_patterns import find_question
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
@@ -89,7 +89,7 @@ class Sentence(NamedTuple):
     asks: int | None
 
 
-def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
+def _split_parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
     """Return what the first ``stop`` characters of a message consist of, in order.
 
     Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
@@ -114,13 +114,11 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
                 part = "prose"
             parts.append((part, begin, end))
     if "```" in text:
-        parts = [piece for whole in parts for piece in _without_fences(text, *whole)]
+        parts = [piece for whole in parts for piece in _split_fences(text, *whole)]
     return parts
 
 
-def _without_fences(
-    text: str, part: Part, start: int, stop: int
-) -> Iterator[tuple[Part, int, int]]:
+def _split_fences(text: str, part: Part, start: int, stop: int) -> Iterator[tuple[Part, int, int]]:
     at, opening = start, None
     for mark in _FENCE.finditer(text, start, stop):
         if opening is None:
@@ -132,7 +130,7 @@ def _without_fences(
     yield part, at, stop
 
 
-def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+def _split_at(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     for at in sorted(offset for offset in breaks if start <= offset < stop):
         yield start, at
         start = at + 1  # the character at a break belongs to neither side
@@ -156,7 +154,7 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
             low = passage.lower()
             words = frozenset(_LETTERS.findall(low))
             low = low if len(low) == len(passage) else passage
-            yield Sentence(passage, first, last, low, words, question_at(low, words))
+            yield Sentence(passage, first, last, low, words, find_question(low, words))
         at = end
 
 
@@ -225,8 +223,8 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
         stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
     pieces = tuple(
         (part, left, right)
-        for part, start, end in _parts(text, stop)
-        for left, right in _between(start, end, breaks)
+        for part, start, end in _split_parts(text, stop)
+        for left, right in _split_at(start, end, breaks)
         if left < right
     )
     sentences = tuple(
@@ -248,7 +246,7 @@ def parse_messages(trace: Trace) -> list[ParsedMessage]:
     return parsed
 
 
-def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
+def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
     """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
 
     A clause is not cut, so that no condition that it stands under is lost; only where what looks
@@ -266,7 +264,7 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
         passage = sentence.text[start:end]
         start += len(passage) - len(passage.lstrip())
         end = start + len(passage.strip())
-        if not points_at(sentence.text[start:end]):
+        if not is_quotable(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
     start, end = message.view.locate(sentence.start + start, sentence.start + end)
     seen = normalize_text(message.original.text)
@@ -278,7 +276,7 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
     return FactSpan(f"message:{message.n}", *seen.locate(start, end))
 
 
-def words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """Return the words of a list that is written as one text."""
     return frozenset(text.split())
 
@@ -288,6 +286,6 @@ def show(text: str) -> str:
     return sanitize_line(normalize_text(text).text, 160)
 
 
-def points_at(text: str) -> bool:
+def is_quotable(text: str) -> bool:
     """Whether a passage is enough to be found by: two words, or a long one."""
     return _TWO_WORDS.search(text) is not None

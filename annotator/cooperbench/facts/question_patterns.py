@@ -63,7 +63,7 @@ _WANTED = re.compile(
 )
 
 
-def question_at(sentence: str, words: Set[str]) -> int | None:
+def find_question(sentence: str, words: Set[str]) -> int | None:
     """Return where the question begins in a sentence, or None if it asks nothing.
 
     ``sentence`` and its ``words`` are in lower case.
@@ -96,7 +96,7 @@ def _is_conditional(sentence: str, start: int, end: int) -> bool:
 def wants_answer(sentence: str) -> bool:
     """Whether a sentence in lower case asks for an answer of any kind.
 
-    Wider than :func:`question_at`, which only takes what leaves a partner to blame if it is passed
+    Wider than :func:`find_question`, which only takes what leaves a partner to blame if it is passed
     over: any English question counts, short ones ("OK?") and requests for an action too, and so
     does a request for a confirmation or for what the partner is about to touch.
     """

@@ -7,8 +7,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from annotator.cooperbench.facts.model import Fact, FactSpan, name_of
-from annotator.cooperbench.facts.prose import ParsedMessage, points_at, span_of
+from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
+from annotator.cooperbench.facts.prose import ParsedMessage, is_quotable, locate_sentence
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
 KINDS: Mapping[str, str] = {
@@ -37,13 +37,13 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     for message, sentence in facts.sentences():
         if sentence.asks is None:
             continue
-        span = span_of(message, sentence, sentence.asks)
+        span = locate_sentence(message, sentence, sentence.asks)
         text = facts.show(span)
         partners = facts.addressees(message)
         about = {"message": message.n, "partners": list(partners)}
         agents = (message.sender, *partners)
-        whom = " and ".join(map(name_of, partners)) or "nobody"
-        says = f'{name_of(message.sender)} asks {whom} in message {message.n}: "{text}"'
+        whom = " and ".join(map(format_agent, partners)) or "nobody"
+        says = f'{format_agent(message.sender)} asks {whom} in message {message.n}: "{text}"'
         yield Fact("question", says, agents, (span,), about)
         if not partners or not unread.isdisjoint(partners):
             continue
@@ -52,7 +52,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         if remarks.after(message, _TAKEN_BACK):
             continue
         spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
-        says = f"No partner sends anything after what {name_of(message.sender)} asks in "
+        says = f"No partner sends anything after what {format_agent(message.sender)} asks in "
         says += f'message {message.n}: "{text}"'
         yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
 
@@ -70,11 +70,11 @@ class _Remarks:
         key = message.sender, pattern
         if key not in self._sentences:
             self._sentences[key] = [
-                (later.n, span_of(later, sentence, match.start()))
+                (later.n, locate_sentence(later, sentence, match.start()))
                 for later in self._messages
                 if later.sender == message.sender
                 for sentence in later.sentences
-                if points_at(sentence.text) and (match := pattern.search(sentence.low))
+                if is_quotable(sentence.text) and (match := pattern.search(sentence.low))
             ]
         sentences = self._sentences[key]
         at = bisect_right(sentences, message.n, key=lambda place: place[0])
@@ -84,6 +84,6 @@ class _Remarks:
         """Return the last sentence that some agents wrote."""
         if agents not in self._last:
             last = next((x for x in reversed(self._messages) if x.sender in agents), None)
-            usable = [x for x in last.sentences if points_at(x.text)] if last else []
-            self._last[agents] = span_of(last, usable[-1]) if last and usable else None
+            usable = [x for x in last.sentences if is_quotable(x.text)] if last else []
+            self._last[agents] = locate_sentence(last, usable[-1]) if last and usable else None
         return self._last[agents]

@@ -8,8 +8,8 @@ from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.cooperbench.facts.prose import (
     ParsedMessage,
     Sentence,
+    is_quotable,
     parse_messages,
-    points_at,
     show,
 )
 from annotator.traces import Trace
@@ -48,7 +48,7 @@ class TraceFacts:
         """Yield the sentences of all messages that can be pointed at, each with its message."""
         for message in self.messages:
             for sentence in message.sentences:
-                if points_at(sentence.text):
+                if is_quotable(sentence.text):
                     yield message, sentence
 
     def text(self, span: FactSpan) -> str:

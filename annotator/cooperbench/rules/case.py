@@ -51,7 +51,7 @@ class Case:
         None if a passage of a patch says nothing; or if all its lines stand in another one quoted
         too, unless that (``shared``) is what it shows.
         """
-        outer = [x for x in dict.fromkeys(spans) if not any(_within(x, span) for span in spans)]
+        outer = [x for x in dict.fromkeys(spans) if not any(_is_within(x, span) for span in spans)]
         quotes = [Quote(self.facts.text(span), span.source) for span in outer]
         patches = [quote for quote in quotes if quote.source.startswith("patch:")]
         if any(says_nothing(quote.text) for quote in patches):
@@ -72,7 +72,7 @@ class Case:
         return {f"patch:{agent}": collect_added_lines(patch) for agent, patch in patches.items()}
 
 
-def _within(span: FactSpan, other: FactSpan) -> bool:
+def _is_within(span: FactSpan, other: FactSpan) -> bool:
     return (
         span != other
         and span.source == other.source
@@ -81,6 +81,6 @@ def _within(span: FactSpan, other: FactSpan) -> bool:
     )
 
 
-def spans(facts: Iterable[Fact]) -> list[FactSpan]:
+def collect_spans(facts: Iterable[Fact]) -> list[FactSpan]:
     """Return the first passage of each fact that has one."""
     return [fact.spans[0] for fact in facts if fact.spans]

@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from functools import partial
 
 from annotator.base.errors import UnreadableTrace
-from annotator.cooperbench.facts.mentions import lines_in, paths_in
-from annotator.cooperbench.facts.messages import TYPES, main_type, types_of
-from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, groups_of
+from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.messages import TYPES, choose_main_type, count_types
+from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, find_groups
 from annotator.cooperbench.stats.model import Channel, Communication, Measure, Opening, StepShare
-from annotator.cooperbench.stats.tally import Key, Tally, difference, uncounted_share, unless_few
+from annotator.cooperbench.stats.tally import (
+    Key,
+    Tally,
+    compare_shares,
+    drop_if_few,
+    make_uncounted_share,
+)
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
 from validation import Estimate
@@ -43,37 +49,37 @@ def list_openings(channel: Channel | None) -> tuple[str, ...]:
     return PLAN, NO_PLAN, *silent, ALL
 
 
-def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
+def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     state = trace.merge_state
     messages = trace.spoken
     counts: Counter[Key] = Counter()
     if messages:
-        types = [types_of(message) for message in messages]
+        types = [count_types(message) for message in messages]
         counts.update(("talk", state, kind) for held in types for kind in held)
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(messages)
         for message in messages:
-            counts["talk", state, "paths"] += len(list(paths_in(message.text)))
-            counts["talk", state, "lines"] += len(list(lines_in(message.text)))
+            counts["talk", state, "paths"] += len(list(find_paths(message.text)))
+            counts["talk", state, "lines"] += len(list(find_lines(message.text)))
     elif state != NOTHING:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
-        for opening in openings_of(trace, channel):
+        for opening in find_openings(trace, channel):
             counts["opening", opening, "n"] = 1
             counts["opening", opening, "k"] = int(state == CONFLICT)
-    counts.update(_steps(trace))
+    counts.update(_count_steps(trace))
     return counts
 
 
-def openings_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
+def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
     """Return the names of ``list_openings`` that a run counts under."""
     if not trace.spoken:
-        return *groups_of(trace, channel)[:1], ALL
-    return PLAN if "plan" in types_of(trace.spoken[0]) else NO_PLAN, ALL
+        return *find_groups(trace, channel)[:1], ALL
+    return PLAN if "plan" in count_types(trace.spoken[0]) else NO_PLAN, ALL
 
 
-def _steps(trace: Trace) -> Counter[Key]:
+def _count_steps(trace: Trace) -> Counter[Key]:
     """Count the steps of the agents whose trajectories are known, and their messages by main type.
 
     A step is a call of a tool; where a trajectory names no calls, whatever its agent wrote.
@@ -94,11 +100,11 @@ def _steps(trace: Trace) -> Counter[Key]:
     for message in trace.spoken:
         if message.sender in agents:
             counts["step", "all"] += 1
-            counts["step", main_type(types_of(message), message.declared_type)] += 1
+            counts["step", choose_main_type(count_types(message), message.declared_type)] += 1
     return counts
 
 
-def communication(tally: Tally, channel: Channel | None) -> Communication:
+def compute_communication(tally: Tally, channel: Channel | None) -> Communication:
     """Return the statistics of the counted runs.
 
     Means and the ratio of plans to questions (of their sums) have percentile intervals from
@@ -115,18 +121,18 @@ def communication(tally: Tally, channel: Channel | None) -> Communication:
         silent=tally.total(("silent",)),
         unmerged=tally.total(("talk", UNKNOWN, "runs")),
         nothing_to_merge=nothing,
-        measures=tuple(_measures(tally)),
+        measures=tuple(_compute_measures(tally)),
         openings=(
             *(Opening(name, share) for name, share in openings.items()),
-            Opening(NOTHING, uncounted_share(nothing, n=nothing)),
+            Opening(NOTHING, make_uncounted_share(nothing, n=nothing)),
         ),
-        difference=difference({name: openings[name] for name in (PLAN, NO_PLAN)}),
-        steps=tuple(_step_shares(tally)),
+        difference=compare_shares({name: openings[name] for name in (PLAN, NO_PLAN)}),
+        steps=tuple(_compute_step_shares(tally)),
         unread_steps=tally.total(("steps unread",)),
     )
 
 
-def _step_shares(tally: Tally) -> Iterator[StepShare]:
+def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
     """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
     names = ("all", *TYPES)
     keys: list[Key] = [("step", name) for name in ("n", *names)]
@@ -134,17 +140,17 @@ def _step_shares(tally: Tally) -> Iterator[StepShare]:
     n = tally.total(("step", "n"))
     for place, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
-        interval = resamples.interval(partial(_per_step, place))
+        interval = resamples.interval(partial(_divide_by_steps, place))
         why = "no trace tells the steps of its agents"
         yield StepShare(name, interval.estimate(name, n, inputs, why))
 
 
-def _per_step(place: int, totals: Floats) -> Floats:
+def _divide_by_steps(place: int, totals: Floats) -> Floats:
     ratio: Floats = totals[:, place] / totals[:, 0]
     return ratio
 
 
-def _measures(tally: Tally) -> Iterator[Measure]:
+def _compute_measures(tally: Tally) -> Iterator[Measure]:
     table = tally.table(_KEYS)
     resamples = Resamples.draw(table, resamples=10_000, seed=0)
     sizes = {}
@@ -158,7 +164,7 @@ def _measures(tally: Tally) -> Iterator[Measure]:
             _estimate(resamples, name, ratio, _STATES),
             _estimate(resamples, name, ratio, (CLEAN,)),
             _estimate(resamples, name, ratio, (CONFLICT,)),
-            unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
+            drop_if_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
         )
 
 

@@ -44,11 +44,11 @@ class StatsCounts:
             self.ignored += not isinstance(trace, Unreadable)
             return
         task = cluster_of(trace.attributes, self.cluster)
-        counts = outcomes.counts_of(trace)
-        if outcomes.setting_of(trace) != outcomes.SOLO:
-            counts.update(communication.counts_of(trace, self.channel))
-            counts.update(timing.counts_of(trace))
-            counts.update(channel.counts_of(trace, self.channel))
+        counts = outcomes.count_trace(trace)
+        if outcomes.get_setting(trace) != outcomes.SOLO:
+            counts.update(communication.count_trace(trace, self.channel))
+            counts.update(timing.count_trace(trace))
+            counts.update(channel.count_trace(trace, self.channel))
             self._add_channel_value(trace)
         self.whole.add(task, counts)
         self.runs.add(trace, self.cluster)
@@ -59,14 +59,14 @@ class StatsCounts:
             self.group_runs.setdefault(name, pairs.Runs(self.channel)).add(trace, self.cluster)
 
     def _add_channel_value(self, trace: Trace) -> None:
-        if self.channel and channel.could_speak(trace.attributes, self.channel) is not None:
+        if self.channel and channel.has_channel(trace.attributes, self.channel) is not None:
             value = value_of(trace.attributes, self.channel.attribute)
             self.channel_values.add(value)
             if channel.speaks_anyway(trace, self.channel):
                 self.contradicting.add(value)
 
 
-def statistics(counted: StatsCounts) -> Stats:
+def compute_statistics(counted: StatsCounts) -> Stats:
     """Return the statistics of the counted traces.
 
     Raises:
@@ -78,11 +78,11 @@ def statistics(counted: StatsCounts) -> Stats:
     if counted.channel:
         _check_attribute("--channel", counted.channel.attribute, counted.attributes)
         _check_values(counted.channel, counted.channel_values)
-    curves = difficulty.difficulty(counted.runs)
-    whole = _group(None, counted.whole, counted.runs, curves.pooled.retention)
-    kept = difficulty.retentions(counted.group_runs.values(), counted.runs)
+    curves = difficulty.compute_difficulty(counted.runs)
+    whole = _make_group(None, counted.whole, counted.runs, curves.pooled.retention)
+    kept = difficulty.compute_retentions(counted.group_runs.values(), counted.runs)
     by_value = [
-        _group((by, name), counted.groups[name], runs, retention)
+        _make_group((by, name), counted.groups[name], runs, retention)
         for (name, runs), retention in zip(counted.group_runs.items(), kept, strict=True)
         if by
     ]
@@ -94,7 +94,7 @@ def statistics(counted: StatsCounts) -> Stats:
         counted.ignored,
         groups,
         curves,
-        tuple(_notes(whole, curves, counted)),
+        tuple(_list_notes(whole, curves, counted)),
     )
 
 
@@ -114,10 +114,10 @@ def _check_values(named: Channel, values: Collection[str]) -> None:
             )
 
 
-def _group(
+def _make_group(
     group: tuple[str, str] | None, tally: Tally, runs: pairs.Runs, retention: Estimate
 ) -> Group:
-    settings = outcomes.settings(tally)
+    settings = outcomes.list_settings(tally)
     talk_groups = channel.count_groups(tally, runs.channel)
     return Group(
         group,
@@ -125,23 +125,23 @@ def _group(
         settings,
         tally.total(("unknown",)),
         tally.tasks,
-        communication.communication(tally, runs.channel),
-        tuple(timing.timing(tally)),
+        communication.compute_communication(tally, runs.channel),
+        tuple(timing.compute_timing(tally)),
         talk_groups,
         channel.compare_groups(talk_groups, runs.channel, tally.total(channel.SPOKE_ANYWAY)),
         tally.total(channel.NO_VALUE),
         tally.total(channel.SPOKE_WITHOUT_VALUE),
         tally.total(channel.SPOKE_ANYWAY),
-        tuple(outcomes.merges(tally)),
-        tuple(outcomes.merge_success(tally)),
-        tuple(outcomes.success(tally)),
-        outcomes.sizes(tally),
+        tuple(outcomes.list_merges(tally)),
+        tuple(outcomes.compute_merge_success(tally)),
+        tuple(outcomes.compute_success(tally)),
+        outcomes.compute_sizes(tally),
         tuple(pairs.compare_pairs(runs)),
         retention,
     )
 
 
-def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
+def _list_notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
     """Yield what a reader must know of the numbers, the last notes about the curves."""
     talk = whole.communication
     if whole.tasks is None:
@@ -171,7 +171,7 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
     if talk.silent:
         runs = format_count(talk.silent, "run")
         yield f"Without messages, so in no mean of the communication: {runs} of several agents."
-    yield from _channel_notes(whole, counted)
+    yield from _list_channel_notes(whole, counted)
     if talk.unread_steps:
         runs = format_count(talk.unread_steps, "run")
         yield f"With steps that cannot be read, so in no share of steps: {runs}."
@@ -181,10 +181,10 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
             f" {format_count(other, 'run')}."
         )
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
-    yield from _curve_notes(whole, curves)
+    yield from _list_curve_notes(whole, curves)
 
 
-def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
+def _list_channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
     named = counted.channel
     if named is None:
         if whole.communication.silent:
@@ -212,7 +212,7 @@ def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
         )
 
 
-def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
+def _list_curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
     if curves.solo_only or curves.coop_only:
         yield (
             f"Curves leave out {format_count(curves.coop_only, 'pair')} (a task with its"

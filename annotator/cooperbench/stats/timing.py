@@ -17,7 +17,7 @@ _TALKED = ("time", "runs")
 _WITH_END, _LATE = ("time", "end known"), ("time", "after the end")
 
 
-def counts_of(trace: Trace) -> Counter[Key]:
+def count_trace(trace: Trace) -> Counter[Key]:
     """Return what one run of several agents adds; nothing if a message has no time."""
     times = [message.time for message in trace.spoken if message.time is not None]
     if not times or len(times) < len(trace.spoken):
@@ -42,7 +42,7 @@ def counts_of(trace: Trace) -> Counter[Key]:
     return counts
 
 
-def timing(tally: Tally) -> Iterator[Timing]:
+def compute_timing(tally: Tally) -> Iterator[Timing]:
     """Yield the times of messages, with intervals of resampled tasks; none if no run has any."""
     if not tally.total(_TALKED):
         return

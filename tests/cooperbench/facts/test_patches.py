@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from annotator.cooperbench.facts import duplication, merge, patches, truncation
 from annotator.cooperbench.facts.registry import draw_facts
-from annotator.cooperbench.patches.diff import parse_patch, same_path
+from annotator.cooperbench.patches.diff import is_same_path, parse_patch
 from tests.cooperbench.facts.diffs import HEAD, change, checked, quotes, run, trace
 from tests.growth import FACTOR, LIMIT, growth, parts
 
@@ -102,7 +102,7 @@ def test_a_malformed_part_does_not_lose_the_rest(text):
     ],
 )
 def test_one_file_may_have_several_names(path, expected):
-    assert same_path(path, "shop/parser.py") is same_path("shop/parser.py", path) is expected
+    assert is_same_path(path, "shop/parser.py") is is_same_path("shop/parser.py", path) is expected
 
 
 # --- where two patches meet ---------------------------------------------------------------------
