@@ -152,7 +152,7 @@ _MOST_MATCHES = 20  # of one pattern in a sentence
 _SHORT = 8  # words of a sentence that needs no subject: "No overlap at all."
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
+def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what is assured, message by message, then the assurances that the patches refute."""
     assurances: list[tuple[ParsedMessage, Fact]] = []
     for message, sentence in facts.sentences():
@@ -290,9 +290,9 @@ def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[F
             continue
         other = next(name for name in meeting.agents if name != agent)
         says = (
-            f"{format_agent(agent)} says in message {fact.about['message']} that {_SAYS[claim]}; its "
-            f"patch and {format_agent(other)}'s change the same place of "
-            f"{sanitize_line(meeting.about['path'], 200)}."
+            f"{format_agent(agent)} says in message {fact.about['message']} that {_SAYS[claim]};"
+            f" its patch and {format_agent(other)}'s change the same place of"
+            f" {sanitize_line(meeting.about['path'], 200)}."
         )
         about = {**fact.about, "path": meeting.about["path"]}
         yield Fact("assurance_refuted", says, (agent, other), fact.spans + meeting.spans, about)

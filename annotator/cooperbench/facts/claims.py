@@ -83,7 +83,7 @@ _OWN_WORK = re.compile(
 _PLANNING = split_words("plan propose proposal draft intent survey claim")
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
+def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what is said to be done, whose part it is, and what is taken back, by message.
 
     A draft or proposal shows what is still to be written: what it says is done is no report.

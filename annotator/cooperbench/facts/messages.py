@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from annotator.cooperbench.facts.prose import Sentence, parse_message
-from annotator.cooperbench.facts.question_patterns import wants_answer
+from annotator.cooperbench.facts.prose import Sentence, parse_message, wants_answer
 from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]

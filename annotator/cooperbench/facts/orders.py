@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from annotator.base.text import sanitize_line
+from annotator.cooperbench.facts.dialogue import assents
 from annotator.cooperbench.facts.model import Fact, format_agent
 from annotator.cooperbench.facts.patches import find_meetings
-from annotator.cooperbench.facts.proposals import assents
 from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, locate_sentence, split_words
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
@@ -71,7 +71,7 @@ class _Order(NamedTuple):
     first: str
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
+def draw_orders(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the orders that are agreed, then the last of them that the patches lose.
 
     Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
@@ -119,8 +119,8 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
             continue
         span = locate_sentence(message, sentence)
         says = (
-            f"{format_agent(message.sender)} says in message {message.n} that {format_agent(first)} "
-            f'goes first, and that is agreed: "{facts.show(span)}"'
+            f"{format_agent(message.sender)} says in message {message.n} that"
+            f' {format_agent(first)} goes first, and that is agreed: "{facts.show(span)}"'
         )
         spans = (span, locate_sentence(echo.message, echo.sentence)) if echo else (span,)
         about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}

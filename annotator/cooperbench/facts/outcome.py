@@ -24,7 +24,7 @@ _WORDS = re.compile(r"\w+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
+def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what the harness reports: merge, crashes, then feature by feature.
 
     Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners

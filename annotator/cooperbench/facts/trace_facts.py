@@ -1,8 +1,7 @@
 """The facts about one trace, drawn when they are first asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Protocol
 
 from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.cooperbench.facts.prose import (
@@ -14,23 +13,17 @@ from annotator.cooperbench.facts.prose import (
 )
 from annotator.traces import Trace
 
-
-class Module(Protocol):
-    """A module of facts: the kinds it draws, with their meanings, and how."""
-
-    KINDS: Mapping[str, str]
-
-    def draw(self, facts: "TraceFacts") -> Iterator[Fact]:
-        """Yield its facts about a trace."""
+Drawer = tuple[Mapping[str, str], Callable[["TraceFacts"], Iterator[Fact]]]
+"""The kinds of a group of facts with their meanings, and the function that draws them."""
 
 
 class TraceFacts:
     """A trace and its facts. Nothing is read or drawn before it is asked for, and then once."""
 
-    def __init__(self, trace: Trace, modules: tuple[Module, ...]) -> None:
+    def __init__(self, trace: Trace, drawers: tuple[Drawer, ...]) -> None:
         self.trace = trace
-        self._modules = modules
-        self._drawn: dict[int, list[Fact]] = {}
+        self._drawers = drawers
+        self._facts: dict[int, list[Fact]] = {}
 
     @cached_property
     def messages(self) -> list[ParsedMessage]:
@@ -80,22 +73,21 @@ class TraceFacts:
         return tuple(partners) if named_agents or recipients or len(others) == 1 else ()
 
     def of(self, *kinds: str) -> list[Fact]:
-        """Return the facts of some kinds, module by module in the order of the text."""
-        asked = frozenset(kinds)
+        """Return the facts of some kinds, group by group in the order of the text."""
         return [
             fact
-            for n, module in enumerate(self._modules)
-            if not asked.isdisjoint(module.KINDS)
-            for fact in self._facts(n, module)
-            if fact.kind in asked
+            for n, (meanings, _) in enumerate(self._drawers)
+            if not meanings.keys().isdisjoint(kinds)
+            for fact in self._draw(n)
+            if fact.kind in kinds
         ]
 
     def __iter__(self) -> Iterator[Fact]:
-        """Yield all facts, module by module."""
-        for n, module in enumerate(self._modules):
-            yield from self._facts(n, module)
+        """Yield all facts, group by group."""
+        for n in range(len(self._drawers)):
+            yield from self._draw(n)
 
-    def _facts(self, n: int, module: Module) -> list[Fact]:
-        if n not in self._drawn:
-            self._drawn[n] = list(module.draw(self))
-        return self._drawn[n]
+    def _draw(self, n: int) -> list[Fact]:
+        if n not in self._facts:
+            self._facts[n] = list(self._drawers[n][1](self))
+        return self._facts[n]

@@ -13,7 +13,7 @@ from annotator.traces import Trace
 KINDS: Mapping[str, str] = {"not_read": "text that was too long to be looked at"}
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
+def draw_unread(facts: TraceFacts) -> Iterator[Fact]:
     """Yield a fact for each patch, message and test output of which a part was not read."""
     yield from _find_unread_patches(facts.trace)
     yield from _find_unread_messages(facts)

@@ -103,6 +103,11 @@ class Patch:
     files: tuple[File, ...] = ()
     unread: int = 0
 
+    @property
+    def hunks(self) -> Iterator[Hunk]:
+        """The hunks of all files, in order."""
+        return (hunk for file in self.files for hunk in file.hunks)
+
 
 @lru_cache(maxsize=4)  # of one trace: every module of facts asks for the same few
 def parse_patch(text: str) -> Patch:

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts import Fact, FactSpan
+from annotator.cooperbench.facts import Fact, FactSpan, draw_facts
 from annotator.cooperbench.facts.patches import collect_added_lines, read_patches, says_nothing
-from annotator.cooperbench.facts.registry import draw_facts
 from annotator.rubrics.annotations import Claim, Quote
 from annotator.traces import Trace
 

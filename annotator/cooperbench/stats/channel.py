@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, list_names
-from annotator.cooperbench.facts.registry import draw_facts
+from annotator.cooperbench.facts import draw_facts
 from annotator.cooperbench.stats.model import Channel, TalkDifference, TalkGroup
 from annotator.cooperbench.stats.outcomes import COOP, get_setting
 from annotator.cooperbench.stats.tally import Key, Tally, compare_shares, make_undefined

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, list_first
-from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs, timing
+from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs
 from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
 from annotator.rubrics.annotations import value_of
@@ -47,7 +47,7 @@ class StatsCounts:
         counts = outcomes.count_trace(trace)
         if outcomes.get_setting(trace) != outcomes.SOLO:
             counts.update(communication.count_trace(trace, self.channel))
-            counts.update(timing.count_trace(trace))
+            counts.update(communication.count_times(trace))
             counts.update(channel.count_trace(trace, self.channel))
             self._add_channel_value(trace)
         self.whole.add(task, counts)
@@ -119,6 +119,7 @@ def _make_group(
 ) -> Group:
     settings = outcomes.list_settings(tally)
     talk_groups = channel.count_groups(tally, runs.channel)
+    spoke_anyway = tally.total(channel.SPOKE_ANYWAY)
     return Group(
         group,
         sum(n for _, n in settings),
@@ -126,17 +127,17 @@ def _make_group(
         tally.total(("unknown",)),
         tally.tasks,
         communication.compute_communication(tally, runs.channel),
-        tuple(timing.compute_timing(tally)),
+        tuple(communication.compute_timing(tally)),
         talk_groups,
-        channel.compare_groups(talk_groups, runs.channel, tally.total(channel.SPOKE_ANYWAY)),
+        channel.compare_groups(talk_groups, runs.channel, spoke_anyway),
         tally.total(channel.NO_VALUE),
         tally.total(channel.SPOKE_WITHOUT_VALUE),
-        tally.total(channel.SPOKE_ANYWAY),
+        spoke_anyway,
         tuple(outcomes.list_merges(tally)),
         tuple(outcomes.compute_merge_success(tally)),
         tuple(outcomes.compute_success(tally)),
         outcomes.compute_sizes(tally),
-        tuple(pairs.compare_pairs(runs)),
+        tuple(pairs.compare_pairs(runs, spoke_anyway)),
         retention,
     )
 

@@ -13,7 +13,6 @@ from annotator.cooperbench.stats.channel import (
     explain_contradiction,
     find_groups,
     list_comparisons,
-    speaks_anyway,
 )
 from annotator.cooperbench.stats.communication import find_openings
 from annotator.cooperbench.stats.model import Channel, PairComparison
@@ -56,7 +55,6 @@ class Runs:
     def __init__(self, channel: Channel | None = None) -> None:
         self.channel = channel
         self.unplaced = 0
-        self.spoke_anyway = 0
         self.of: dict[str, dict[RunPair, Counts]] = {}
 
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
@@ -69,7 +67,6 @@ class Runs:
         counts = _count_outcome(trace, setting)
         if setting == COOP:
             counts.update(_count_talk(trace, self.channel))
-            self.spoke_anyway += speaks_anyway(trace, self.channel)
         has_task = trace.attributes.get("task") is not None
         names = DEFAULT_CLUSTER if has_task else (*DEFAULT_CLUSTER, *cluster)
         task, resampled = (cluster_of(trace.attributes, of) for of in (names, cluster))
@@ -118,13 +115,13 @@ def _count_results(*results: tuple[str, bool]) -> Counts:
     return counts
 
 
-def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
+def compare_pairs(runs: Runs, spoke_anyway: int) -> Iterator[PairComparison]:
     """Yield the shares of two groups of runs on the pairs that have runs of both.
 
-    A pair of one model counts once, with the share of its runs. Where every pair has one run of
-    each kind and a task of its own, the interval of the difference is Newcombe's for pairs; else
-    tasks are resampled.
-    With too few pairs there is no difference.
+    A pair of one model counts once, with the share of its runs. If every pair has one run of each
+    kind and a task of its own, the interval of the difference is Newcombe's for pairs; else tasks
+    are resampled. With too few pairs, or with runs that spoke although they could not
+    (``spoke_anyway``), there is no difference.
     """
     cells = [item for pairs in runs.of.values() for item in pairs.items()]
     unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)
@@ -135,7 +132,7 @@ def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
                 shares = row.first, row.second, row.difference
                 none = [make_undefined(share, NO_UNION) for share in shares]
                 row = PairComparison(measure, groups, *none)
-            elif row.difference.n and (why := explain_contradiction(runs.spoke_anyway)):
+            elif row.difference.n and (why := explain_contradiction(spoke_anyway)):
                 row = replace(row, difference=make_undefined(row.difference, why))
             yield row
 

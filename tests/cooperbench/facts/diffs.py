@@ -2,7 +2,7 @@
 
 import json
 
-from annotator.cooperbench.facts.registry import KINDS, draw_facts
+from annotator.cooperbench.facts import KINDS, draw_facts
 from annotator.rubrics.evidence import spans_in
 from annotator.traces import Message, Outcome, Trace
 
