@@ -60,9 +60,9 @@ def claims(folder: str, files: frozenset[str]) -> bool:
 
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
-    """Return the run in ``folder``, which holds ``names``. Every file but ``conversation.json`` may
-    be missing (a solo run has none); a file that is there and broken makes the run unreadable,
-    because a judge would see less than what happened.
+    """Return the run in ``folder``, which holds the files ``names``.
+
+    Any file may be missing, except that a run of several agents needs ``conversation.json``.
 
     Raises:
         UnreadableTrace: a file is broken, or a run of several agents has no conversation.
@@ -126,7 +126,7 @@ def _read_conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...
 
 
 def _parse_place(trace_id: str) -> dict[str, str]:
-    """Return what the folder names say, where they have the runner's form."""
+    """Return the attributes in the names of folders, if they have the runner's form."""
     parts = trace_id.split("/")
     if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
         return {}
@@ -270,8 +270,9 @@ def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
 
 
 def _read_tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
-    """Return each agent's first prompt, with the feature's text of the data set beside ``logs`` if
-    that does not stand in it: a prompt also tells the harness's protocol.
+    """Return each agent's first prompt, followed by its feature's text if the prompt lacks it.
+
+    The text is that of the data set beside ``logs``.
     """
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
@@ -288,7 +289,7 @@ def _read_tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]
 
 
 def _read_first_prompt(folder: str, agent: str, number: str) -> str:
-    """Return what an agent was told first; "" if that is not known."""
+    """Return an agent's first prompt, or ""."""
     file = _name_trajectory(agent, number)
     if not os.path.lexists(f"{folder}/{file}"):
         return ""

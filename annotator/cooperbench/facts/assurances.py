@@ -1,7 +1,7 @@
-"""What agents flatly assure each other of: that the work does not clash, or what they leave alone.
+"""Facts of assurances: statements that the work does not clash, or that an agent leaves code alone.
 
-Precision first. A sentence that doubts, wishes, plans, sets a condition, asks for a check or speaks
-of the sender's own copy assures nobody of how the patches merge.
+Only flat statements count: no doubt, wish, plan, condition or question, and nothing about the
+sender's own copy.
 """
 
 import re
@@ -153,7 +153,7 @@ _SHORT = 8  # words of a sentence that needs no subject: "No overlap at all."
 
 
 def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what is assured, message by message, then the assurances that the patches refute."""
+    """Yield the statements, message by message, then the assurances that the patches refute."""
     assurances: list[tuple[ParsedMessage, Fact]] = []
     for message, sentence in facts.sentences():
         if claim := find_assurance(sentence):
@@ -170,11 +170,7 @@ def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
 
 
 def find_assurance(sentence: Sentence) -> str | None:
-    """Return what a sentence flatly assures of the merge, or None.
-
-    ``no_conflict``: nothing clashes; ``disjoint``: the places are apart; ``independent``: the
-    patches need not be combined.
-    """
+    """Return the assurance in a sentence: no_conflict, disjoint, independent, or None."""
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
         return None
@@ -216,10 +212,11 @@ def states_clash(sentence: Sentence) -> bool:
 
 
 def read_bound(sentence: Sentence) -> dict[str, Any] | None:
-    """Return by what a sentence bounds its sender's changes, with no doubt or condition, or None.
+    """Return how a sentence bounds its sender's changes, or None.
 
-    ``only``: it keeps to what is named, else it leaves that alone. ``files``: the files that are
-    named, none if code or lines are named too, for then other parts of them are free.
+    ``only`` is true if the sender keeps to the named files or code, false if it leaves them alone.
+    ``files`` are the named files. If code or lines are named too, the list is empty: other parts of
+    the files are free.
     """
     match = _BOUND.search(sentence.low)
     if match is None or sentence.asks is not None:
@@ -236,14 +233,14 @@ def read_bound(sentence: Sentence) -> dict[str, Any] | None:
 
 
 def _find_names(text: str) -> set[str]:
-    """Return the names of code in a text; those of files are none."""
+    """Return the names of code in a text, without those of files."""
     for path in reversed(find_paths(text)):
         text = text[: path.start] + text[path.end :]
     return set(_NAME.findall(text))
 
 
 def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the part of a sentence around a match that a plan or a denial in it is about."""
+    """Return the start and end of the clause around a match."""
     begin = max(0, start - 200)
     for match in _PART.finditer(text, begin, start):
         begin = match.end()
@@ -252,7 +249,7 @@ def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_bare(sentence: Sentence, match: re.Match[str]) -> bool:
-    """Whether a short sentence just says that there is none: "No overlap at all."."""
+    """Whether a short sentence has no subject: "No overlap at all."."""
     return len(sentence.words) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
@@ -271,11 +268,10 @@ def _make_fact(
 
 
 def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:
-    """Yield an assurance where the sender's patch and a partner's change one place differently.
+    """Yield an assurance if the sender's patch and a partner's change one place differently.
 
-    One that names files is refuted in one of them only, and one that names code, where that stands
-    in what meets; that patches need not be combined, where
-    they are combined and conflict.
+    If it names files or code, the place must be in one of these. ``independent`` is refuted only by
+    a merge that conflicts.
     """
     claim, agent = fact.about["claim"], fact.agents[0]
     if claim == "independent" and facts.trace.outcome.merge != "conflicts":

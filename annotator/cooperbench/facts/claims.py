@@ -1,4 +1,4 @@
-"""What agents say is done, that they do their partner's part as well, and what they take back."""
+"""Facts of claims: work reported as done, a partner's part taken over, work taken back."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -84,10 +84,7 @@ _PLANNING = split_words("plan propose proposal draft intent survey claim")
 
 
 def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what is said to be done, whose part it is, and what is taken back, by message.
-
-    A draft or proposal shows what is still to be written: what it says is done is no report.
-    """
+    """Yield the claims, sentence by sentence. A draft or proposal reports nothing as done."""
     for message, sentence in facts.sentences():
         if sentence.text.endswith("?") or sentence.asks is not None:
             continue
@@ -106,7 +103,7 @@ def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
 
 
 def says_done(sentence: Sentence) -> bool:
-    """Whether a sentence reports the sender's work as done; what is taken back is no such work."""
+    """Whether a sentence reports the sender's work as done, and does not take it back."""
     if _PAST_WORDS.isdisjoint(sentence.words):
         return False
     back = takes_back(sentence)

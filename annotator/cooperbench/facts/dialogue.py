@@ -46,7 +46,7 @@ _TAKEN_BACK = re.compile(
 
 
 def draw_proposals(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what messages propose and that they accept."""
+    """Yield proposals and acceptances, message by message."""
     for at, message in enumerate(facts.messages):
         yield from _find_proposal(message)
         yield from _find_acceptance(message, at)
@@ -66,7 +66,7 @@ def _find_proposal(message: ParsedMessage) -> Iterator[Fact]:
 
 
 def _find_acceptance(message: ParsedMessage, at: int) -> Iterator[Fact]:
-    """Yield that a message that is not the first accepts something, by its type or its opening."""
+    """Yield the acceptance of a message, which is not the first one."""
     if at and assents(message):
         usable = [x for x in message.sentences if is_quotable(x.text)]
         assent = next((x for x in usable if _ASSENT.match(x.text)), None)
@@ -84,9 +84,9 @@ def assents(message: ParsedMessage) -> bool:
 
 
 def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what is asked, message by message, each with what shows that no reply came.
+    """Yield the questions, each followed by its ``no_reply`` if no partner sends anything after it.
 
-    Nothing is said of a reply where a partner sent messages that were not read.
+    If a partner sent messages that were not read, there is no ``no_reply``.
     """
     messages = facts.messages
     unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
@@ -116,7 +116,7 @@ def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
 
 
 class _Remarks:
-    """What agents say of their own questions, and their last words, each looked for once."""
+    """Agents' later remarks on their own questions, and their last sentences, cached."""
 
     def __init__(self, messages: Sequence[ParsedMessage]) -> None:
         self._messages = messages

@@ -1,4 +1,4 @@
-"""Who goes first: an order of work that agents agree on, and that their patches lose."""
+"""Facts of orders: agents agree on who goes first, and their patches still meet."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,10 +72,10 @@ class _Order(NamedTuple):
 
 
 def draw_orders(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the orders that are agreed, then the last of them that the patches lose.
+    """Yield the agreed orders, then the latest one that the patches do not keep.
 
-    Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
-    base: where they meet, neither was made on top of the other.
+    An order is agreed if a partner accepts it or states the same one. Both patches are made against
+    the base, so where they meet, neither was made on top of the other.
     """
     agreements = list(_find_agreements(facts))
     yield from (fact for _, fact in agreements)
@@ -128,10 +128,10 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
 
 
 def read_order(sentence: Sentence) -> str | None:
-    """Return who goes first by a sentence, in its own word ("i", "you", a name), or None.
+    """Return who goes first, in the sentence's word ("i", "you", a name), or None.
 
-    That a message comes first ("I'll ping you before I push") is no order, nor is an offer under a
-    condition, nor where something stands in a file or a list of parameters.
+    A message that comes first ("I'll ping you before I push"), an offer under a condition, and an
+    order of code or parameters do not count.
     """
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or text.startswith("if ") or text.endswith("?"):
@@ -160,9 +160,9 @@ def read_order(sentence: Sentence) -> str | None:
 
 
 def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
-    """Return the number of the message in which a partner accepts what another says, or None.
+    """Return the number of the message that accepts message ``at``, or None.
 
-    One of the partners' next five, that begins as an acceptance and goes on with no "but".
+    It is one of the partners' next five. A "but" in it is no acceptance.
     """
     replies = 0
     for reply in messages[at + 1 : at + 1 + _AFTER]:
@@ -177,7 +177,7 @@ def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
 
 
 def _resolve_agent(facts: TraceFacts, message: ParsedMessage, word: str) -> str | None:
-    """Return the agent that "I", "you" or a name stands for in a message, or None if not sure."""
+    """Return the agent that "I", "you" or a name means in a message, or None if unclear."""
     if word in _MINE:
         return message.sender
     if word.startswith("you"):

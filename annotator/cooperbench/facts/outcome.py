@@ -25,10 +25,9 @@ _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
 def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what the harness reports: merge, crashes, then feature by feature.
+    """Yield the harness's reports: the merge, crashes, then feature by feature.
 
-    Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners
-    sum up; what is before them is named.
+    Only the last :data:`MOST_OUTPUT` characters of a test output are read: runners sum up there.
     """
     trace = facts.trace
     places = _locate_texts(trace)
@@ -127,9 +126,7 @@ def _find_first_line(text: str, start: int) -> tuple[FactSpan, ...]:
 
 
 def _locate_line(line: str, at: int) -> FactSpan | None:
-    """Return the place of a line without its blanks, cut at a blank if it is long; None if it has
-    not two words to be quoted by.
-    """
+    """Return the span of a stripped line, cut at a blank if it is long; None below two words."""
     lead = len(line) - len(line.lstrip())
     shown = line.strip()
     if len(shown) > LONGEST_LINE:

@@ -1,11 +1,7 @@
-"""The parts of a message that say something in words, with their offsets.
+"""The sentences of a message, with their offsets, and whether they ask for something.
 
-A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``): its code is
-nobody's statement, and its lists name things without saying anything of them. Fenced blocks are
-code as well, and lines that begin with ">" repeat what another has said.
-
-Read is what a reader sees, in one typography (:func:`read_prose`): what the check of quotes lets
-pass changes no fact either.
+A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``). Its code
+and lists are no sentences, nor are fenced blocks and quoted lines (">").
 """
 
 import re
@@ -20,13 +16,13 @@ from annotator.cooperbench.facts.model import FactSpan
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
-"""Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
+"""Characters of one message that are read; a ``not_read`` fact counts the rest."""
 
 MOST_MESSAGES = 2_000
-"""Messages of one trace that are looked at; the rest is said in ``not_read`` facts."""
+"""Messages of one trace that are read; ``not_read`` facts name the rest."""
 
 MOST_TOTAL = 1_000_000
-"""Characters of all messages of one trace that are looked at."""
+"""Characters of all messages of one trace that are read."""
 
 _LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
 _SHORT_SPAN = 240
@@ -72,12 +68,11 @@ Part = Literal["prose", "list", "code"]
 
 
 class Sentence(NamedTuple):
-    """A sentence or line of a message as it is read: ``message.text[start:end] == text``, never
-    blank.
+    """A sentence or line of a message, never blank: ``message.text[start:end] == text``.
 
-    ``low`` is the text in lower case, of the same length (as it stands where that is not possible),
-    ``words`` its words of letters in lower case ("I'll" is "i" and "ll"); ``asks`` is where a
-    question or request begins in it, or None.
+    ``low`` is the text in lower case if that has the same length. ``words`` are its words of
+    letters in lower case ("I'll" is "i" and "ll"). ``asks`` is the offset of a question or request
+    in it, or None.
     """
 
     text: str
@@ -89,10 +84,10 @@ class Sentence(NamedTuple):
 
 
 def _split_parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
-    """Return what the first ``stop`` characters of a message consist of, in order.
+    """Return the parts of the first ``stop`` characters of a message, in order.
 
-    Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
-    is none: what follows it is read.
+    Only a message that begins with a ``type:`` line is a form. A fence that is not closed is
+    ignored.
     """
     parts: list[tuple[Part, int, int]] = []
     if not _FORM.match(text):
@@ -159,10 +154,9 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message as it is looked at: its own type, its parts and the sentences of its prose.
+    """A message with its declared type, its parts and its sentences.
 
-    Read once per trace, and handed to everything that looks for something in it. ``stop`` is how
-    many characters were looked at.
+    ``stop`` is how many characters were read.
     """
 
     original: Message
@@ -184,16 +178,16 @@ class ParsedMessage:
 
     @property
     def text(self) -> str:
-        """The whole text, as it is read."""
+        """The text in plain typography."""
         return self.view.text
 
     def passage(self, start: int, end: int) -> str:
-        """Return a passage of what is read as it was written."""
+        """Return a passage of ``text`` as it was written."""
         return self.original.text[slice(*self.view.locate(start, end))]
 
 
 def read_prose(text: str) -> NormalizedText:
-    """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
+    """Return a text with plain quotes and dashes, single blanks and no emphasis."""
     view = normalize_text(text)
     escaped = "\n" not in view.text  # then a line end may be written as one
 
@@ -211,7 +205,7 @@ def read_prose(text: str) -> NormalizedText:
 
 
 def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
-    """Return a message as it is looked at, its first ``most`` characters up to a blank.
+    """Parse the first ``most`` characters of a message, up to a blank.
 
     No sentence is blank, cuts a word or crosses a break.
     """
@@ -236,7 +230,7 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
 
 
 def parse_messages(trace: Trace) -> list[ParsedMessage]:
-    """Return the messages that agents wrote, in order, within the bounds of this module."""
+    """Parse the messages that agents wrote, in order, up to the limits of this module."""
     parsed: list[ParsedMessage] = []
     room = MOST_TOTAL
     for message in trace.spoken[:MOST_MESSAGES]:
@@ -246,10 +240,10 @@ def parse_messages(trace: Trace) -> list[ParsedMessage]:
 
 
 def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
-    """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
+    """Return the passage of a sentence; of a very long one, the clauses around its offset ``at``.
 
-    A clause is not cut, so that no condition that it stands under is lost; only where what looks
-    like one has more than 1,000 characters, the words from ``at`` on are shown.
+    A clause is not cut, as it may be a condition. If it has more than 1,000 characters, the passage
+    is the words from ``at`` on.
     """
     start, end = 0, len(sentence.text)
     if end > _LONGEST_SPAN:
@@ -276,17 +270,17 @@ def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> 
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as one text."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
 def show(text: str) -> str:
-    """Return a passage as a fact says it: in one line of at most 160 characters."""
+    """Return a passage in one line of at most 160 characters."""
     return sanitize_line(normalize_text(text).text, 160)
 
 
 def is_quotable(text: str) -> bool:
-    """Whether a passage is enough to be found by: two words, or a long one."""
+    """Whether a passage can be found again: it has two words, or a long one."""
     return _TWO_WORDS.search(text) is not None
 
 
@@ -369,7 +363,7 @@ def find_question(sentence: str, words: Set[str]) -> int | None:
 
 
 def _is_conditional(sentence: str, start: int, end: int) -> bool:
-    """Whether a request holds under a condition only, which stands before or after it."""
+    """Whether a request has a condition before or after it."""
     before, after = sentence[:start], sentence[end:]
     return bool(_CONDITION_BEFORE.search(before) or _CONDITION_AFTER.search(after))
 

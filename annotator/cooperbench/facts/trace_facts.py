@@ -27,7 +27,7 @@ class TraceFacts:
 
     @cached_property
     def messages(self) -> list[ParsedMessage]:
-        """The messages that agents wrote, as they are looked at."""
+        """The parsed messages of the agents."""
         return parse_messages(self.trace)
 
     @cached_property
@@ -38,7 +38,7 @@ class TraceFacts:
         }
 
     def sentences(self) -> Iterator[tuple[ParsedMessage, Sentence]]:
-        """Yield the sentences of all messages that can be pointed at, each with its message."""
+        """Yield every quotable sentence with its message."""
         for message in self.messages:
             for sentence in message.sentences:
                 if is_quotable(sentence.text):
@@ -49,7 +49,7 @@ class TraceFacts:
         return self._texts.get(span.source, "")[span.start : span.end]
 
     def show(self, span: FactSpan) -> str:
-        """Return a passage as a fact says it."""
+        """Return a passage for the sentence of a fact."""
         return show(self.text(span))
 
     def _others(self, message: ParsedMessage) -> list[str]:
@@ -62,9 +62,7 @@ class TraceFacts:
         return tuple(recipients or others)
 
     def partners(self, message: ParsedMessage, text: str = "") -> tuple[str, ...]:
-        """Return to whom a message speaks: the agents that ``text`` names or that it is sent to, or
-        the only other one; none if that is not clear.
-        """
+        """Return the agents that ``text`` names, else the recipients, else the only other agent."""
         others = self._others(message)
         low = text.lower()
         named_agents = [agent for agent in others if agent.lower() in low]

@@ -1,4 +1,4 @@
-"""What was too long or too odd to be looked at: of messages, patches and test outputs."""
+"""Facts of truncation: messages, patches and test outputs that were too long to be read."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +14,7 @@ KINDS: Mapping[str, str] = {"not_read": "text that was too long to be looked at"
 
 
 def draw_unread(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield a fact for each patch, message and test output of which a part was not read."""
+    """Yield a fact for each patch, message and test output that was not read in full."""
     yield from _find_unread_patches(facts.trace)
     yield from _find_unread_messages(facts)
     for feature in facts.trace.outcome.features:

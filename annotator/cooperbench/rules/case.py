@@ -45,10 +45,10 @@ class Case:
     def claim(
         self, code: str, rationale: str, *spans: FactSpan, shared: bool = False
     ) -> Claim | None:
-        """Return a claim that rests on some passages, each quoted once, none within another.
+        """Return a claim with its passages as quotes, without those inside another.
 
-        None if a passage of a patch says nothing; or if all its lines stand in another one quoted
-        too, unless that (``shared``) is what it shows.
+        It is None if a passage of a patch says nothing, or if another quoted patch has all its
+        lines too and they need not differ (``shared``).
         """
         outer = [x for x in dict.fromkeys(spans) if not any(_is_within(x, span) for span in spans)]
         quotes = [Quote(self.facts.text(span), span.source) for span in outer]

@@ -51,7 +51,7 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the first rule's claim; none without messages; else it is undecided."""
+    """Return the first claim; without messages an empty verdict, else undecided."""
     if not case.trace.spoken:
         return Verdict()
     claim = next((claim for rule in RULES if (claim := rule(case))), None)

@@ -87,8 +87,9 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the claims of all rules, asked of a run that passed; none without messages, or if it
-    failed; else it is undecided.
+    """Return the claims of all rules for a run that passed, else undecided.
+
+    A failed run, or one without messages, gets an empty verdict.
     """
     if case.trace.outcome.passed is False or not case.trace.spoken:
         return Verdict()

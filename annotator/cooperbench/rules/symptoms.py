@@ -1,9 +1,8 @@
-"""Rules for the rubric ``symptoms``: what a program can establish of why a run failed.
+"""Rules for the rubric ``symptoms``: why a run failed.
 
-First what is no matter of coordination: an agent without a result, a clean merge of what fails
-alone; that is primary. All the others are asked as well: else the primary code follows from the
-precedence, and what else is found stands beside it. Where none finds anything the trace is
-undecided: no rule can exclude a symptom.
+All rules are applied. A failure without coordination (an agent without a result, a clean merge of
+features that fail alone) is primary; else the precedence of the codes decides. Without a finding
+the trace is undecided: no rule can exclude a symptom.
 """
 
 import re
@@ -15,10 +14,10 @@ from annotator.cooperbench.rules.case import Case, collect_spans
 from annotator.rubrics.annotations import Claim, Verdict
 
 CODES = ("broken_commitment", "timing_dependency", "work_overlap", "implementation_failure")
-"""The codes that there is a rule for, in the order of precedence."""
+"""The codes that have a rule, in the order of precedence."""
 
 
-# --- what is no matter of coordination ---------------------------------------------------------
+# --- failures without coordination -------------------------------------------------------------
 
 
 def find_claim_without_delivery(case: Case) -> Claim | None:
@@ -80,11 +79,11 @@ def find_duplicate_work(case: Case) -> Claim | None:
             if claim := case.claim("work_overlap", rationale, *fact.spans, shared=True):
                 return claim
     retracted = {fact.agents: fact.about["message"] for fact in case.of("retraction")}
-    stands: dict[str, Fact] = {}
+    upheld: dict[str, Fact] = {}
     for done in case.of("partner_work"):
         if done.about["done"] and retracted.get(done.agents, 0) < done.about["message"]:
-            stands.setdefault(done.agents[0], done)
-    for agent, done in stands.items():
+            upheld.setdefault(done.agents[0], done)
+    for agent, done in upheld.items():
         if meeting := _find_meeting(case, agent):
             rationale = f"{done.says} {meeting.says}"
             return case.claim("work_overlap", rationale, *done.spans, *meeting.spans)
@@ -135,7 +134,7 @@ def judge(case: Case) -> Verdict:
 
 
 def _make_verdict(claims: list[Claim], case: Case) -> Verdict:
-    """Return claims, the first as primary; beside a symptom stands a bare failure."""
+    """Return claims, the first as primary, with a bare failure after a symptom."""
     if all(claim.code != "implementation_failure" for claim in claims):
         failure = find_missing_delivery(case) or _find_lone_failure(case)
         claims += [failure] if failure else []
@@ -183,6 +182,6 @@ def _find_meeting(case: Case, *agents: str) -> Fact | None:
 
 
 def _is_named(case: Case, *names: str) -> bool:
-    """Whether one of some names stands in a message as a whole word."""
+    """Whether a message has one of some names as a whole word."""
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
     return any(pattern.search(sentence.text) for _, sentence in case.facts.sentences())

@@ -1,7 +1,7 @@
-"""Which runs spoke, which could have, and how the runs of these groups ended.
+"""Groups of runs that spoke or could have spoken, and their results.
 
-Whether agents *could* write is a condition of an experiment: CooperBench (arXiv 2601.13295, figure
-4) compares the settings "with comm" and "no comm". An attribute of the runs tells it.
+Whether agents *could* write is a condition of an experiment (CooperBench, arXiv 2601.13295, figure
+4: "with comm" and "no comm"). An attribute of the runs tells it.
 """
 
 from collections import Counter
@@ -71,11 +71,10 @@ def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
 
 
 def find_groups(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the groups of a run of several agents: first whether it spoke.
+    """Return the groups of a run of several agents, first the one that says whether it spoke.
 
-    A run that lacks the attribute is in "spoke" or in no group, and so is one that spoke although
-    the attribute says that it could not. Put with all that could, it would be chosen by its
-    messages.
+    A run without the attribute, or one that spoke although it could not, is in "spoke" or in no
+    group: in "all that could" it would be selected by its messages.
     """
     if channel is None:
         return (SPOKE,) if trace.spoken else (SILENT,)
@@ -130,10 +129,10 @@ def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]
 def compare_groups(
     groups: Iterable[TalkGroup], channel: Channel | None, spoke_anyway: int
 ) -> tuple[TalkDifference, ...]:
-    """Return the differences of these shares, Newcombe's; the main one is the first.
+    """Return the differences of these shares, Newcombe's, the main one first.
 
-    ``spoke_anyway``: the runs that spoke although they could not. With any of them there is no
-    difference: those that are left in "could not" are chosen by their silence.
+    If runs spoke although they could not (``spoke_anyway``), there is no difference: those that
+    remain in "could not" are selected by their silence.
     """
     shares = {group.of: group.shares for group in groups}
     differences = []

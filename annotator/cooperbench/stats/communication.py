@@ -1,4 +1,4 @@
-"""How agents talk, in runs with and without merge conflicts.
+"""Communication and its timing, in runs with and without merge conflicts.
 
 Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix "Effective communication
 patterns".
@@ -59,7 +59,7 @@ PLAN, NO_PLAN, ALL = "first message is a plan", "first message is no plan", "all
 
 
 def list_openings(channel: Channel | None) -> tuple[str, ...]:
-    """Return the ways in which a run may open, and all."""
+    """Return the names of the ways to open a run, and "all"."""
     silent = (QUIET, COULD_NOT) if channel else (SILENT,)
     return PLAN, NO_PLAN, *silent, ALL
 
@@ -88,7 +88,7 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
 
 
 def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the names of ``list_openings`` that a run counts under."""
+    """Return the openings of a run, and "all"."""
     if not trace.spoken:
         return *find_groups(trace, channel)[:1], ALL
     return PLAN if "plan" in count_types(trace.spoken[0]) else NO_PLAN, ALL
@@ -240,7 +240,7 @@ def count_times(trace: Trace) -> Counter[Key]:
 
 
 def compute_timing(tally: Tally) -> Iterator[Timing]:
-    """Yield the times of messages, with intervals of resampled tasks; none if no run has any."""
+    """Yield the times of messages, with intervals of resampled tasks; nothing without times."""
     if not tally.total(_TALKED):
         return
     resamples = Resamples.draw(

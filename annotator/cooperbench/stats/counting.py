@@ -16,9 +16,10 @@ from validation import Estimate
 
 @dataclass(slots=True)
 class StatsCounts:
-    """Traces counted one by one. ``cluster``: the attributes that together name a task (none of
-    them: runs count as independent); ``by``: the attribute whose values get statistics each;
-    ``channel``: the runs whose agents could write, if that is known.
+    """Traces counted one by one.
+
+    ``cluster`` are the attributes that name a task; without any, runs count as independent. ``by``
+    is an attribute to group by, ``channel`` the runs whose agents could write.
     """
 
     cluster: Collection[str] = DEFAULT_CLUSTER
@@ -105,7 +106,7 @@ def _check_attribute(option: str, attribute: str | None, attributes: Collection[
 
 
 def _check_values(named: Channel, values: Collection[str]) -> None:
-    """Refuse a value that no run has: with a slip of the pen, runs with a channel have none."""
+    """Refuse a value that no run has: it may be misspelt."""
     for value in named.values:
         if not any(channel.has_value(text, value) for text in values):
             raise AnnotatorError(
@@ -143,7 +144,7 @@ def _make_group(
 
 
 def _list_notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
-    """Yield what a reader must know of the numbers, the last notes about the curves."""
+    """Yield the notes below the tables, those about the curves last."""
     talk = whole.communication
     if whole.tasks is None:
         why = "No trace tells its task" if counted.cluster else "--cluster none"

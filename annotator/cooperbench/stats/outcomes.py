@@ -1,4 +1,4 @@
-"""How merges went and how many runs passed, by setting and model.
+"""Merges and success, by setting and model.
 
 Definitions: CooperBench (arXiv 2601.13295), section 4 and appendices "Scaling beyond
 two agents" and "Communication ablation" (merge success).
@@ -6,7 +6,6 @@ two agents" and "Communication ablation" (merge success).
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from annotator.cooperbench.stats.model import Merge, MergeSuccess, Sizes, Success
 from annotator.cooperbench.stats.tally import (
@@ -25,7 +24,7 @@ _ALL = ""  # beside the names of models, none of which is empty
 
 
 def get_setting(trace: Trace) -> str:
-    """Return a run's setting; where it tells none, coop if it has several agents, else solo."""
+    """Return a run's setting; without one, coop for several agents, else solo."""
     setting = trace.attributes.get("setting")
     if setting is None or setting == "":
         return COOP if len(trace.agents) > 1 else SOLO
@@ -33,7 +32,7 @@ def get_setting(trace: Trace) -> str:
 
 
 def get_model(trace: Trace) -> str:
-    """Return the name of a run's model, "-" if it tells none."""
+    """Return the name of a run's model, or "-"."""
     return str(trace.attributes.get("model") or "-")
 
 
@@ -62,8 +61,8 @@ def count_trace(trace: Trace) -> Counter[Key]:
 
 
 def list_merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
-    """Return whether a merged run passed after a naive merge, then also by a union merge, and in
-    the end; None if its merge or its outcome is not known, or if there was nothing to merge.
+    """Return whether a run passed after a naive merge, after a union merge, and in the end; None
+    if its merge or outcome is unknown or there was nothing to merge.
     """
     outcome = trace.outcome
     if outcome.passed is None or trace.merge_state in (NOTHING, UNKNOWN):
@@ -116,8 +115,7 @@ def list_merges(tally: Tally) -> Iterator[Merge]:
 def compute_merge_success(tally: Tally) -> Iterator[MergeSuccess]:
     """Yield, by setting, how many merged runs passed after each step of merging.
 
-    A step can only add to the runs that passed: what it adds is a share of the same runs, with an
-    interval like the others. Union merges count only where the harness made one: without any their
+    A step only adds runs, so its gain is a share of the same runs. Without union merges their
     shares are undefined.
     """
     for key in tally.keys("merged"):
@@ -146,7 +144,7 @@ def compute_sizes(tally: Tally) -> Sizes:
     gap = mover(*((shares[several[0]], shares[several[-1]]) if several else (empty, empty)))
     if len(several) < 2:
         why = f"all runs of several agents have {several[0]}" if several else "no such runs"
-        gap = replace(gap, value=None, low=None, high=None, method="none", reason=why)
+        gap = make_undefined(gap, why)
     return Sizes(tuple(shares.items()), gap)
 
 

@@ -1,7 +1,7 @@
-"""Runs by pair, and two groups of runs on the same pairs: those that could speak or could not, say.
+"""Runs by pair, and two groups of runs compared on the same pairs.
 
-A pair is a task together with the features that were to be built. Definitions: CooperBench (arXiv
-2601.13295), section 5 and appendix "Communication ablation".
+A pair is a task with the features to be built. Definitions: CooperBench (arXiv 2601.13295), section
+5 and appendix "Communication ablation".
 """
 
 from collections import Counter
@@ -58,10 +58,10 @@ class Runs:
         self.of: dict[str, dict[RunPair, Counts]] = {}
 
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
-        """Count a run if it is solo or coop, tells its task, and how it or its merge ended.
+        """Count a run if it is solo or coop and has a task and an outcome or a merge.
 
-        ``cluster`` names the attributes that make a task for a run without the attribute ``task``.
-        Else it says only what is resampled: ``project`` alone does not make one pair of two tasks.
+        ``cluster`` are the attributes to resample by. They name the pair only if the run has no
+        attribute ``task``: ``project`` alone does not make one pair of two tasks.
         """
         setting = get_setting(trace)
         counts = _count_outcome(trace, setting)
@@ -130,8 +130,8 @@ def compare_pairs(runs: Runs, spoke_anyway: int) -> Iterator[PairComparison]:
             row = _compare(measure, cells, groups)
             if measure == _UNION and not unions:
                 shares = row.first, row.second, row.difference
-                none = [make_undefined(share, NO_UNION) for share in shares]
-                row = PairComparison(measure, groups, *none)
+                undefined = (make_undefined(share, NO_UNION) for share in shares)
+                row = PairComparison(measure, groups, *undefined)
             elif row.difference.n and (why := explain_contradiction(spoke_anyway)):
                 row = replace(row, difference=make_undefined(row.difference, why))
             yield row

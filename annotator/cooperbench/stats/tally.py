@@ -67,7 +67,7 @@ def make_uncounted_share(runs: int, n: int = 0) -> Estimate:
 class Tally:
     """Counts under keys, by task; memory grows with tasks and keys, not with runs.
 
-    A run that tells no task is one of its own.
+    A run without a task is a task by itself.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Tally:
 
     @property
     def tasks(self) -> int | None:
-        """How many tasks there are, a run without one among them; None if no run tells its own."""
+        """The number of tasks; a run without a task is one. None if no run has a task."""
         return len(self._counts) if self._alone < len(self._counts) else None
 
     def total(self, key: Key) -> int:
