@@ -131,14 +131,12 @@ class Clues(ast.NodeVisitor):
             self._lists = other.find(APPENDED, " +", self._path)
             finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
             self._variables = frozenset[str]().union(*finds)
-            self._picked: set[str] = set()
-            self._column, self._declared = 0, False
+            self._declared = False
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
             self._things: dict[str, Some] = {}  # what they stand for
             self._filled: set[int] = set()  # nodes of attributes that are put something into
-            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
         self._hand_on()
@@ -154,8 +152,7 @@ class Clues(ast.NodeVisitor):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
                 for argument in node.args.args:
-                    self._picked |= {argument.arg} if isinstance(node, ast.Lambda) else set()
-                    self._things[argument.arg] = self._arguments.get(id(node))
+                    self._things[argument.arg] = None
                     self._local_forms[argument.arg] = UNKNOWN
             case ast.Assign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -177,8 +174,6 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
-            case ast.Global(names=[name, *_]):
-                self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
@@ -190,13 +185,6 @@ class Clues(ast.NodeVisitor):
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
-            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
-                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-                for some, other in ((left, right), (right, left)):
-                    forms = form.infer_key_forms(other, self._local_forms) & form.SCALAR
-                    if forms and get_name(some) != get_name(other):  # like names: of any form
-                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -255,13 +243,8 @@ class Clues(ast.NodeVisitor):
                 scope := self._class_of(of)
             ) is not None:
                 return "result", (self._path, scope, name)
-            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
-                return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
-                place = not args or isinstance(getattr(args[0], "value", None), int)
-                return self._inside(self._thing(of), "element" if place else "value")
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
@@ -269,8 +252,6 @@ class Clues(ast.NodeVisitor):
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) or get_name(of) in self._lists
                 listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
-            case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
-                return self._thing(of)
         return None
 
     def _made(self, thing: Some) -> Forms:
@@ -283,12 +264,10 @@ class Clues(ast.NodeVisitor):
     def _elements(self, node: ast.AST) -> Some:
         """Return what a loop over an expression takes from it, one by one."""
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME:
                 return self._elements(of)
             case ast.Call(func=ast.Attribute(value=of, attr="values")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(ast.Attribute(of, "keys" | "copy")) | ast.Subscript(of, ast.Slice()):
-                return self._elements(of)
         return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
@@ -481,7 +460,6 @@ class Clues(ast.NodeVisitor):
         filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
         self._new = self._is_new(node) or (filled and not is_stub(node)) or self._rewritten(node)
         self._parameters[key] = [*self._things.items()]
-        self._column = node.body[0].col_offset
         marks = {get_name(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN:
             options = [x.arg for x in args.kwonlyargs]
@@ -519,17 +497,12 @@ class Clues(ast.NodeVisitor):
         """Note what a target becomes."""
         annotation = getattr(node, "annotation", None)
         match target, value:
-            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                for pair in zip(targets, values, strict=True):
-                    self._assign(node, *pair)
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
                 several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
                 source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
-                if node.col_offset == self._column:
-                    self._local_forms.pop(name, None)  # in no branch: it is this from here on
                 self._bind(target, source or local, forms, node)
                 self._classes[name] = self._class_of(value) if value else get_name(annotation)
             case ast.Subscript(value=of, slice=index), _:
@@ -560,34 +533,22 @@ class Clues(ast.NodeVisitor):
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.infer_key_forms(index, self._local_forms)
-        if key and key <= form.SCALAR:
-            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
         forms = form.find_containers(index, key, reads=True)
-        if isinstance(index, ast.Slice):
-            forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
-        if get_name(of) in self._picked and isinstance(text, int) and text > 0:
-            forms -= {"string"}  # which nobody sorts by its second character
         if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
-        elif key == {"string"} and not isinstance(text, str):  # records hold what they like
-            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, get_name(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
-        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         scope = self._class_of(of) if of else ""
         match node.func:
             case ast.Call(ast.Name("type"), [ast.Name("self")]) | ast.Name("cls"):
                 scope, name = "", self._scope.rpartition(".")[2]
-            case ast.Attribute(ast.Call(ast.Name("super"), [])):
-                bases = self.bases.get(self._scope, set())
-                scope = min(bases) if len(bases) == 1 else None
         scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
@@ -605,11 +566,6 @@ class Clues(ast.NodeVisitor):
             if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
-        for part in [x.value for x in node.keywords] + args[:1]:
-            if isinstance(part, ast.Lambda):
-                container = args[1] if part is first and args[1:] else first
-                container = of if of and name == "sort" else container
-                self._arguments[id(part)] = self._elements(container)
         if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
