@@ -288,7 +288,7 @@ def summarize(
         AnnotatorError: no trace was found, or no trace has the attribute ``by``, that of the
             channel, or one of its values.
     """
-    from annotator.cooperbench.stats import StatsCounts, parse_channel, statistics
+    from annotator.cooperbench.stats import StatsCounts, compute_statistics, parse_channel
 
     loaded = traces if isinstance(traces, Traces) else load_traces(traces)
     counts = StatsCounts(list_names(cluster), by, parse_channel(channel))
@@ -296,7 +296,7 @@ def summarize(
         counts.add(item)
         if isinstance(item, Unreadable) and on_unreadable:
             on_unreadable(item)
-    stats = statistics(counts)
+    stats = compute_statistics(counts)
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(loaded.places) or 'what was given'}")
     return StatsSummary(stats)

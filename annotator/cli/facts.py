@@ -10,8 +10,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import dump_json, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
-from annotator.cooperbench.facts import Fact
-from annotator.cooperbench.facts.registry import KINDS, draw_facts
+from annotator.cooperbench.facts import KINDS, Fact, draw_facts
 from annotator.reports.formats.text import rule_lines
 from annotator.traces import Trace, read_traces
 

@@ -57,24 +57,24 @@ def claims(folder: str, files: frozenset[str]) -> bool:
 
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
-    """Return the run in ``folder``, which holds ``names``. Every file but ``conversation.json`` may
-    be missing (a solo run has none); a file that is there and broken makes the run unreadable,
-    because a judge would see less than what happened.
+    """Return the run in ``folder``, which holds the files ``names``.
+
+    Any file may be missing, except that a run of several agents needs ``conversation.json``.
 
     Raises:
         UnreadableTrace: a file is broken, or a run of several agents has no conversation.
     """
-    result = _optional(folder, names, "result.json")
-    evaluation = _optional(folder, names, "eval.json")
-    alone = _optional(folder, names, "independent.json")
-    place = _place(trace_id)
+    result = _read_optional(folder, names, "result.json")
+    evaluation = _read_optional(folder, names, "eval.json")
+    alone = _read_optional(folder, names, "independent.json")
+    place = _parse_place(trace_id)
     setting = get_text(result.get("setting")) or get_text(evaluation.get("setting"))
     setting = setting or place.get("setting") or "coop"
     problems: list[str] = []
-    numbers = _feature_numbers(folder, names, result, evaluation)
+    numbers = _find_feature_numbers(folder, names, result, evaluation)
     messages: tuple[Message, ...] = ()
     if _TALK in names:
-        messages, wrong = _conversation(folder)
+        messages, wrong = _read_conversation(folder)
         problems += wrong
     elif setting != "solo":
         raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
@@ -89,31 +89,31 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
             f"result.json counts {sent} messages, conversation.json holds {len(messages)}"
         )
 
-    owners = {"solo": ""} if setting == "solo" else _owners(result, numbers)
-    outcome = _outcome(result, evaluation, alone, numbers, owners)
+    owners = {"solo": ""} if setting == "solo" else _find_owners(result, numbers)
+    outcome = _make_outcome(result, evaluation, alone, numbers, owners)
     return Trace(
         id=trace_id,
         format=name,
         path=folder,
         messages=messages,
-        patches=_patches(folder, names, owners, problems),
+        patches=_read_patches(folder, names, owners, problems),
         outcome=outcome,
-        attributes=_attributes(result, evaluation, place, setting, outcome),
+        attributes=_make_attributes(result, evaluation, place, setting, outcome),
         problems=tuple(problems),
-        read_steps=lambda: _steps(folder, owners),
-        read_tasks=lambda: _tasks(folder, place, owners),
+        read_steps=lambda: _read_steps(folder, owners),
+        read_tasks=lambda: _read_tasks(folder, place, owners),
     )
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _get_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
+def _read_optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
     return expect_object(read_json(folder, file), file) if file in names else {}
 
 
-def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+def _read_conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     value = read_json(folder, _TALK)
     items = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(items, list):
@@ -122,8 +122,8 @@ def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     return tuple(chat.messages), tuple(chat.problems)
 
 
-def _place(trace_id: str) -> dict[str, str]:
-    """Return what the folder names say, where they have the runner's form."""
+def _parse_place(trace_id: str) -> dict[str, str]:
+    """Return the attributes in the names of folders, if they have the runner's form."""
     parts = trace_id.split("/")
     if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
         return {}
@@ -131,13 +131,13 @@ def _place(trace_id: str) -> dict[str, str]:
     return attributes | ({"run_name": parts[-5]} if len(parts) > 4 else {})
 
 
-def _feature_numbers(
+def _find_feature_numbers(
     folder: str, names: frozenset[str], result: dict[str, Any], evaluation: dict[str, Any]
 ) -> tuple[str, ...]:
     """Return the run's feature numbers in order of place (agent1's first)."""
     for value in (result.get("features"), evaluation.get("features")):
         if isinstance(value, list) and value:
-            return tuple(_number(feature) or "?" for feature in value)
+            return tuple(_parse_number(feature) or "?" for feature in value)
     place = Path(folder).name
     if _PAIR.fullmatch(place):
         return tuple(part[1:] for part in place.split("_"))
@@ -145,26 +145,26 @@ def _feature_numbers(
     return tuple(sorted((match.group(1) for match in matches if match), key=int))
 
 
-def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
+def _find_owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
     """Return each agent's feature number."""
-    agents = _object(result.get("agents"))
+    agents = _get_object(result.get("agents"))
     by_place = {f"agent{place}": number for place, number in enumerate(numbers, 1)}
     if not agents:
         return by_place
     return {
-        replace_surrogates(agent): _number(_object(end).get("feature_id"))
+        replace_surrogates(agent): _parse_number(_get_object(end).get("feature_id"))
         or by_place.get(agent, "")
         for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
     }
 
 
-def _number(value: Any) -> str | None:
+def _parse_number(value: Any) -> str | None:
     """Return a feature number as text, or None: it becomes part of a file name."""
     text = get_text(value)
     return text if text and _NUMBER.fullmatch(text) else None
 
 
-def _patches(
+def _read_patches(
     folder: str, names: frozenset[str], owners: Mapping[str, str], problems: list[str]
 ) -> dict[str, str]:
     files = {
@@ -178,7 +178,7 @@ def _patches(
     return {agent: read_text(folder, file) for agent, file in files.items() if file in names}
 
 
-def _outcome(
+def _make_outcome(
     result: dict[str, Any],
     evaluation: dict[str, Any],
     alone: dict[str, Any],
@@ -188,10 +188,10 @@ def _outcome(
     agent_of = {number: agent for agent, number in owners.items()}
     features = []
     for place, number in enumerate(numbers, 1):
-        merged = _object(evaluation.get(f"feature{place}"))
-        number = _number(merged.get("feature_id")) or number
+        merged = _get_object(evaluation.get(f"feature{place}"))
+        number = _parse_number(merged.get("feature_id")) or number
         single = evaluation.get(f"feature{place}_independent", alone.get(f"feature{number}"))
-        single = _object(single)
+        single = _get_object(single)
         features.append(
             Feature(
                 name=number,
@@ -202,7 +202,7 @@ def _outcome(
                 output=get_text(merged.get("test_output", merged.get("output"))) or "",
             )
         )
-    merge = _object(evaluation.get("merge"))
+    merge = _get_object(evaluation.get("merge"))
     passed = read_flag(evaluation.get("both_passed"))
     if passed is None:
         results = {feature.passed for feature in features}
@@ -212,26 +212,26 @@ def _outcome(
         merge=get_text(merge.get("status")),
         strategy=get_text(merge.get("strategy")),
         features=tuple(features),
-        agents=_ends(result, owners),
+        agents=_list_ends(result, owners),
         error=get_text(evaluation.get("error")),
         started=parse_time(result.get("started_at")),
         ended=parse_time(result.get("ended_at")),
     )
 
 
-def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, ...]:
+def _list_ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, ...]:
     agents = result.get("agents")
     reports = agents if isinstance(agents, dict) else {"solo": result.get("agent")}
     ends = []
     for agent, number in owners.items():
-        report = _object(reports.get(agent))
+        report = _get_object(reports.get(agent))
         status, error = get_text(report.get("status")), get_text(report.get("error"))
         ended = parse_time(report.get("ended_at"))
         ends.append(AgentEnd(agent, number or None, status, error, ended))
     return tuple(ends)
 
 
-def _attributes(
+def _make_attributes(
     result: dict[str, Any],
     evaluation: dict[str, Any],
     place: Mapping[str, str],
@@ -253,10 +253,10 @@ def _attributes(
     }
 
 
-def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
+def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
     steps = {}
     for agent, number in owners.items():
-        file = _trajectory(agent, number)
+        file = _name_trajectory(agent, number)
         if not os.path.lexists(f"{folder}/{file}"):
             continue
         value = expect_object(read_json(folder, file), file).get("messages")
@@ -266,14 +266,15 @@ def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
     return steps
 
 
-def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
-    """Return each agent's first prompt, with the feature's text of the data set beside ``logs`` if
-    that does not stand in it: a prompt also tells the harness's protocol.
+def _read_tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+    """Return each agent's first prompt, followed by its feature's text if the prompt lacks it.
+
+    The text is that of the data set beside ``logs``.
     """
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
     for agent, number in owners.items():
-        texts = [prompt] if (prompt := _first_prompt(folder, agent, number)) else []
+        texts = [prompt] if (prompt := _read_first_prompt(folder, agent, number)) else []
         if logs and place:
             task = f"{above}/dataset/{place['project']}/task{place['task']}/feature{number}"
             if is_plain_file(f"{task}/feature.md"):
@@ -284,9 +285,9 @@ def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> 
     return tasks
 
 
-def _first_prompt(folder: str, agent: str, number: str) -> str:
-    """Return what an agent was told first; "" if that is not known."""
-    file = _trajectory(agent, number)
+def _read_first_prompt(folder: str, agent: str, number: str) -> str:
+    """Return an agent's first prompt, or ""."""
+    file = _name_trajectory(agent, number)
     if not os.path.lexists(f"{folder}/{file}"):
         return ""
     # The first of what may be megabytes of messages.
@@ -294,9 +295,9 @@ def _first_prompt(folder: str, agent: str, number: str) -> str:
     if isinstance(first, dict):
         steps = read_steps([first], file)
     else:
-        steps = _steps(folder, {agent: number}).get(agent, ())
+        steps = _read_steps(folder, {agent: number}).get(agent, ())
     return steps[0].text if steps and steps[0].author == "system" else ""
 
 
-def _trajectory(agent: str, number: str) -> str:
+def _name_trajectory(agent: str, number: str) -> str:
     return f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"

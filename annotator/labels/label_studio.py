@@ -40,7 +40,7 @@ def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         AnnotatorError: a part has an unexpected form.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
-    ids = read_ids(mapping(task.get("data"), f"{where}: data"), scheme)
+    ids = read_ids(expect_object(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
         yield LabelRow(where, ids)

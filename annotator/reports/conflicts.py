@@ -7,7 +7,7 @@ from typing import get_args
 
 from annotator.cooperbench.patches.diff import Patch
 from annotator.cooperbench.patches.fragments import Words
-from annotator.cooperbench.patches.representations import Kind, Use, representation_conflicts
+from annotator.cooperbench.patches.representations import Kind, Use, find_representation_conflicts
 from annotator.traces.clusters import name_lone_cluster
 from validation import Estimate, clustered_share
 
@@ -80,7 +80,7 @@ def compare_patches(
                 f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name,
                 (_use(ours, first, conflict.ours), _use(theirs, second, conflict.theirs)),
             )
-            for conflict in representation_conflicts(first, second)
+            for conflict in find_representation_conflicts(first, second)
         ]
         why = _explain_uncounted(first, second)
         yield PatchPair(trace_id, (ours, theirs), tuple(conflicts), why, task, value)

@@ -110,115 +110,79 @@ ELSEWHERE_TOO = patch("moons.py", 15, *EBB)
 EBB_TWICE = [("patch:a", "+def ebb(hour):"), ("patch:b", "+def ebb(hour):")]
 WRONG, AGAIN = "a: I was wrong, there is a conflict in tides.py.", "a: No conflict in our patches."
 
-# The rule, its code, a run and the quotes.
+# The rules and their codes.
+CODES = {
+    comm_errors.find_refuted_assurance: "C3a",
+    comm_errors.find_unanswered_question: "C1a",
+    symptoms.find_claim_without_delivery: "broken_commitment",
+    symptoms.find_missing_delivery: "implementation_failure",
+    symptoms.find_lone_failure_after_merge: "implementation_failure",
+    symptoms.find_broken_order: "timing_dependency",
+    symptoms.find_duplicate_work: "work_overlap",
+    symptoms.find_silent_overlap: "work_overlap",
+    emergent.find_negotiation: "negotiation",
+    emergent.find_resource_division: "resource_division",
+    emergent.find_role_division: "role_division",
+}
+(
+    ASSURED, UNANSWERED, CLAIMED, MISSING, LONE, ORDERED, TWICE, SILENT, NEGOTIATED, DIVIDED,
+    TAKEN_OVER,
+) = CODES  # fmt: skip
+
+# The rule, a run and the quotes.
 HITS = {
-    "nothing clashes": (
-        comm_errors.no_clash_asserted, "C3a", conflict(SAFE), [*said((1, SAFE)), *BOTH_PATCHES],
-    ),
-    "nothing clashes, merge not reported": (
-        comm_errors.no_clash_asserted, "C3a", conflict(SAFE, merge=None),
-        [*said((1, SAFE)), *BOTH_PATCHES],
-    ),
-    "nothing clashes, then only doubted": (
-        comm_errors.no_clash_asserted, "C3a", conflict(SAFE, "b: Perhaps our patches do overlap."),
-        [*said((1, SAFE)), *BOTH_PATCHES],
-    ),
-    "nothing clashes, corrected and said again": (
-        comm_errors.no_clash_asserted, "C3a", conflict(SAFE, CLASH, AGAIN),
-        [*said((3, AGAIN)), *BOTH_PATCHES],
-    ),
-    "no reply": (comm_errors.question_without_reply, "C1a",
-                 run(MAP, UNIT, patches={"b": ""}), said((2, UNIT), (1, MAP))),
-    "no reply, for the partner crashed": (
-        comm_errors.question_without_reply, "C1a",
+    "nothing clashes": (ASSURED, conflict(SAFE), [*said((1, SAFE)), *BOTH_PATCHES]),
+    "nothing clashes, merge not reported": (ASSURED, conflict(SAFE, merge=None),
+        [*said((1, SAFE)), *BOTH_PATCHES]),
+    "nothing clashes, then only doubted": (ASSURED,
+        conflict(SAFE, "b: Perhaps our patches do overlap."), [*said((1, SAFE)), *BOTH_PATCHES]),
+    "nothing clashes, corrected and said again": (ASSURED, conflict(SAFE, CLASH, AGAIN),
+        [*said((3, AGAIN)), *BOTH_PATCHES]),
+    "no reply": (UNANSWERED, run(MAP, UNIT, patches={"b": ""}), said((2, UNIT), (1, MAP))),
+    "no reply, for the partner crashed": (UNANSWERED,
         run(UNIT, agents=(AgentEnd("b", status="Error", error="out of memory"),),
             patches={"b": ""}),
-        [*said((1, UNIT)), ("outcome", "out of memory")],
-    ),
-    "done, but empty": (
-        symptoms.claim_without_delivery, "broken_commitment", dead(DONE),
-        [*said((1, DONE)), FAILED],
-    ),
-    "done, but crashed": (
-        symptoms.claim_without_delivery, "broken_commitment",
-        dead(DONE, patches=both(), error="out of memory"),
-        [*said((1, DONE)), ("outcome", "out of memory")],
-    ),
-    "empty": (symptoms.nothing_delivered, "implementation_failure", dead(status="x"), [FAILED]),
-    "crashed": (
-        symptoms.nothing_delivered, "implementation_failure",
-        dead(*CHAT, patches=both(), error="out of memory"), [("outcome", "out of memory")],
-    ),
-    "fails alone": (
-        symptoms.fails_alone, "implementation_failure",
-        clean(*CHAT, features=alone(False, False)), [FAILED],
-    ),
-    "order accepted": (
-        symptoms.order_not_kept, "timing_dependency", conflict(ORDER, AFTER_YOU),
-        [*said((1, ORDER)), *BOTH_PATCHES],
-    ),
-    "order stated by both": (
-        symptoms.order_not_kept, "timing_dependency",
+        [*said((1, UNIT)), ("outcome", "out of memory")]),
+    "done, but empty": (CLAIMED, dead(DONE), [*said((1, DONE)), FAILED]),
+    "done, but crashed": (CLAIMED, dead(DONE, patches=both(), error="out of memory"),
+        [*said((1, DONE)), ("outcome", "out of memory")]),
+    "empty": (MISSING, dead(status="x"), [FAILED]),
+    "crashed": (MISSING, dead(*CHAT, patches=both(), error="out of memory"),
+        [("outcome", "out of memory")]),
+    "fails alone": (LONE, clean(*CHAT, features=alone(False, False)), [FAILED]),
+    "order accepted": (ORDERED, conflict(ORDER, AFTER_YOU), [*said((1, ORDER)), *BOTH_PATCHES]),
+    "order stated by both": (ORDERED,
         conflict(ORDER, two := "b: You edit tides.py first, then I look."),
-        [*said((2, two), (1, ORDER)), *BOTH_PATCHES],
-    ),
-    "both carry the work": (
-        symptoms.work_done_twice, "work_overlap", twice("a: I add the ebb."), EBB_TWICE,
-    ),
-    "both carry the work, in two places": (
-        symptoms.work_done_twice, "work_overlap",
-        conflict(*CHAT, patches=both(
-            patch("tides.py", 5, *EBB, "x = 1"), patch("tides.py", 5, "y = 1") + ELSEWHERE_TOO
-        )),
-        EBB_TWICE,
-    ),
-    "did the partner's part": (
-        symptoms.work_done_twice, "work_overlap", conflict(DID), [*said((1, DID)), *BOTH_PATCHES],
-    ),
-    "carried by others than those who meet": (
-        symptoms.same_place_in_silence, "work_overlap",
-        conflict(*CHAT, patches=both() | {"c": OTHER_FILE}), BOTH_PATCHES,
-    ),
-    "same place, unspoken": (
-        symptoms.same_place_in_silence, "work_overlap", conflict(*CHAT), BOTH_PATCHES,
-    ),
-    "same place, silent": (
-        symptoms.same_place_in_silence, "work_overlap", conflict(), BOTH_PATCHES,
-    ),
-    "same place, not reported": (
-        symptoms.same_place_in_silence, "work_overlap", run(patches=both()), BOTH_PATCHES,
-    ),
-    "negotiated": (
-        emergent.plan_negotiated, "negotiation", good(PROPOSED, COUNTERED, ACCEPTED),
-        said((1, PROPOSED), (2, COUNTERED), (3, ACCEPTED)),
-    ),
-    "negotiated, accepted at last, then done": (
-        emergent.plan_negotiated, "negotiation",
+        [*said((2, two), (1, ORDER)), *BOTH_PATCHES]),
+    "both carry the work": (TWICE, twice("a: I add the ebb."), EBB_TWICE),
+    "both carry the work, in two places": (TWICE,
+        conflict(*CHAT, patches=both(patch("tides.py", 5, *EBB, "x = 1"), patch("tides.py", 5,
+            "y = 1") + ELSEWHERE_TOO)),
+        EBB_TWICE),
+    "did the partner's part": (TWICE, conflict(DID), [*said((1, DID)), *BOTH_PATCHES]),
+    "carried by others than those who meet": (SILENT,
+        conflict(*CHAT, patches=both() | {"c": OTHER_FILE}), BOTH_PATCHES),
+    "same place, unspoken": (SILENT, conflict(*CHAT), BOTH_PATCHES),
+    "same place, silent": (SILENT, conflict(), BOTH_PATCHES),
+    "same place, not reported": (SILENT, run(patches=both()), BOTH_PATCHES),
+    "negotiated": (NEGOTIATED, good(PROPOSED, COUNTERED, ACCEPTED),
+        said((1, PROPOSED), (2, COUNTERED), (3, ACCEPTED))),
+    "negotiated, accepted at last, then done": (NEGOTIATED,
         good(PROPOSED, COUNTERED, *PAGE[:2], ACCEPTED, "b: I added feet to tide()."),
-        said((1, PROPOSED), (2, COUNTERED), (5, ACCEPTED)),
-    ),
-    "files": (
-        emergent.bounds_kept, "resource_division", good(MINE, YOURS), said((1, MINE), (2, YOURS)),
-    ),
-    "files of the other": (
-        emergent.bounds_kept, "resource_division",
+        said((1, PROPOSED), (2, COUNTERED), (5, ACCEPTED))),
+    "files": (DIVIDED, good(MINE, YOURS), said((1, MINE), (2, YOURS))),
+    "files of the other": (DIVIDED,
         good(one := "a: I will not touch moons.py.", two := "b: I won't edit tides.py."),
-        said((1, one), (2, two)),
-    ),
-    "code": (
-        emergent.bounds_kept, "resource_division",
+        said((1, one), (2, two))),
+    "code": (DIVIDED,
         good(one := "a: I only touch tide().", two := "b: I only edit moon().",
-             patches=both(two=ELSEWHERE)),
-        said((1, one), (2, two)),
-    ),
-    "part taken over": (
-        emergent.part_taken_over, "role_division", good(TAKEN, GO_AHEAD),
-        said((1, TAKEN), (2, GO_AHEAD)),
-    ),
+            patches=both(two=ELSEWHERE)),
+        said((1, one), (2, two))),
+    "part taken over": (TAKEN_OVER, good(TAKEN, GO_AHEAD), said((1, TAKEN), (2, GO_AHEAD))),
 }  # fmt: skip
 
 MISSES = {
-    comm_errors.no_clash_asserted: {
+    ASSURED: {
         "hedged": conflict("a: Our edits should not conflict."),
         "on a condition": conflict("a: If you keep to moons.py, our edits do not conflict."),
         "corrected": conflict(SAFE, CLASH),
@@ -236,7 +200,7 @@ MISSES = {
             SAFE, patches=both(*(patch("tides.py", 5, x) for x in ("def __init__(", "else:")))
         ),
     },
-    comm_errors.question_without_reply: {
+    UNANSWERED: {
         "a chat by turns that ends there": run(MAP, UNIT),
         "a chat by turns of a known team": run(MAP, UNIT, agents=(AgentEnd("a"), AgentEnd("b"))),
         "answered": run(UNIT, "b: It stores metres."),
@@ -244,7 +208,7 @@ MISSES = {
         "taken back": run(MAP, UNIT, "a: Never mind, the readme says it."),
         "nothing shows it": run(UNIT, patches={"b": ""}),
     },
-    symptoms.claim_without_delivery: {
+    CLAIMED: {
         "a plan": dead(f"a: type: PLAN\nnote: {DONE[3:]}"),
         "a promise": dead("a: I will add the tide unit."),
         "hedged": dead("a: I think the tide unit is done."),
@@ -253,12 +217,12 @@ MISSES = {
         "delivered": dead(DONE, patches=both(), status="Submitted"),
         "nothing shows it": dead(DONE, features=()),
     },
-    symptoms.nothing_delivered: {
+    MISSING: {
         "its patch works alone": dead(patches=both(), features=alone(True, True)),
         "delivered": dead(patches=both(), status="Submitted"),
         "nothing shows it": dead(features=()),
     },
-    symptoms.fails_alone: {
+    LONE: {
         "one works alone": clean(features=alone(False, True)),
         "alone it is not known": clean(features=alone(False, None)),
         "a conflict": clean(features=alone(False, False), merge="conflicts"),
@@ -266,7 +230,7 @@ MISSES = {
         "no feature": clean(),
         "nothing shows it": clean(features=alone(False, False, output="")),
     },
-    symptoms.order_not_kept: {
+    ORDERED: {
         "not agreed": conflict(ORDER, "b: The moon needs a page of its own."),
         "the other way round": conflict(ORDER, "b: I edit tides.py first, then you look."),
         "an offer": conflict("a: If you prefer, I edit tides.py first.", AFTER_YOU),
@@ -274,7 +238,7 @@ MISSES = {
         "the patches do not meet": conflict(ORDER, AFTER_YOU, patches=both(two=OTHER_FILE)),
         "a clean merge": conflict(ORDER, AFTER_YOU, merge="clean"),
     },
-    symptoms.work_done_twice: {
+    TWICE: {
         "one carries the other's": twice(more=["x = ebb(1)", "y = ebb(2)", "z = ebb(3)"]),
         "shown to be written by both": twice(SHOWN),
         "carried, a clean merge": twice(merge="clean"),
@@ -288,7 +252,7 @@ MISSES = {
         ),
         "a clean merge": conflict(DID, merge="clean"),
     },
-    symptoms.same_place_in_silence: {
+    SILENT: {
         "the file is named": conflict("a: I change harbour/tides.py now."),
         "what stands there is named": conflict("a: I give the hour its unit."),
         "another place": conflict(*CHAT, patches=both(two=ELSEWHERE)),
@@ -297,7 +261,7 @@ MISSES = {
         "the same lines": conflict(*CHAT, patches=both(patch("tides.py", 5, *EBB),
                                                        patch("tides.py", 5, *EBB))),
     },
-    emergent.plan_negotiated: {
+    NEGOTIATED: {
         "no counter-proposal": good(PROPOSED, "b: Agreed, metres it is."),
         "another proposal": good(PROPOSED, "b: I propose that the moon has a page.", ACCEPTED),
         "nothing proposed before": good("a: I store tides.", COUNTERED, ACCEPTED),
@@ -307,7 +271,7 @@ MISSES = {
         "accepted too late": good(PROPOSED, COUNTERED, *PAGE, ACCEPTED),
         "done before": good("b: I added feet to tide().", PROPOSED, COUNTERED, ACCEPTED),
     },
-    emergent.bounds_kept: {
+    DIVIDED: {
         "one only": good(MINE, "b: I edit the moon."),
         "one agent twice": good(MINE, f"a{YOURS[1:]}"),
         "no patch": good(MINE, YOURS, patches=both(two="")),
@@ -323,7 +287,7 @@ MISSES = {
             patches=both(OURS + patch("moons.py", 15, "x = 1"), OTHER_FILE),
         ),
     },
-    emergent.part_taken_over: {
+    TAKEN_OVER: {
         "not accepted": good(TAKEN, "b: The moon has a page."),
         "accepted by itself": good(TAKEN, f"a{GO_AHEAD[1:]}"),
         "accepted before": good("a: Hello to you.", GO_AHEAD, TAKEN),

@@ -16,7 +16,7 @@ from annotator.traces import Message, Outcome, Trace, read_traces
 from tests.conftest import EXAMPLES, ROOT, annotations
 from tests.cooperbench import rule_cases as made
 from tests.cooperbench.facts.diffs import talk
-from tests.cooperbench.rule_cases import BESIDE, HITS, MISSES, both, conflict, good, run
+from tests.cooperbench.rule_cases import BESIDE, CODES, HITS, MISSES, both, conflict, good, run
 from tests.growth import LIMIT, cuts, growth, parts
 
 NAMES = ("comm_errors", "symptoms", "emergent")
@@ -77,7 +77,7 @@ def test_knows_its_rubrics_and_says_so_of_others():
 def test_every_rule_is_of_a_code_that_it_has_and_most_are_screens():
     judge = RulesJudge()
     for rubric in RUBRICS:
-        codes = {code for rule, code, *_ in HITS.values() if rubric_of(rule).id == rubric.id}
+        codes = {code for rule, code in CODES.items() if rubric_of(rule).id == rubric.id}
         assert judge.codes(rubric) == codes
         assert judge.screens(rubric) < codes or rubric is not SYMPTOMS
     assert judge.screens(COMM) == judge.codes(COMM)
@@ -89,9 +89,9 @@ def test_every_rule_is_of_a_code_that_it_has_and_most_are_screens():
 
 @pytest.mark.parametrize("case", HITS)
 def test_a_rule_finds_its_code(case):
-    rule, code, trace, expected = HITS[case]
+    rule, trace, expected = HITS[case]
     claim = rule(Case(trace))
-    assert (claim.code, quotes(claim)) == (code, expected)
+    assert (claim.code, quotes(claim)) == (CODES[rule], expected)
     assert claim == decide(trace, rubric_of(rule)).claims[0], "another rule decides"
 
 
@@ -112,7 +112,7 @@ def test_every_rule_has_cases_and_stands_in_the_docs():
     docs = (ROOT / "docs" / "judges.md").read_text()
     rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w+) \|", docs, re.MULTILINE)
     assert [f"{rubric}.{rule}" for rubric, rule, _ in rows] == names
-    codes = {named(rule): code for rule, code, *_ in HITS.values()}
+    codes = {named(rule): code for rule, code in CODES.items()}
     assert {f"{rubric}.{rule}": code for rubric, rule, code in rows} == codes
 
 
@@ -170,15 +170,8 @@ def test_the_codes_stand_in_the_order_of_the_rubric():
 
 
 def test_each_kind_of_coordination_is_found_beside_the_others_and_quoted_of_who_takes_it():
-    trace = good(
-        made.PROPOSED,
-        made.COUNTERED,
-        made.ACCEPTED,
-        made.MINE,
-        made.YOURS,
-        made.TAKEN,
-        made.GO_AHEAD,
-    )
+    talk = made.PROPOSED, made.COUNTERED, made.ACCEPTED, made.MINE, made.YOURS, made.TAKEN
+    trace = good(*talk, made.GO_AHEAD)
     verdict = decide(trace, EMERGENT)
     assert [claim.code for claim in verdict.claims] == list(emergent.CODES)
     sender = {f"message:{one.n}": one.sender for one in trace.messages}

@@ -13,8 +13,8 @@ from scipy.integrate import trapezoid
 
 from annotator.api import summarize
 from annotator.base.errors import AnnotatorError
-from annotator.cooperbench.stats import Stats, StatsCounts, parse_channel, statistics
-from annotator.cooperbench.stats.difficulty import bucket_of, curve_areas
+from annotator.cooperbench.stats import Stats, StatsCounts, compute_statistics, parse_channel
+from annotator.cooperbench.stats.difficulty import compute_areas, find_bucket
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
@@ -49,7 +49,7 @@ def stats(root: Path, **options) -> Stats:
     counted = StatsCounts(**options)
     for found in read_traces([str(root / "logs")]):
         counted.add(found)
-    return statistics(counted)
+    return compute_statistics(counted)
 
 
 def merged(root: Path, number: int, merge: str, strategy: str, *, passed: bool) -> None:
@@ -98,7 +98,7 @@ def test_runs_that_tell_no_task_are_each_of_their_own():
     for n, task in enumerate(["1", "1", "2", None, None, None]):
         told = {"setting": "solo"} | ({"project": "p", "task": task} if task else {})
         counted.add(Trace(f"t{n}", "generic", "", attributes=told, outcome=Outcome(passed=True)))
-    found = statistics(counted)
+    found = compute_statistics(counted)
     assert found.groups[0].tasks == 5
     assert "Without a task, so in no curve: 3 runs." in found.notes
 
@@ -305,7 +305,7 @@ def test_without_union_merges_their_success_is_not_known(tmp_path):
     for n, strategy in enumerate(["naive", "union"]):
         outcome = Outcome(passed=True, merge="conflicts", strategy=strategy)
         counted.add(Trace(f"t{n}", "generic", "", attributes={"setting": "team"}, outcome=outcome))
-    steps, team = statistics(counted).groups[0].merge_success
+    steps, team = compute_statistics(counted).groups[0].merge_success
     assert team.union.value == 0.5
     assert steps.union.value is None
     assert steps.union.reason == steps.union_gain.reason == "no union merges"
@@ -423,7 +423,7 @@ def test_messages_that_cross_and_how_late_the_first_one_is():
         timed("5", "a0 b? a1", -1.0, 1.0),  # not all have a time
     ):
         counted.add(trace)
-    crossing, late = (one.share for one in statistics(counted).groups[0].timing)
+    crossing, late = (one.share for one in compute_statistics(counted).groups[0].timing)
     assert (crossing.inputs["k"], crossing.n, crossing.value) == (3, 6, 0.5)
     assert (late.n, late.value) == (2, pytest.approx((0.1 + 0.3) / 2))
 
@@ -451,7 +451,7 @@ def test_without_times_there_is_no_table_and_without_a_start_a_reason():
     for times, shown in (("a? b?", False), ("a1 b9", True)):
         counted = StatsCounts()
         counted.add(timed("1", times))
-        text = render(tabulate(statistics(counted)), "table")
+        text = render(tabulate(compute_statistics(counted)), "table")
         assert ("times of messages" in text) == shown
         assert ("no trace has a start and an end" in text) == shown
 
@@ -516,7 +516,7 @@ def channel_stats(traces, **options) -> Stats:
     counted = StatsCounts(**options)
     for trace in traces:
         counted.add(trace)
-    return statistics(counted)
+    return compute_statistics(counted)
 
 
 def counts_of(found: Stats, measure: str) -> dict[str, tuple[int, int]]:
@@ -713,7 +713,7 @@ def test_success_by_number_of_agents(tmp_path):
         counted.add(Trace(setting, "generic", "", messages, attributes=at, outcome=passed))
     for found in read_traces([str(tmp_path / "logs")]):
         counted.add(found)
-    sizes = statistics(counted).groups[0].sizes
+    sizes = compute_statistics(counted).groups[0].sizes
     counts = [(size, share.inputs["k"], share.n) for size, share in sizes.shares]
     assert counts == [(1, 1, 1), (2, 2, 3), (3, 0, 1)]
     assert sizes.difference.value == pytest.approx(2 / 3)
@@ -856,7 +856,7 @@ def test_unknown_outcomes_are_left_out_and_counted(tmp_path):
     ("raw", "place"), [("0", 0), ("1/10", 1), ("3/10", 3), ("7/10", 7), ("99/100", 9), ("1", 9)]
 )
 def test_edges_of_buckets_are_exact(raw, place):
-    assert bucket_of(Fraction(raw), Fraction(0), Fraction(1)) == place
+    assert find_bucket(Fraction(raw), Fraction(0), Fraction(1)) == place
 
 
 def test_areas_of_resamples_are_those_of_validation():
@@ -865,7 +865,7 @@ def test_areas_of_resamples_are_those_of_validation():
     totals[:, :, 1] = np.where(random.random((200, 10)) < 0.6, 0, totals[:, :, 0] + 1)
     totals[:, :, 3] = np.where(totals[:, :, 1] == 0, 0, totals[:, :, 2] + 2)
     totals[:, :, [0, 2]] *= totals[:, :, [1]] > 0
-    solo, coop = curve_areas(totals.reshape(200, 40))
+    solo, coop = compute_areas(totals.reshape(200, 40))
     for row, one, other in zip(totals, solo, coop, strict=True):
         for k, n, found in ((0, 1, one), (2, 3, other)):
             points = [(m / 10, cell[k] / cell[n]) for m, cell in enumerate(row) if cell[n]]
@@ -984,7 +984,7 @@ def test_every_format_shows_every_case(request, tmp_path, format_, what):
         run(tmp_path, 2, [PLAN], setting="team", passed=None)
     elif what != "none":
         request.getfixturevalue(what)
-    found = stats(tmp_path, by="model") if what != "none" else statistics(StatsCounts())
+    found = stats(tmp_path, by="model") if what != "none" else compute_statistics(StatsCounts())
     text = render(tabulate(found), format_)
     assert "nan" not in text.lower().replace("tenant", "")
     assert "\x1b" not in text
@@ -1025,7 +1025,7 @@ def test_records_without_tasks_or_settings(tmp_path):
     counted = StatsCounts()
     for found in read_traces([str(file)]):
         counted.add(found)
-    group = statistics(counted).groups[0]
+    group = compute_statistics(counted).groups[0]
     assert group.settings == (("coop", 2),)
     assert group.tasks is None
     assert group.communication.openings[0].conflicts.value == 0.5
@@ -1045,7 +1045,7 @@ def test_what_is_no_trace_is_counted():
     counted = StatsCounts()
     for found in [Ignored("a", "no"), Unreadable("b", "b", "no"), Ignored("c", "no")] * 2:
         counted.add(found)
-    found = statistics(counted)
+    found = compute_statistics(counted)
     assert (found.groups[0].traces, found.unreadable, found.ignored) == (0, 2, 4)
 
 
@@ -1127,7 +1127,7 @@ def test_records_say_their_pair_their_team_and_their_merge(tmp_path, form):
     reader = f"map:{tmp_path}/map.yaml" if form.startswith("map") else "auto"
     for trace in read_traces([str(tmp_path / "runs.jsonl")], reader):
         counted.add(trace)
-    found = statistics(counted)
+    found = compute_statistics(counted)
     sizes = {size: (share.value, share.n) for size, share in found.groups[0].sizes.shares}
     assert sizes == {1: (0.5, 2), 2: (0.5, 2)}
     # The difficulties are 0 (pair 1+2) and 1 (pair 3+4): one bucket each, at both ends.

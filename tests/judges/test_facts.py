@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from annotator.cooperbench.facts import registry
+from annotator.cooperbench import facts as registry
+from annotator.cooperbench.facts import KINDS, draw_facts
 from annotator.cooperbench.facts.model import Fact, FactSpan
-from annotator.cooperbench.facts.registry import KINDS, draw_facts
 from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
 from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from annotator.judges.rules import RulesJudge
+from annotator.cooperbench.rules import decide, list_codes
 from annotator.rubrics import load_rubric
 from annotator.rubrics.evidence import check_verdict
 from annotator.traces import Trace, read_traces
@@ -47,9 +47,8 @@ def runs(logs):
 
 @pytest.fixture(scope="session")
 def verdicts(runs):
-    judge = RulesJudge()
     return {
-        (name, trace_id): judge.decide(trace, rubric)
+        (name, trace_id): decide(trace, rubric)
         for name, rubric in RUBRICS.items()
         for trace_id, trace in runs.items()
     }
@@ -105,20 +104,20 @@ def test_all_of_its_evidence_stands_there(runs, verdicts, rubric):
         assert {e.match for one in findings for e in one.evidence} <= {"exact"}
         codes.update(one.code for one in findings)
     assert codes
-    assert codes.keys() <= RulesJudge().codes(RUBRICS[rubric])
+    assert codes.keys() <= list_codes(RUBRICS[rubric])
 
 
 JUDGE_ALL = """
 import sys
 from hashlib import sha256
-from annotator.judges.rules import RulesJudge
+from annotator.cooperbench.rules import decide
 from annotator.rubrics import load_rubric
 from annotator.traces import read_traces
-judge, digest = RulesJudge(), sha256()
+digest = sha256()
 for name in ("comm_errors", "symptoms", "emergent"):
     rubric = load_rubric(name)
     for trace in sorted(read_traces(sys.argv[1:]), key=lambda one: one.id):
-        digest.update(repr((trace.id, judge.decide(trace, rubric))).encode())
+        digest.update(repr((trace.id, decide(trace, rubric))).encode())
 print(digest.hexdigest())
 """
 

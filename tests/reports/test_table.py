@@ -10,7 +10,7 @@ import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.draw import Assumed, Planned
-from annotator.cooperbench.stats import StatsCounts, statistics
+from annotator.cooperbench.stats import StatsCounts, compute_statistics
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
 from annotator.reports.digits import limits, percent, points, to_digits
@@ -96,7 +96,7 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
         ("compare", run, "--by", "model", "--values", "m1", "m2"): comparison.tabulate(
             compare([open_run(run)], "model", "m1", "m2")
         ),
-        ("stats", EXAMPLES): stats.tabulate(statistics(counted)),
+        ("stats", EXAMPLES): stats.tabulate(compute_statistics(counted)),
     }
     for arguments, tables in reports.items():
         assert annotate_cli(*arguments, "--format", format_).out == f"{render(tables, format_)}\n"

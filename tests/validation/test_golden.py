@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import validation as v
-from annotator.cooperbench.stats.difficulty import curve_areas
+from annotator.cooperbench.stats.difficulty import compute_areas
 from tests.conftest import ROOT
 from validation import cell
 from validation.clusters import kish
@@ -122,7 +122,7 @@ def auc_retention(given):
     cells = np.zeros((10, 4))
     cells[:, ::2] = np.transpose([given["solo_rates"], given["coop_rates"]])
     cells[:, 1::2] = 1
-    [solo], [coop] = curve_areas(cells.reshape(1, 40))
+    [solo], [coop] = compute_areas(cells.reshape(1, 40))
     return {"auc_solo": solo, "auc_coop": coop, "retention": coop / solo}
 
 

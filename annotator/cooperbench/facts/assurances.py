@@ -1,7 +1,7 @@
-"""What agents flatly assure each other of: that the work does not clash, or what they leave alone.
+"""Facts of assurances: statements that the work does not clash, or that an agent leaves code alone.
 
-Precision first. A sentence that doubts, wishes, plans, sets a condition, asks for a check or speaks
-of the sender's own copy assures nobody of how the patches merge.
+Only flat statements count: no doubt, wish, plan, condition or question, and nothing about the
+sender's own copy.
 """
 
 import re
@@ -10,12 +10,18 @@ from itertools import islice
 from typing import Any
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts.mentions import lines_in, paths_in
-from annotator.cooperbench.facts.model import Fact, name_of
-from annotator.cooperbench.facts.patches import meetings_between
-from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, read_prose, span_of, words
+from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.model import Fact, format_agent
+from annotator.cooperbench.facts.patches import find_meetings
+from annotator.cooperbench.facts.prose import (
+    ParsedMessage,
+    Sentence,
+    locate_sentence,
+    read_prose,
+    split_words,
+)
 from annotator.cooperbench.facts.trace_facts import TraceFacts
-from annotator.cooperbench.patches.diff import same_path
+from annotator.cooperbench.patches.diff import is_same_path
 
 KINDS: Mapping[str, str] = {
     "assurance": "an agent states flatly that the work does not clash",
@@ -53,7 +59,7 @@ _INDEPENDENT = re.compile(
     r"|\bpatches (?:stay|are|remain) (?:\w{1,20} )?independent(?:ly correct)?\b"
 )
 _CLAIMS = {"no_conflict": _NO_CONFLICT, "disjoint": _DISJOINT, "independent": _INDEPENDENT}
-_WORDS = words(
+_WORDS = split_words(
     "conflict conflicts conflicting overlap overlaps overlapping collision collisions collide"
     " collides clash clashes intersect intersects coexist coexists"
     " safe merge merges merged merging combine combines compose composes shared common risk"
@@ -146,8 +152,8 @@ _MOST_MATCHES = 20  # of one pattern in a sentence
 _SHORT = 8  # words of a sentence that needs no subject: "No overlap at all."
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what is assured, message by message, then the assurances that the patches refute."""
+def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield the statements, message by message, then the assurances that the patches refute."""
     assurances: list[tuple[ParsedMessage, Fact]] = []
     for message, sentence in facts.sentences():
         if claim := find_assurance(sentence):
@@ -164,11 +170,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
 
 
 def find_assurance(sentence: Sentence) -> str | None:
-    """Return what a sentence flatly assures of the merge, or None.
-
-    ``no_conflict``: nothing clashes; ``disjoint``: the places are apart; ``independent``: the
-    patches need not be combined.
-    """
+    """Return the assurance in a sentence: no_conflict, disjoint, independent, or None."""
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
         return None
@@ -176,14 +178,14 @@ def find_assurance(sentence: Sentence) -> str | None:
         return None
     for claim, pattern in _CLAIMS.items():
         for match in islice(pattern.finditer(text), _MOST_MATCHES):
-            begin, end = _clause(text, match.start(), match.end())
+            begin, end = _find_clause(text, match.start(), match.end())
             if _DOUBT.search(text, begin, end) or _PLANNED.search(text, begin, match.end()):
                 continue
             if _WANTED.search(text, 0, match.start()):
                 continue
             if _NOT_SAID.search(text, begin, match.start()):
                 continue
-            of_work = _WORK.search(text[begin:end]) or _bare(sentence, match)
+            of_work = _WORK.search(text[begin:end]) or _is_bare(sentence, match)
             if claim != "independent" and (_OWN_VIEW.search(text) or not of_work):
                 continue
             return claim
@@ -199,7 +201,7 @@ def states_clash(sentence: Sentence) -> bool:
     match = unclean or _CLASH.search(text)
     if match is None:
         return False
-    begin, end = _clause(text, match.start(), match.end())
+    begin, end = _find_clause(text, match.start(), match.end())
     if (
         _HEDGE.search(text)
         or _DOUBT.search(text, begin, end)
@@ -210,10 +212,11 @@ def states_clash(sentence: Sentence) -> bool:
 
 
 def read_bound(sentence: Sentence) -> dict[str, Any] | None:
-    """Return by what a sentence bounds its sender's changes, with no doubt or condition, or None.
+    """Return how a sentence bounds its sender's changes, or None.
 
-    ``only``: it keeps to what is named, else it leaves that alone. ``files``: the files that are
-    named, none if code or lines are named too, for then other parts of them are free.
+    ``only`` is true if the sender keeps to the named files or code, false if it leaves them alone.
+    ``files`` are the named files. If code or lines are named too, the list is empty: other parts of
+    the files are free.
     """
     match = _BOUND.search(sentence.low)
     if match is None or sentence.asks is not None:
@@ -222,22 +225,22 @@ def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     if opened or _DOUBT.search(sentence.low, 0, match.end()):
         return None
     rest = sentence.text[match.end() :]
-    files = [path.name for path in paths_in(rest)]
+    files = [path.name for path in find_paths(rest)]
     if not files and not _CODE.search(rest):
         return None
-    part = _code_named(rest) or lines_in(rest)
+    part = _find_names(rest) or find_lines(rest)
     return {"only": " only " in match.group(), "files": [] if part else files}
 
 
-def _code_named(text: str) -> set[str]:
-    """Return the names of code in a text; those of files are none."""
-    for path in reversed(paths_in(text)):
+def _find_names(text: str) -> set[str]:
+    """Return the names of code in a text, without those of files."""
+    for path in reversed(find_paths(text)):
         text = text[: path.start] + text[path.end :]
     return set(_NAME.findall(text))
 
 
-def _clause(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the part of a sentence around a match that a plan or a denial in it is about."""
+def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the start and end of the clause around a match."""
     begin = max(0, start - 200)
     for match in _PART.finditer(text, begin, start):
         begin = match.end()
@@ -245,8 +248,8 @@ def _clause(text: str, start: int, end: int) -> tuple[int, int]:
     return begin, after.start() if after else len(text)
 
 
-def _bare(sentence: Sentence, match: re.Match[str]) -> bool:
-    """Whether a short sentence just says that there is none: "No overlap at all."."""
+def _is_bare(sentence: Sentence, match: re.Match[str]) -> bool:
+    """Whether a short sentence has no subject: "No overlap at all."."""
     return len(sentence.words) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
@@ -258,35 +261,34 @@ def _make_fact(
     what: str,
     **about: Any,
 ) -> Fact:
-    span = span_of(message, sentence)
-    says = f"{name_of(message.sender)} says in message {message.n}, {what}: "
+    span = locate_sentence(message, sentence)
+    says = f"{format_agent(message.sender)} says in message {message.n}, {what}: "
     says += f'"{facts.show(span)}"'
     return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
 
 
 def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:
-    """Yield an assurance where the sender's patch and a partner's change one place differently.
+    """Yield an assurance if the sender's patch and a partner's change one place differently.
 
-    One that names files is refuted in one of them only, and one that names code, where that stands
-    in what meets; that patches need not be combined, where
-    they are combined and conflict.
+    If it names files or code, the place must be in one of these. ``independent`` is refuted only by
+    a merge that conflicts.
     """
     claim, agent = fact.about["claim"], fact.agents[0]
     if claim == "independent" and facts.trace.outcome.merge != "conflicts":
         return
     text = read_prose(facts.text(fact.spans[0])).text
-    files = [path.name for path in paths_in(text) if not _HANDED_IN.search(path.name)]
-    names = _code_named(text)
-    for meeting in meetings_between(facts, agent, facts.partners(message, text)):
-        if files and not any(same_path(name, meeting.about["path"]) for name in files):
+    files = [path.name for path in find_paths(text) if not _HANDED_IN.search(path.name)]
+    names = _find_names(text)
+    for meeting in find_meetings(facts, agent, facts.partners(message, text)):
+        if files and not any(is_same_path(name, meeting.about["path"]) for name in files):
             continue
         if names and names.isdisjoint(meeting.about["names"]):
             continue
         other = next(name for name in meeting.agents if name != agent)
         says = (
-            f"{name_of(agent)} says in message {fact.about['message']} that {_SAYS[claim]}; its "
-            f"patch and {name_of(other)}'s change the same place of "
-            f"{sanitize_line(meeting.about['path'], 200)}."
+            f"{format_agent(agent)} says in message {fact.about['message']} that {_SAYS[claim]};"
+            f" its patch and {format_agent(other)}'s change the same place of"
+            f" {sanitize_line(meeting.about['path'], 200)}."
         )
         about = {**fact.about, "path": meeting.about["path"]}
         yield Fact("assurance_refuted", says, (agent, other), fact.spans + meeting.spans, about)

@@ -1,10 +1,16 @@
-"""What agents say is done, that they do their partner's part as well, and what they take back."""
+"""Facts of claims: work reported as done, a partner's part taken over, work taken back."""
 
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.cooperbench.facts.model import Fact, name_of
-from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, show, span_of, words
+from annotator.cooperbench.facts.model import Fact, format_agent
+from annotator.cooperbench.facts.prose import (
+    ParsedMessage,
+    Sentence,
+    locate_sentence,
+    show,
+    split_words,
+)
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
 KINDS: Mapping[str, str] = {
@@ -52,7 +58,7 @@ _BOTH = re.compile(
     r"|\byours (?:included|too|as well)\b|\byour half\b"
     r"|\b(?:assigned to|claimed by) you\b|\byour assignment\b"
 )
-_TWO = words("both your yours mine you")
+_TWO = split_words("both your yours mine you")
 _DOUBT = re.compile(
     r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either"
     r"|propos\w+|suggest\w*|let me know|want me)\b"
@@ -64,7 +70,7 @@ _TAKES_BACK = re.compile(
     r"|withdr(?:ew|awn|awing)|took|taken|cut|deleted|gave up)\b"
     r"|\bno longer (?:in my|contains?|includes?|part of my|carries)\b|\bscratch what i\b"
 )
-_TAKING_BACK = words(
+_TAKING_BACK = split_words(
     "revert reverted reverting removed removing dropped dropping undid undone backed stripped"
     " withdrawing withdrew withdrawn took taken cut deleted gave longer scratch"
 )
@@ -74,33 +80,30 @@ _OWN_WORK = re.compile(
     r"|\bfor you\b|\bmy (?:edits|changes) to\b|\bno longer in my\b|\bwas yours\b|\bon your behalf\b"
     r"|\byour (?:\w{1,20} ){0,3}(?:code|changes?|feature|part|additions?)\b"
 )
-_PLANNING = words("plan propose proposal draft intent survey claim")
+_PLANNING = split_words("plan propose proposal draft intent survey claim")
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what is said to be done, whose part it is, and what is taken back, by message.
-
-    A draft or proposal shows what is still to be written: what it says is done is no report.
-    """
+def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield the claims, sentence by sentence. A draft or proposal reports nothing as done."""
     for message, sentence in facts.sentences():
         if sentence.text.endswith("?") or sentence.asks is not None:
             continue
         is_draft = message.kind in _PLANNING
         done = not is_draft and says_done(sentence)
         if done:
-            yield _fact("completion_claim", message, sentence, "its work is done")
+            yield _make_fact("completion_claim", message, sentence, "its work is done")
         if says_both(sentence) and (done or is_draft or _WILL.search(sentence.low)):
             does = "did" if done else "does"
             about = {"done": done}
-            yield _fact(
+            yield _make_fact(
                 "partner_work", message, sentence, f"it {does} its partner's part too", **about
             )
         if takes_back(sentence):
-            yield _fact("retraction", message, sentence, "it takes work back")
+            yield _make_fact("retraction", message, sentence, "it takes work back")
 
 
 def says_done(sentence: Sentence) -> bool:
-    """Whether a sentence reports the sender's work as done; what is taken back is no such work."""
+    """Whether a sentence reports the sender's work as done, and does not take it back."""
     if _PAST_WORDS.isdisjoint(sentence.words):
         return False
     back = takes_back(sentence)
@@ -126,8 +129,10 @@ def takes_back(sentence: Sentence) -> bool:
     return match is not None and not _DOUBT.search(sentence.low, 0, match.start())
 
 
-def _fact(kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: bool) -> Fact:
-    span = span_of(message, sentence)
-    says = f"{name_of(message.sender)} says in message {message.n} that {what}: "
+def _make_fact(
+    kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: bool
+) -> Fact:
+    span = locate_sentence(message, sentence)
+    says = f"{format_agent(message.sender)} says in message {message.n} that {what}: "
     says += f'"{show(message.original.text[span.start : span.end])}"'
     return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})

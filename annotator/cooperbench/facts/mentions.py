@@ -1,7 +1,4 @@
-"""What a text names: file paths and line numbers.
-
-Every function looks at the text as it is given, and takes time linear in its length.
-"""
+"""Mentions of file paths and line numbers in a text."""
 
 import re
 from collections.abc import Iterable
@@ -33,7 +30,7 @@ _MORE = re.compile(rf"\s?(?:,\s?and|,|and|&|\+|or)\s?[~≈]?L?{_RANGE}")
 
 
 class Mention(NamedTuple):
-    """A name and where it stands: ``start`` to before ``end``."""
+    """A name at the characters ``start`` to before ``end``."""
 
     name: str
     start: int
@@ -41,7 +38,7 @@ class Mention(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Line numbers ``first`` to ``last`` (the same for one line) and where they are named."""
+    """Line numbers ``first`` to ``last``, at the characters ``start`` to before ``end``."""
 
     first: int
     last: int
@@ -49,12 +46,15 @@ class Lines(NamedTuple):
     end: int
 
 
-def paths_in(text: str) -> list[Mention]:
-    """Return every mention of a file or folder in order, a file named twice twice.
+def find_paths(text: str) -> list[Mention]:
+    """Return every mention of a file or folder, in order.
 
-    A path is a word with a known file extension, or a folder: below a usual root ("src/x") or
-    closed by a slash ("a/b/"). "a.py/b.py" names two files; an address on the web none; "and/or"
-    and the name of a branch are no paths.
+    | text | mentions |
+    | --- | --- |
+    | "a.py", "Makefile" | a file with a known extension or name |
+    | "src/x", "a/b/" | a folder below a usual root, or with a slash at its end |
+    | "a.py/b.py" | two files |
+    | "and/or", "feature/x", "https://x.org" | nothing |
     """
     mentions: list[Mention] = []
     if "." not in text and "/" not in text and "file" not in text:
@@ -93,16 +93,16 @@ def _is_folder(pieces: list[str]) -> bool:
     )
 
 
-def lines_in(text: str) -> list[Lines]:
-    """Return every mention of line numbers in order: "line 3", "lines 3-7", "L3", "a.py:3-7".
+def find_lines(text: str) -> list[Lines]:
+    """Return every mention of line numbers in order: "line 3", "lines 3-7 and 12", "L3", "a.py:3".
 
-    Of a list ("lines 3, 7 and 12") each. "5 lines" counts lines and names none.
+    "5 lines" is a count and no mention.
     """
     if not any(map(str.isdigit, text)):
         return []
     mentions: list[Lines] = []
     for match in _LINES.finditer(text):
-        mentions.append(_lines(match.groups(), match.start(), match.end()))
+        mentions.append(_parse_lines(match.groups(), match.start(), match.end()))
         if not match.group().lower().startswith("lines"):
             continue
         at = match.end()
@@ -111,11 +111,11 @@ def lines_in(text: str) -> list[Lines]:
             if more is None:
                 break
             at = more.end()
-            mentions.append(_lines(more.groups(), more.start(1), at))
+            mentions.append(_parse_lines(more.groups(), more.start(1), at))
     return mentions
 
 
-def _lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
+def _parse_lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
     numbers = [int(group) for group in groups if group]
     first, last = numbers[0], numbers[-1]
     # "lines 120-35" is short for 120 to 135 at best: only the first is sure.

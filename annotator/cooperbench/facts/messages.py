@@ -1,12 +1,11 @@
-"""What a message does: how many of its sentences plan, ask, report, or do something else."""
+"""Types of messages: how many sentences plan, ask, report, or do something else."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from annotator.cooperbench.facts.prose import Sentence, parse_message
-from annotator.cooperbench.facts.question_patterns import wants_answer
+from annotator.cooperbench.facts.prose import Sentence, parse_message, wants_answer
 from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
@@ -61,29 +60,26 @@ _UPDATE = re.compile(
 )
 
 
-def types_of(message: Message) -> Counter[Type]:
-    """Return how many sentences of a message are of each type; types without any are left out.
+def count_types(message: Message) -> Counter[Type]:
+    """Return the number of sentences of each type, without types that do not occur.
 
-    Sentences are those of its prose: no code, no quotation, no list of files. Each has one type:
+    Only prose counts: no code, no quotation, no list of files. A message without prose is one
+    "other". Each sentence has one type; of plan and update, the one that comes first.
 
-    - question: it asks for an answer of any kind (see ``question_patterns``);
-    - plan: it says what its sender or the partner will or should do, or what is under way;
-    - update: it says what was done or found;
-    - other: none of these: an acceptance, an explanation, thanks.
-
-    Of plan and update what comes first in the sentence decides. Nothing depends on the place of the
-    message in the run. A message without such sentences is one of "other".
+    - question: asks for any answer (see ``wants_answer``)
+    - plan: says what an agent will or should do, or does now
+    - update: says what was done or found
+    - other: an acceptance, an explanation, thanks
     """
-    types = Counter(_type(sentence) for sentence in parse_message(message).sentences)
+    types = Counter(_classify(sentence) for sentence in parse_message(message).sentences)
     return types or Counter({"other": 1})
 
 
-def main_type(types: Counter[Type], declared: str = "") -> Type:
+def choose_main_type(types: Counter[Type], declared: str = "") -> Type:
     """Return the most frequent type of a message.
 
-    Of equally frequent ones it is what the message calls itself (``declared``: a word of its
-    protocol, see ``OWN_TYPES``) if that is among them, else question before plan before update
-    before other.
+    A tie goes to the type that the message declares (see ``OWN_TYPES``), else to question before
+    plan before update before other.
     """
     most = max(types.values())
     best = [type_ for type_ in _FIRST if types[type_] == most]
@@ -91,7 +87,7 @@ def main_type(types: Counter[Type], declared: str = "") -> Type:
     return by_name if by_name in best else best[0]
 
 
-def _type(sentence: Sentence) -> Type:
+def _classify(sentence: Sentence) -> Type:
     if sentence.asks is not None or wants_answer(sentence.low):
         return "question"
     plan, update = _PLAN.search(sentence.low), _UPDATE.search(sentence.low)

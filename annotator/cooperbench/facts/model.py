@@ -1,4 +1,4 @@
-"""What a program can establish about a trace, without any judgement."""
+"""A fact: one observation about a trace, with its passages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +19,17 @@ class FactSpan:
     end: int
 
 
-def name_of(agent: str) -> str:
-    """Return an agent's name as a sentence shows it: a trace may call it anything."""
+def format_agent(agent: str) -> str:
+    """Return an agent's name for a sentence: one clean line of at most 64 characters."""
     return sanitize_line(agent, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One observation. ``kind`` is a name of the registry, ``says`` the observation in a sentence.
+    """One observation: its ``kind``, and the observation as a sentence (``says``).
 
-    ``agents``: whom it concerns, in the order of the sentence. ``spans``: the passages that it
-    rests on, in the same order where there is one of each; none cuts a word or crosses a break.
-    ``about`` holds its details as JSON values (files, names, numbers), to compute with.
+    ``agents`` are those it concerns, in the order of the sentence. ``spans`` are its passages; no
+    passage cuts a word or crosses a break. ``about`` holds files, names and numbers as JSON values.
     """
 
     kind: str

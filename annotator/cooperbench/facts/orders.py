@@ -1,14 +1,14 @@
-"""Who goes first: an order of work that agents agree on, and that their patches lose."""
+"""Facts of orders: agents agree on who goes first, and their patches still meet."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts.model import Fact, name_of
-from annotator.cooperbench.facts.patches import meetings_between
-from annotator.cooperbench.facts.proposals import assents
-from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.cooperbench.facts.dialogue import assents
+from annotator.cooperbench.facts.model import Fact, format_agent
+from annotator.cooperbench.facts.patches import find_meetings
+from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, locate_sentence, split_words
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
 KINDS: Mapping[str, str] = {
@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = {
 
 _FOLLOWING = 5  # messages of the partners in which an order may be accepted
 _AFTER = 100  # messages after it that are looked at
-_WORDS = words(
+_WORDS = split_words(
     "first after once until wait waiting top rebase rebased before hold turn second next"
 )
 _ACTOR = r"(i|you|agent\w{0,20}|mine|yours?)"
@@ -47,7 +47,7 @@ _THEN = re.compile(
     r"(?:['’](?:ve|re|s)|\s(?:have|has|are|is))?\s"
     r"(?:push|finish|done|land|merg|commit|complet|submit|changes|edits|patch)\w*"
 )
-_SELF = words("i we my mine me hold holding wait waiting")
+_SELF = split_words("i we my mine me hold holding wait waiting")
 _TOLD = re.compile(r"\b(?:let me know|tell me|ping|notify|message|tell you)\b")
 _DOUBT = re.compile(
     r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either|or\b)\b"
@@ -62,7 +62,7 @@ _OF_CODE = re.compile(
 )
 # What one alone does first is no order between two: it is with these words only.
 _BARE = re.compile(r"\b(?:go|land|merge|push|commit|submit|apply|proceed)\b\W*first\b")
-_PARTNER = words("you your yours")
+_PARTNER = split_words("you your yours")
 
 
 class _Order(NamedTuple):
@@ -71,11 +71,11 @@ class _Order(NamedTuple):
     first: str
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the orders that are agreed, then the last of them that the patches lose.
+def draw_orders(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield the agreed orders, then the latest one that the patches do not keep.
 
-    Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
-    base: where they meet, neither was made on top of the other.
+    An order is agreed if a partner accepts it or states the same one. Both patches are made against
+    the base, so where they meet, neither was made on top of the other.
     """
     agreements = list(_find_agreements(facts))
     yield from (fact for _, fact in agreements)
@@ -84,12 +84,12 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         partners = facts.partners(message, sentence.text)
         if (message.sender, partners) in apart:
             continue
-        meeting = next(meetings_between(facts, message.sender, partners, same=True), None)
+        meeting = next(find_meetings(facts, message.sender, partners, same=True), None)
         if meeting is None:
             apart.add((message.sender, partners))
             continue
         says = (
-            f"It is agreed in message {message.n} that {name_of(first)} goes first; both "
+            f"It is agreed in message {message.n} that {format_agent(first)} goes first; both "
             f"patches change the same place of"
             f" {sanitize_line(meeting.about['path'], 200)} in the base."
         )
@@ -102,7 +102,7 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
     orders = [
         _Order(message, sentence, first)
         for message, sentence in facts.sentences()
-        if (word := read_order(sentence)) and (first := _who(facts, message, word))
+        if (word := read_order(sentence)) and (first := _resolve_agent(facts, message, word))
     ]
     statements_of: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
     for order in orders:
@@ -117,21 +117,21 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
             accepts[message.n] = _find_acceptance(facts.messages, places[message.n])
         if accepts[message.n] is None and echo is None:
             continue
-        span = span_of(message, sentence)
+        span = locate_sentence(message, sentence)
         says = (
-            f"{name_of(message.sender)} says in message {message.n} that {name_of(first)} "
-            f'goes first, and that is agreed: "{facts.show(span)}"'
+            f"{format_agent(message.sender)} says in message {message.n} that"
+            f' {format_agent(first)} goes first, and that is agreed: "{facts.show(span)}"'
         )
-        spans = (span, span_of(echo.message, echo.sentence)) if echo else (span,)
+        spans = (span, locate_sentence(echo.message, echo.sentence)) if echo else (span,)
         about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}
         yield order, Fact("order_agreed", says, (message.sender,), spans, about)
 
 
 def read_order(sentence: Sentence) -> str | None:
-    """Return who goes first by a sentence, in its own word ("i", "you", a name), or None.
+    """Return who goes first, in the sentence's word ("i", "you", a name), or None.
 
-    That a message comes first ("I'll ping you before I push") is no order, nor is an offer under a
-    condition, nor where something stands in a file or a list of parameters.
+    A message that comes first ("I'll ping you before I push"), an offer under a condition, and an
+    order of code or parameters do not count.
     """
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or text.startswith("if ") or text.endswith("?"):
@@ -160,9 +160,9 @@ def read_order(sentence: Sentence) -> str | None:
 
 
 def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
-    """Return the number of the message in which a partner accepts what another says, or None.
+    """Return the number of the message that accepts message ``at``, or None.
 
-    One of the partners' next five, that begins as an acceptance and goes on with no "but".
+    It is one of the partners' next five. A "but" in it is no acceptance.
     """
     replies = 0
     for reply in messages[at + 1 : at + 1 + _AFTER]:
@@ -176,8 +176,8 @@ def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
     return None
 
 
-def _who(facts: TraceFacts, message: ParsedMessage, word: str) -> str | None:
-    """Return the agent that "I", "you" or a name stands for in a message, or None if not sure."""
+def _resolve_agent(facts: TraceFacts, message: ParsedMessage, word: str) -> str | None:
+    """Return the agent that "I", "you" or a name means in a message, or None if unclear."""
     if word in _MINE:
         return message.sender
     if word.startswith("you"):

@@ -24,14 +24,13 @@ _WORDS = re.compile(r"\w+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield what the harness reports: merge, crashes, then feature by feature.
+def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield the harness's reports: the merge, crashes, then feature by feature.
 
-    Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners
-    sum up; what is before them is named.
+    Only the last :data:`MOST_OUTPUT` characters of a test output are read: runners sum up there.
     """
     trace = facts.trace
-    places = _places(trace)
+    places = _locate_texts(trace)
     if trace.outcome.merge:
         merge = sanitize_line(trace.outcome.merge, 60)
         about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
@@ -41,7 +40,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         yield Fact("merge_result", says, (), line if whole else (), about)
     if trace.outcome.error:
         says = f"The run ended with an error: {sanitize_line(trace.outcome.error, 160)}."
-        error_spans = _telling(trace.outcome.error, places[("error", 0)])
+        error_spans = _find_telling_line(trace.outcome.error, places[("error", 0)])
         yield Fact("run_error", says, (), error_spans, {})
     for number, end in enumerate(trace.outcome.agents):
         if end.crashed:
@@ -49,13 +48,13 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
                 f"{sanitize_line(end.agent, 60)} did not finish:"
                 f" {sanitize_line(end.status or 'error', 60)}."
             )
-            spans = _telling(end.error or "", places.get(("agent", number), 0))
+            spans = _find_telling_line(end.error or "", places.get(("agent", number), 0))
             yield Fact("agent_crashed", says, (end.agent,), spans, {"status": end.status})
     for number, feature in enumerate(trace.outcome.features):
-        yield from _feature(feature, places.get(("output", number), 0))
+        yield from _find_feature_facts(feature, places.get(("output", number), 0))
 
 
-def _places(trace: Trace) -> dict[tuple[str, int], int]:
+def _locate_texts(trace: Trace) -> dict[tuple[str, int], int]:
     """Return where in the text of ``outcome`` each agent's error and feature's output begins."""
     outcome = trace.outcome
     pieces: list[tuple[tuple[str, int], str | None]] = [
@@ -72,13 +71,13 @@ def _places(trace: Trace) -> dict[tuple[str, int], int]:
     return places
 
 
-def _feature(feature: Feature, start: int) -> Iterator[Fact]:
+def _find_feature_facts(feature: Feature, start: int) -> Iterator[Fact]:
     agents = (feature.agent,) if feature.agent else ()
     if feature.passed is not False:
         return
     name = sanitize_line(feature.name, 60)
     about = {"feature": feature.name, "passed_alone": feature.passed_alone}
-    spans = _best_line(feature.output, start)
+    spans = _find_best_line(feature.output, start)
     if feature.passed_alone:
         says = f"Feature {name} fails after the merge, and passes with its patch alone."
         yield Fact("feature_lost", says, agents, spans, about)
@@ -88,7 +87,7 @@ def _feature(feature: Feature, start: int) -> Iterator[Fact]:
         yield Fact("feature_failed", says, agents, spans, about)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _split_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that are read, each with where it begins; a cut first line is left out."""
     at = 0
     if len(text) > MOST_OUTPUT:
@@ -100,36 +99,34 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         at += len(line) + 1
 
 
-def _best_line(text: str, start: int) -> tuple[FactSpan, ...]:
+def _find_best_line(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line that says most about a failure: a failed test before a bare error."""
     best: tuple[int, FactSpan] | None = None
-    for at, line in _lines(text):
-        rank = _rank(normalize_text(line).text)
+    for at, line in _split_lines(text):
+        rank = _rank_line(normalize_text(line).text)
         if (
             rank is not None
             and (best is None or rank < best[0])
-            and (span := _span(line, start + at))
+            and (span := _locate_line(line, start + at))
         ):
             best = (rank, span)
     return (best[1],) if best else ()
 
 
-def _telling(text: str, start: int) -> tuple[FactSpan, ...]:
+def _find_telling_line(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line of an error that says most, else its first."""
-    return _best_line(text, start) or _first_line(text, start)
+    return _find_best_line(text, start) or _find_first_line(text, start)
 
 
-def _first_line(text: str, start: int) -> tuple[FactSpan, ...]:
-    for at, line in _lines(text):
-        if span := _span(line, start + at):
+def _find_first_line(text: str, start: int) -> tuple[FactSpan, ...]:
+    for at, line in _split_lines(text):
+        if span := _locate_line(line, start + at):
             return (span,)
     return ()
 
 
-def _span(line: str, at: int) -> FactSpan | None:
-    """Return the place of a line without its blanks, cut at a blank if it is long; None if it has
-    not two words to be quoted by.
-    """
+def _locate_line(line: str, at: int) -> FactSpan | None:
+    """Return the span of a stripped line, cut at a blank if it is long; None below two words."""
     lead = len(line) - len(line.lstrip())
     shown = line.strip()
     if len(shown) > LONGEST_LINE:
@@ -139,7 +136,7 @@ def _span(line: str, at: int) -> FactSpan | None:
     return FactSpan("outcome", at + lead, at + lead + len(shown))
 
 
-def _rank(line: str) -> int | None:
+def _rank_line(line: str) -> int | None:
     if line.startswith("FAILED "):
         return 0
     if line.startswith(("E   ", "--- FAIL")):

@@ -1,15 +1,11 @@
-"""The parts of a message that say something in words, with their offsets.
+"""The sentences of a message, with their offsets, and whether they ask for something.
 
-A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``): its code is
-nobody's statement, and its lists name things without saying anything of them. Fenced blocks are
-code as well, and lines that begin with ">" repeat what another has said.
-
-Read is what a reader sees, in one typography (:func:`read_prose`): what the check of quotes lets
-pass changes no fact either.
+A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``). Its code
+and lists are no sentences, nor are fenced blocks and quoted lines (">").
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
@@ -17,17 +13,16 @@ from typing import Literal, NamedTuple
 from annotator.base.normalize import NormalizedText, normalize_text, rewrite
 from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import FactSpan
-from annotator.cooperbench.facts.question_patterns import question_at
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
-"""Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
+"""Characters of one message that are read; a ``not_read`` fact counts the rest."""
 
 MOST_MESSAGES = 2_000
-"""Messages of one trace that are looked at; the rest is said in ``not_read`` facts."""
+"""Messages of one trace that are read; ``not_read`` facts name the rest."""
 
 MOST_TOTAL = 1_000_000
-"""Characters of all messages of one trace that are looked at."""
+"""Characters of all messages of one trace that are read."""
 
 _LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
 _SHORT_SPAN = 240
@@ -73,12 +68,11 @@ Part = Literal["prose", "list", "code"]
 
 
 class Sentence(NamedTuple):
-    """A sentence or line of a message as it is read: ``message.text[start:end] == text``, never
-    blank.
+    """A sentence or line of a message, never blank: ``message.text[start:end] == text``.
 
-    ``low`` is the text in lower case, of the same length (as it stands where that is not possible),
-    ``words`` its words of letters in lower case ("I'll" is "i" and "ll"); ``asks`` is where a
-    question or request begins in it, or None.
+    ``low`` is the text in lower case if that has the same length. ``words`` are its words of
+    letters in lower case ("I'll" is "i" and "ll"). ``asks`` is the offset of a question or request
+    in it, or None.
     """
 
     text: str
@@ -89,11 +83,11 @@ class Sentence(NamedTuple):
     asks: int | None
 
 
-def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
-    """Return what the first ``stop`` characters of a message consist of, in order.
+def _split_parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
+    """Return the parts of the first ``stop`` characters of a message, in order.
 
-    Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
-    is none: what follows it is read.
+    Only a message that begins with a ``type:`` line is a form. A fence that is not closed is
+    ignored.
     """
     parts: list[tuple[Part, int, int]] = []
     if not _FORM.match(text):
@@ -114,13 +108,11 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
                 part = "prose"
             parts.append((part, begin, end))
     if "```" in text:
-        parts = [piece for whole in parts for piece in _without_fences(text, *whole)]
+        parts = [piece for whole in parts for piece in _split_fences(text, *whole)]
     return parts
 
 
-def _without_fences(
-    text: str, part: Part, start: int, stop: int
-) -> Iterator[tuple[Part, int, int]]:
+def _split_fences(text: str, part: Part, start: int, stop: int) -> Iterator[tuple[Part, int, int]]:
     at, opening = start, None
     for mark in _FENCE.finditer(text, start, stop):
         if opening is None:
@@ -132,7 +124,7 @@ def _without_fences(
     yield part, at, stop
 
 
-def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+def _split_at(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     for at in sorted(offset for offset in breaks if start <= offset < stop):
         yield start, at
         start = at + 1  # the character at a break belongs to neither side
@@ -156,16 +148,15 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
             low = passage.lower()
             words = frozenset(_LETTERS.findall(low))
             low = low if len(low) == len(passage) else passage
-            yield Sentence(passage, first, last, low, words, question_at(low, words))
+            yield Sentence(passage, first, last, low, words, find_question(low, words))
         at = end
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message as it is looked at: its own type, its parts and the sentences of its prose.
+    """A message with its declared type, its parts and its sentences.
 
-    Read once per trace, and handed to everything that looks for something in it. ``stop`` is how
-    many characters were looked at.
+    ``stop`` is how many characters were read.
     """
 
     original: Message
@@ -187,16 +178,16 @@ class ParsedMessage:
 
     @property
     def text(self) -> str:
-        """The whole text, as it is read."""
+        """The text in plain typography."""
         return self.view.text
 
     def passage(self, start: int, end: int) -> str:
-        """Return a passage of what is read as it was written."""
+        """Return a passage of ``text`` as it was written."""
         return self.original.text[slice(*self.view.locate(start, end))]
 
 
 def read_prose(text: str) -> NormalizedText:
-    """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
+    """Return a text with plain quotes and dashes, single blanks and no emphasis."""
     view = normalize_text(text)
     escaped = "\n" not in view.text  # then a line end may be written as one
 
@@ -214,7 +205,7 @@ def read_prose(text: str) -> NormalizedText:
 
 
 def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
-    """Return a message as it is looked at, its first ``most`` characters up to a blank.
+    """Parse the first ``most`` characters of a message, up to a blank.
 
     No sentence is blank, cuts a word or crosses a break.
     """
@@ -225,8 +216,8 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
         stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
     pieces = tuple(
         (part, left, right)
-        for part, start, end in _parts(text, stop)
-        for left, right in _between(start, end, breaks)
+        for part, start, end in _split_parts(text, stop)
+        for left, right in _split_at(start, end, breaks)
         if left < right
     )
     sentences = tuple(
@@ -239,7 +230,7 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
 
 
 def parse_messages(trace: Trace) -> list[ParsedMessage]:
-    """Return the messages that agents wrote, in order, within the bounds of this module."""
+    """Parse the messages that agents wrote, in order, up to the limits of this module."""
     parsed: list[ParsedMessage] = []
     room = MOST_TOTAL
     for message in trace.spoken[:MOST_MESSAGES]:
@@ -248,11 +239,11 @@ def parse_messages(trace: Trace) -> list[ParsedMessage]:
     return parsed
 
 
-def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
-    """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
+def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
+    """Return the passage of a sentence; of a very long one, the clauses around its offset ``at``.
 
-    A clause is not cut, so that no condition that it stands under is lost; only where what looks
-    like one has more than 1,000 characters, the words from ``at`` on are shown.
+    A clause is not cut, as it may be a condition. If it has more than 1,000 characters, the passage
+    is the words from ``at`` on.
     """
     start, end = 0, len(sentence.text)
     if end > _LONGEST_SPAN:
@@ -266,7 +257,7 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
         passage = sentence.text[start:end]
         start += len(passage) - len(passage.lstrip())
         end = start + len(passage.strip())
-        if not points_at(sentence.text[start:end]):
+        if not is_quotable(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
     start, end = message.view.locate(sentence.start + start, sentence.start + end)
     seen = normalize_text(message.original.text)
@@ -278,16 +269,111 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
     return FactSpan(f"message:{message.n}", *seen.locate(start, end))
 
 
-def words(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as one text."""
+def split_words(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
 def show(text: str) -> str:
-    """Return a passage as a fact says it: in one line of at most 160 characters."""
+    """Return a passage in one line of at most 160 characters."""
     return sanitize_line(normalize_text(text).text, 160)
 
 
-def points_at(text: str) -> bool:
-    """Whether a passage is enough to be found by: two words, or a long one."""
+def is_quotable(text: str) -> bool:
+    """Whether a passage can be found again: it has two words, or a long one."""
     return _TWO_WORDS.search(text) is not None
+
+
+# --- What asks for something ---
+_OPENER = re.compile(
+    r"(?:^|[,;:(]\s|\s-\s|\s[–—]\s|\b(?:so|and|but|or|then)\s)"
+    r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
+    r"|can|could|would|will|may|any)\b.{0,60})",
+)
+_GIVEN = (  # what is information when it is sent, listed or shown
+    r"(?:me|us|your|which|what|where|how|exact|current|signatures?|specs?|interfaces?|api|plan|status"
+    r"|summary|details|diff|patch|snippet|lines?|ranges?|files?|hunks?|regions?|locations?)\b"
+)
+_TELL = (
+    r"(?:tell|confirm|clarify|explain|specify|describe|decide|reply with|point me"
+    rf"|advise|choose (?:one|between|which|whether)"
+    rf"|(?:send|share|paste|list|show|provide|post) (?:[^\s.;]+ ){{0,4}}?{_GIVEN})\b"
+)
+_ASKED_OF_PARTNER = re.compile(r"(?:can|could|would|will)\s+you\b\s?(.*)")
+_TELLING = re.compile(rf"(?:(?:please|also|just)\s){{0,2}}{_TELL}")
+_REQUEST = re.compile(
+    rf"\bplease\s(?:also\s|just\s|re)?{_TELL}|\b(?:i|we) need to know\b"
+    r"|\blet me know (?:what|which|where|how|why|who|whether|exact|your)\b"
+    r"|\btell me (?:what|which|where|how|why|who|whether|exact|your)\b"
+    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)",
+)
+_COURTESY = re.compile(
+    r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|\bplease confirm (?:receipt|when|once)\b"
+    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b",
+)
+_SAME_CLAUSE = r"(?:(?!\s[-–—]\s)[^;:])*"
+_CONDITION_BEFORE = re.compile(
+    r"(?:^\W*|[;:,(]\s|\s[-–—]\s)(?:(?:and|but|so|or|then)\s)?"
+    rf"(?:if|in case|unless|whenever|once|when|after|should you)\b{_SAME_CLAUSE}$"
+)
+_CONDITION_AFTER = re.compile(
+    r"^(?:(?!\s[-–—]\s|\b(?:and|or)\b)[^,;:(])*?\w\s(?:in case|unless"
+    r"|if (?:you|it|they|we|that|this|there|not|needed|necessary|any|anything|so))\b"
+)
+_SUGGESTED = re.compile(r"\bwhy (?:don['’]t (?:you|we)|not)\b")
+_CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
+_REQUESTING = frozenset(["please", "need", "let", "tell", "confirm"])
+# What asks for any answer, a bare confirmation too, but no offer ("let me know if you want ...").
+_WANTED = re.compile(
+    r"\bplease\b[^.;]{0,80}\b(?:send|share|paste|confirm|clarify|specify|advise|propose|reply"
+    r"|respond|tell me|pick (?:one|a)|choose|decide)\b"
+    r"|\bplease (?:[a-z]+ ){0,3}with (?:an? |the |your )?(?:exact )?spec\b"
+    r"|\bplease (?:accept|agree)\b"
+    r"|\b(?:let me know|tell me) if you(?:['’]re| are| also| need to| touch| edit| use| plan"
+    r"|r feature)\b"
+    r"|\b(?:works?|fine|ok(?:ay)?|agreed?|good)(?: for you| with you)?,? (?:please )?"
+    r"(?:accept|agree)\b"
+    r"|\b(?:reply|respond|confirm)(?: with)?(?: an?| a final)? (?:accept|agree|ack)\b"
+    r"|\bneed (?:your|the exact)\b|\b(?:want|like|need)(?:ed)? to (?:confirm|know|check with)\b"
+)
+
+
+def find_question(sentence: str, words: Set[str]) -> int | None:
+    """Return where the question begins in a sentence, or None if it asks nothing.
+
+    ``sentence`` and its ``words`` are in lower case.
+    """
+    if sentence.endswith("?"):
+        unasked = _CODE.search(sentence) or _SUGGESTED.search(sentence)
+        opener = None if unasked else _OPENER.search(sentence)
+        if opener is None or len(sentence[opener.start(1) :].split()) < 4:
+            return None
+        of_partner = _ASKED_OF_PARTNER.match(opener.group(1))
+        if of_partner:
+            telling = _TELLING.match(of_partner.group(1))
+            if not telling or _is_conditional(sentence, opener.start(1), opener.start(1)):
+                return None
+        return opener.start(1)
+    if _REQUESTING.isdisjoint(words) or _CODE.search(sentence) or _COURTESY.search(sentence):
+        return None
+    request = _REQUEST.search(sentence)
+    if request is None or _is_conditional(sentence, *request.span()):
+        return None
+    return request.start()
+
+
+def _is_conditional(sentence: str, start: int, end: int) -> bool:
+    """Whether a request has a condition before or after it."""
+    before, after = sentence[:start], sentence[end:]
+    return bool(_CONDITION_BEFORE.search(before) or _CONDITION_AFTER.search(after))
+
+
+def wants_answer(sentence: str) -> bool:
+    """Whether a sentence in lower case asks for an answer of any kind.
+
+    This is wider than :func:`find_question`: short questions ("OK?"), requests for an action, for a
+    confirmation, or for the partner's next edits count too.
+    """
+    if _CODE.search(sentence):
+        return False
+    return sentence.endswith("?") or _WANTED.search(sentence) is not None

@@ -1,40 +1,33 @@
 """The facts about one trace, drawn when they are first asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Protocol
 
 from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.cooperbench.facts.prose import (
     ParsedMessage,
     Sentence,
+    is_quotable,
     parse_messages,
-    points_at,
     show,
 )
 from annotator.traces import Trace
 
-
-class Module(Protocol):
-    """A module of facts: the kinds it draws, with their meanings, and how."""
-
-    KINDS: Mapping[str, str]
-
-    def draw(self, facts: "TraceFacts") -> Iterator[Fact]:
-        """Yield its facts about a trace."""
+Drawer = tuple[Mapping[str, str], Callable[["TraceFacts"], Iterator[Fact]]]
+"""The kinds of a group of facts with their meanings, and the function that draws them."""
 
 
 class TraceFacts:
     """A trace and its facts. Nothing is read or drawn before it is asked for, and then once."""
 
-    def __init__(self, trace: Trace, modules: tuple[Module, ...]) -> None:
+    def __init__(self, trace: Trace, drawers: tuple[Drawer, ...]) -> None:
         self.trace = trace
-        self._modules = modules
-        self._drawn: dict[int, list[Fact]] = {}
+        self._drawers = drawers
+        self._facts: dict[int, list[Fact]] = {}
 
     @cached_property
     def messages(self) -> list[ParsedMessage]:
-        """The messages that agents wrote, as they are looked at."""
+        """The parsed messages of the agents."""
         return parse_messages(self.trace)
 
     @cached_property
@@ -45,10 +38,10 @@ class TraceFacts:
         }
 
     def sentences(self) -> Iterator[tuple[ParsedMessage, Sentence]]:
-        """Yield the sentences of all messages that can be pointed at, each with its message."""
+        """Yield every quotable sentence with its message."""
         for message in self.messages:
             for sentence in message.sentences:
-                if points_at(sentence.text):
+                if is_quotable(sentence.text):
                     yield message, sentence
 
     def text(self, span: FactSpan) -> str:
@@ -56,7 +49,7 @@ class TraceFacts:
         return self._texts.get(span.source, "")[span.start : span.end]
 
     def show(self, span: FactSpan) -> str:
-        """Return a passage as a fact says it."""
+        """Return a passage for the sentence of a fact."""
         return show(self.text(span))
 
     def _others(self, message: ParsedMessage) -> list[str]:
@@ -69,9 +62,7 @@ class TraceFacts:
         return tuple(recipients or others)
 
     def partners(self, message: ParsedMessage, text: str = "") -> tuple[str, ...]:
-        """Return to whom a message speaks: the agents that ``text`` names or that it is sent to, or
-        the only other one; none if that is not clear.
-        """
+        """Return the agents that ``text`` names, else the recipients, else the only other agent."""
         others = self._others(message)
         low = text.lower()
         named_agents = [agent for agent in others if agent.lower() in low]
@@ -80,22 +71,21 @@ class TraceFacts:
         return tuple(partners) if named_agents or recipients or len(others) == 1 else ()
 
     def of(self, *kinds: str) -> list[Fact]:
-        """Return the facts of some kinds, module by module in the order of the text."""
-        asked = frozenset(kinds)
+        """Return the facts of some kinds, group by group in the order of the text."""
         return [
             fact
-            for n, module in enumerate(self._modules)
-            if not asked.isdisjoint(module.KINDS)
-            for fact in self._facts(n, module)
-            if fact.kind in asked
+            for n, (meanings, _) in enumerate(self._drawers)
+            if not meanings.keys().isdisjoint(kinds)
+            for fact in self._draw(n)
+            if fact.kind in kinds
         ]
 
     def __iter__(self) -> Iterator[Fact]:
-        """Yield all facts, module by module."""
-        for n, module in enumerate(self._modules):
-            yield from self._facts(n, module)
+        """Yield all facts, group by group."""
+        for n in range(len(self._drawers)):
+            yield from self._draw(n)
 
-    def _facts(self, n: int, module: Module) -> list[Fact]:
-        if n not in self._drawn:
-            self._drawn[n] = list(module.draw(self))
-        return self._drawn[n]
+    def _draw(self, n: int) -> list[Fact]:
+        if n not in self._facts:
+            self._facts[n] = list(self._drawers[n][1](self))
+        return self._facts[n]

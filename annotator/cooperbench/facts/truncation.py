@@ -1,4 +1,4 @@
-"""What was too long or too odd to be looked at: of messages, patches and test outputs."""
+"""Facts of truncation: messages, patches and test outputs that were too long to be read."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,10 +13,10 @@ from annotator.traces import Trace
 KINDS: Mapping[str, str] = {"not_read": "text that was too long to be looked at"}
 
 
-def draw(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield a fact for each patch, message and test output of which a part was not read."""
-    yield from _unread_patches(facts.trace)
-    yield from _unread_messages(facts)
+def draw_unread(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield a fact for each patch, message and test output that was not read in full."""
+    yield from _find_unread_patches(facts.trace)
+    yield from _find_unread_messages(facts)
     for feature in facts.trace.outcome.features:
         if (skipped := len(feature.output) - MOST_OUTPUT) > 0:
             says = (
@@ -27,7 +27,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
             yield Fact("not_read", says, agents, (), {"source": "outcome", "characters": skipped})
 
 
-def _unread_patches(trace: Trace) -> Iterator[Fact]:
+def _find_unread_patches(trace: Trace) -> Iterator[Fact]:
     patches = read_patches(trace)
     for agent, text in trace.patches.items():
         missing = patches[agent].unread if agent in patches else len(text)
@@ -40,7 +40,7 @@ def _unread_patches(trace: Trace) -> Iterator[Fact]:
             yield Fact("not_read", says, (agent,), (), {"source": source, "characters": missing})
 
 
-def _unread_messages(facts: TraceFacts) -> Iterator[Fact]:
+def _find_unread_messages(facts: TraceFacts) -> Iterator[Fact]:
     spoken = facts.trace.spoken
     lengths = [len(message.text) for message in spoken]
     few = len(spoken) <= MOST_MESSAGES and sum(lengths) <= MOST_TOTAL

@@ -1,1 +1,1 @@
-"""What agents hand in: diffs, and where two of them meet."""
+"""Patches: unified diffs, and conflicts of representation between two of them."""

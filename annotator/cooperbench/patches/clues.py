@@ -16,9 +16,9 @@ from annotator.cooperbench.patches.fragments import (
     VARIABLE,
     Words,
     is_stub,
-    tree_of,
+    parse_hunk,
 )
-from annotator.cooperbench.patches.value_forms import UNKNOWN, Forms, Step, name_of
+from annotator.cooperbench.patches.value_forms import UNKNOWN, Forms, Step, get_name
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
 MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
@@ -124,21 +124,19 @@ class Clues(ast.NodeVisitor):
                 x.text for x in hunk.lines if x.sign == "+" or x.text[:4] in ("def ", "clas")))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
-            tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
+            tree, self._lines = parse_hunk(hunk, words.heads.get(hunk.start, ""))
             self._stubs = words.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
             self._imports = words.imports(self._path) | other.imports(self._path)
             self._lists = other.find(APPENDED, " +", self._path)
             finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
             self._variables = frozenset[str]().union(*finds)
-            self._picked: set[str] = set()
-            self._column, self._declared = 0, False
+            self._declared = False
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
             self._things: dict[str, Some] = {}  # what they stand for
             self._filled: set[int] = set()  # nodes of attributes that are put something into
-            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
         self._hand_on()
@@ -154,8 +152,7 @@ class Clues(ast.NodeVisitor):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
                 for argument in node.args.args:
-                    self._picked |= {argument.arg} if isinstance(node, ast.Lambda) else set()
-                    self._things[argument.arg] = self._arguments.get(id(node))
+                    self._things[argument.arg] = None
                     self._local_forms[argument.arg] = UNKNOWN
             case ast.Assign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -177,26 +174,17 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
-            case ast.Global(names=[name, *_]):
-                self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
                 verb = "sets" if isinstance(node.ctx, ast.Store) else "has"
-                self._see(self._thing(of), form.having(name), f"{verb} .{name}", node)
+                self._see(self._thing(of), form.find_forms_with(name), f"{verb} .{name}", node)
                 if id(node) not in self._filled or verb == "sets":
                     self._mark("keeps" if verb == "sets" else "reads", node, node)
                 if isinstance(node.ctx, ast.Load) and self._new and self._serves:
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
-            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
-                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-                for some, other in ((left, right), (right, left)):
-                    forms = form.key_forms(other, self._local_forms) & form.SCALAR
-                    if forms and name_of(some) != name_of(other):  # like names: of any form
-                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -255,22 +243,15 @@ class Clues(ast.NodeVisitor):
                 scope := self._class_of(of)
             ) is not None:
                 return "result", (self._path, scope, name)
-            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
-                return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
-                place = not args or isinstance(getattr(args[0], "value", None), int)
-                return self._inside(self._thing(of), "element" if place else "value")
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
                 thing = self._thing(of)
-                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or name_of(of) in self._lists
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) or get_name(of) in self._lists
                 listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
-            case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
-                return self._thing(of)
         return None
 
     def _made(self, thing: Some) -> Forms:
@@ -283,12 +264,10 @@ class Clues(ast.NodeVisitor):
     def _elements(self, node: ast.AST) -> Some:
         """Return what a loop over an expression takes from it, one by one."""
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME:
                 return self._elements(of)
             case ast.Call(func=ast.Attribute(value=of, attr="values")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(ast.Attribute(of, "keys" | "copy")) | ast.Subscript(of, ast.Slice()):
-                return self._elements(of)
         return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
@@ -316,7 +295,7 @@ class Clues(ast.NodeVisitor):
         forms, parts = form.read_annotation(annotation, self._local_forms)
         forms |= form.DICT if "dict" in forms else form.UNKNOWN
         self._see(thing, forms, "", node)
-        self._see_class(thing, name_of(annotation), node)
+        self._see_class(thing, get_name(annotation), node)
         for step, part in parts if thing else ():
             self._annotate(self._inside(thing, step), part, node)
         return forms
@@ -325,11 +304,11 @@ class Clues(ast.NodeVisitor):
         """Note that a thing gets the form of a value, and of what that holds; return the form."""
         forms = self._annotate(thing, annotation, node)
         if "dict" in forms or not (forms or isinstance(annotation, ast.BinOp)):
-            written = form.forms_of(value, self._local_forms)
+            written = form.infer_forms(value, self._local_forms)
             self._see(thing, written, "", node)
             forms = written or forms
         if isinstance(value, ast.Call):
-            self._see_class(thing, name_of(value.func), node)
+            self._see_class(thing, get_name(value.func), node)
         if thing:
             self._give_parts(thing, value, node)
         return forms
@@ -363,7 +342,7 @@ class Clues(ast.NodeVisitor):
                     self._give_parts(thing, part, node)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
-                self._see(self._inside(thing, "value"), form.look_up(name_of(factory)), "", node)
+                self._see(self._inside(thing, "value"), form.look_up(get_name(factory)), "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
                 self._fill_from(thing, of, node)
             case ast.Subscript(of, ast.Slice()):
@@ -379,14 +358,14 @@ class Clues(ast.NodeVisitor):
         """Note that what a thing holds comes from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
-        elif thing and isinstance(of, ast.Call) and name_of(of.func) == "items":
+        elif thing and isinstance(of, ast.Call) and get_name(of.func) == "items":
             pairs = "dict" in self._made(self._thing(getattr(of.func, "value", None)))
             self._see(self._inside(thing, "element"), form.look_up("tuple of 2" * pairs), "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
     def _order(self, thing: Some, parts: list[ast.expr], node: Any, made: bool) -> None:
-        names = [name_of(part).strip("_") or "-" for part in parts]
+        names = [get_name(part).strip("_") or "-" for part in parts]
         if len({*names} - {"-"}) > 1:
             verb = "holds" if made else "is unpacked as"
             shown = f"{verb} ({', '.join(names)})"
@@ -394,26 +373,26 @@ class Clues(ast.NodeVisitor):
 
     def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
-        key = form.key_forms(index, self._local_forms)
+        key = form.infer_key_forms(index, self._local_forms)
         text = x if isinstance(x := getattr(index, "value", ""), str) else ""
         self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
         if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
             self._give(self._inside(thing, "value"), value, node)
             if key and key != {"number"}:
-                says = f"has {form.in_words(key)} as a key"
+                says = f"has {form.describe_forms(key)} as a key"
                 self._see(self._inside(thing, "element"), key, says, node, made=True)
 
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
         """Note what is done to an attribute."""
         thing = self._thing(node)
-        mine = name_of(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
+        mine = get_name(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
         kept = (mine and self._method) or isinstance(node, ast.Name)
         if thing and thing[0] == "shape" and kept:
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
         """Note the part that an attribute has in a method."""
-        name, apart = name_of(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
+        name, apart = get_name(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
         if self._thing(node) == ("shape", self._key(name)) and not apart:
             role = "names", self._key(f"{self._method} {verb}")
             self._see(role, frozenset([name]), f"{verb} {name}", node)
@@ -429,13 +408,13 @@ class Clues(ast.NodeVisitor):
     def _class(self, node: ast.ClassDef) -> None:
         """Note the kind of a class, its attributes, and which it lets nobody set."""
         marks = [getattr(x, "func", x) for x in node.decorator_list] + node.bases
-        kind = next((x for x in _KINDS for mark in marks if x in name_of(mark)), "plain class")
+        kind = next((x for x in _KINDS for mark in marks if x in get_name(mark)), "plain class")
         fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and kind in _KINDS]
-        names = [name_of(x.target) for x in fields if not _NO_FIELD.search(ast.dump(x.annotation))]
-        free = {name_of(x.target) for x in fields if x.value}
+        names = [get_name(x.target) for x in fields if not _NO_FIELD.search(ast.dump(x.annotation))]
+        free = {get_name(x.target) for x in fields if x.value}
         line, key = self._lines[node.lineno], self._key(node.name)
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
-        self.bases[self._scope] = {name_of(base) for base in node.bases} - {"object"}
+        self.bases[self._scope] = {get_name(base) for base in node.bases} - {"object"}
         ends = any(x.text[:1].strip() for x in self._lines[(node.end_lineno or 0) + 1 :])
         filled = line.start and {self._lines[x.lineno].sign for x in fields} == {"+"}
         if filled or self._is_new(node):
@@ -444,7 +423,7 @@ class Clues(ast.NodeVisitor):
             self._see(("class", key), frozenset([says]), f"a {says}", node, made=True)
             inner = [x for x in ast.walk(node) if not isinstance(getattr(x, "ctx", 0), ast.Load)]
             every = {getattr(x, at, "") for x in inner for at in ("attr", "id", "name")}
-            if {*map(name_of, marks)} <= _BARE and "__getattr__" not in every:
+            if {*map(get_name, marks)} <= _BARE and "__getattr__" not in every:
                 if ends or self._is_new(node):
                     self.members[node.name] = frozenset([*every, *dir(tuple)])
                 if names and "__init__" not in every and kind in _KINDS[:2]:
@@ -477,12 +456,11 @@ class Clues(ast.NodeVisitor):
                 thing = self._local(x.arg)
                 self._things[x.arg] = thing
                 self._local_forms[x.arg] = self._annotate(thing, x.annotation, node)
-                self._classes[x.arg] = name_of(x.annotation)
+                self._classes[x.arg] = get_name(x.annotation)
         filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
         self._new = self._is_new(node) or (filled and not is_stub(node)) or self._rewritten(node)
         self._parameters[key] = [*self._things.items()]
-        self._column = node.body[0].col_offset
-        marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
+        marks = {get_name(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN:
             options = [x.arg for x in args.kwonlyargs]
             names = [x.arg for x in [*args.posonlyargs, *args.args]]
@@ -519,24 +497,19 @@ class Clues(ast.NodeVisitor):
         """Note what a target becomes."""
         annotation = getattr(node, "annotation", None)
         match target, value:
-            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                for pair in zip(targets, values, strict=True):
-                    self._assign(node, *pair)
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
                 several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
                 source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
-                if node.col_offset == self._column:
-                    self._local_forms.pop(name, None)  # in no branch: it is this from here on
                 self._bind(target, source or local, forms, node)
-                self._classes[name] = self._class_of(value) if value else name_of(annotation)
+                self._classes[name] = self._class_of(value) if value else get_name(annotation)
             case ast.Subscript(value=of, slice=index), _:
                 self._fill(target, node)
                 if not isinstance(index, ast.Slice):
-                    key = form.key_forms(index, self._local_forms)
-                    forms = form.allowing(index, key, reads=False)
+                    key = form.infer_key_forms(index, self._local_forms)
+                    forms = form.find_containers(index, key, reads=False)
                     self._see(self._thing(of), forms, "is set by key", node)
                     self._set(self._thing(of), index, value, node)
             case _ if self._thing(target):
@@ -550,49 +523,37 @@ class Clues(ast.NodeVisitor):
         short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
         text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
         if self._method in ("", "__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
-            self._mark("begins", target, node, form.forms_of(value, {}) or form.OBJECT)
+            self._mark("begins", target, node, form.infer_forms(value, {}) or form.OBJECT)
         elif value and text != "None":
             self._fill(target, node)
-        self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
-        if name := name_of(value):
+        self._classes[f"{self._scope}.{get_name(target)}"] = self._class_of(value)
+        if name := get_name(value):
             self._role(target, f"keeps {name}")
 
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
-        thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-        if key and key <= form.SCALAR:
-            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
-        forms = form.allowing(index, key, reads=True)
-        if isinstance(index, ast.Slice):
-            forms = form.PARTS - form.DICT - {"deque"}
+        thing, key = self._thing(of), form.infer_key_forms(index, self._local_forms)
+        forms = form.find_containers(index, key, reads=True)
         text = getattr(index, "value", None)
-        if name_of(of) in self._picked and isinstance(text, int) and text > 0:
-            forms -= {"string"}  # which nobody sorts by its second character
         if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
-        elif key == {"string"} and not isinstance(text, str):  # records hold what they like
-            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
-        args, name, lines = node.args, name_of(node.func), self._shows(node)
+        args, name, lines = node.args, get_name(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
-        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         scope = self._class_of(of) if of else ""
         match node.func:
             case ast.Call(ast.Name("type"), [ast.Name("self")]) | ast.Name("cls"):
                 scope, name = "", self._scope.rpartition(".")[2]
-            case ast.Attribute(ast.Call(ast.Name("super"), [])):
-                bases = self.bases.get(self._scope, set())
-                scope = min(bases) if len(bases) == 1 else None
         scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(
-                f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(name_of, args))
+                f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(get_name, args))
             )
             self.calls[scope, name].append((self._path, call))
         called = self._thing(node)
@@ -605,11 +566,6 @@ class Clues(ast.NodeVisitor):
             if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
-        for part in [x.value for x in node.keywords] + args[:1]:
-            if isinstance(part, ast.Lambda):
-                container = args[1] if part is first and args[1:] else first
-                container = of if of and name == "sort" else container
-                self._arguments[id(part)] = self._elements(container)
         if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
@@ -617,7 +573,7 @@ class Clues(ast.NodeVisitor):
             self._see(thing, fits, f"goes to {name}", node)
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
-        elif name == "choice" and name_of(of).strip("_") in ("", "random", "rng"):
+        elif name == "choice" and get_name(of).strip("_") in ("", "random", "rng"):
             self._see(self._thing(first), form.PARTS - form.DICT, "goes to choice", node)
         elif name in _HEAP and args:
             heap = self._thing(first)
@@ -721,4 +677,4 @@ def _with(thing: Some, step: str) -> Some:
 
 
 def _describe(what: str, forms: Forms) -> str:
-    return _SAYS.get(what, "holds {} each").replace("{}", form.in_words(forms))
+    return _SAYS.get(what, "holds {} each").replace("{}", form.describe_forms(forms))

@@ -70,10 +70,10 @@ class Hunk:
             if line.sign != " ":
                 run.append(line)
             elif run:
-                yield _edit(run)
+                yield _make_edit(run)
                 run = []
         if run:
-            yield _edit(run)
+            yield _make_edit(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,11 @@ class Patch:
     files: tuple[File, ...] = ()
     unread: int = 0
 
+    @property
+    def hunks(self) -> Iterator[Hunk]:
+        """The hunks of all files, in order."""
+        return (hunk for file in self.files for hunk in file.hunks)
+
 
 @lru_cache(maxsize=4)  # of one trace: every module of facts asks for the same few
 def parse_patch(text: str) -> Patch:
@@ -114,7 +119,7 @@ def parse_patch(text: str) -> Patch:
     return _LineReader(text).patch()
 
 
-def same_path(name: str, other: str) -> bool:
+def is_same_path(name: str, other: str) -> bool:
     """Whether two paths can name one file: equal, or one ends in the other by whole folders.
 
     An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
@@ -123,7 +128,7 @@ def same_path(name: str, other: str) -> bool:
     return "/" not in (name, other) and (name.endswith(other) or other.endswith(name))
 
 
-def _edit(lines: list[Line]) -> Edit:
+def _make_edit(lines: list[Line]) -> Edit:
     removed = sum(line.sign == "-" for line in lines)
     return Edit(lines[0].old, lines[0].old + removed, tuple(lines))
 
@@ -195,17 +200,19 @@ class _LineReader:
         """Read a line outside of hunks; return whether it begins a file."""
         if line.startswith("diff --git "):
             self._begin(line)
-            self.drafts[-1].old, self.drafts[-1].new = _git_names(line.removesuffix("\r")[11:])
+            self.drafts[-1].old, self.drafts[-1].new = _parse_git_names(
+                line.removesuffix("\r")[11:]
+            )
             return True
         if line.startswith("--- ") and self._names_file():
             last = self.drafts[-1] if self.drafts else None
             if last is None or last.named or last.hunks or last.binary:
                 self._begin(line)
             self.drafts[-1].named = True
-            self.drafts[-1].old = _path(line[4:], "a/")
+            self.drafts[-1].old = _clean_path(line[4:], "a/")
         elif line.startswith("+++ ") and self.drafts and not self.drafts[-1].hunks:
             draft = self.drafts[-1]
-            draft.new = _path(line[4:], "b/")
+            draft.new = _clean_path(line[4:], "b/")
             if draft.new != "/dev/null":
                 draft.start, draft.end = self.at, self.at + len(line.removesuffix("\r"))
         elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
@@ -228,7 +235,7 @@ class _LineReader:
         if draft is None or draft.hunks or draft.binary or draft.named:
             self._begin(line)
             draft = self.drafts[-1]
-        draft.old, draft.new, draft.binary = _path(old, "a/"), _path(new, "b/"), True
+        draft.old, draft.new, draft.binary = _clean_path(old, "a/"), _clean_path(new, "b/"), True
 
     def _names_file(self) -> bool:
         """Whether the line before the next is a file's ``---`` line."""
@@ -298,9 +305,9 @@ def _read_extended_header(draft: _Draft, line: str) -> None:
     if draft.hunks:
         return
     if line.startswith(("rename from ", "copy from ")):
-        draft.old, draft.renamed = _path(line.partition(" from ")[2], ""), line[0] == "r"
+        draft.old, draft.renamed = _clean_path(line.partition(" from ")[2], ""), line[0] == "r"
     elif line.startswith(("rename to ", "copy to ")):
-        draft.new = _path(line.partition(" to ")[2], "")
+        draft.new = _clean_path(line.partition(" to ")[2], "")
     elif line.startswith("new file mode"):
         draft.created = True
     elif line.startswith("deleted file mode"):
@@ -309,20 +316,20 @@ def _read_extended_header(draft: _Draft, line: str) -> None:
         draft.binary = True
 
 
-def _git_names(names: str) -> tuple[str, str]:
+def _parse_git_names(names: str) -> tuple[str, str]:
     """Return the two paths of a ``diff --git`` line, whose blanks are not quoted."""
     middle = len(names) // 2
     if names[middle : middle + 1] == " " and names[2:middle] == names[middle + 3 :]:
-        return _path(names[:middle], "a/"), _path(names[middle + 1 :], "b/")
+        return _clean_path(names[:middle], "a/"), _clean_path(names[middle + 1 :], "b/")
     for separator in (' "b/', " b/"):
         old, mark, new = names.partition(separator)
         if mark:
-            return _path(old, "a/"), _path(separator[1:] + new, "b/")
+            return _clean_path(old, "a/"), _clean_path(separator[1:] + new, "b/")
     old, _, new = names.partition(" ")
-    return _path(old, "a/"), _path(new, "b/")
+    return _clean_path(old, "a/"), _clean_path(new, "b/")
 
 
-def _path(name: str, prefix: str) -> str:
+def _clean_path(name: str, prefix: str) -> str:
     """Return a path as it is in the repository: unquoted, without git's prefix and a time."""
     name = name.partition("\t")[0].strip()
     if len(name) > 1 and name[0] == name[-1] == '"':

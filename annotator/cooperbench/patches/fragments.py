@@ -48,12 +48,12 @@ _KEPT = re.compile(r"\bself\.(\w+)\b(?!\()")
 _IMPORT = re.compile(r"^[ \t]*(?:from .*)?import (.*)", re.MULTILINE)
 
 
-def _python_files(patch: Patch) -> list[File]:
+def _select_python_files(patch: Patch) -> list[File]:
     files = (file for file in patch.files if file.path.endswith(".py") and not file.deleted)
     return [file for file in files if not _TESTS.search(file.path)]
 
 
-def _lines(files: list[File]) -> list[tuple[str, Line]]:
+def _list_lines(files: list[File]) -> list[tuple[str, Line]]:
     return [(file.path, line) for file in files for hunk in file.hunks for line in hunk.lines]
 
 
@@ -64,11 +64,11 @@ class Words:
     """
 
     def __init__(self, patch: Patch, other: Patch) -> None:
-        self.files, theirs = _python_files(patch), _lines(_python_files(other))
+        self.files, theirs = _select_python_files(patch), _list_lines(_select_python_files(other))
         common = {line.text.strip() for _, line in theirs if line.sign == "+"}
         self.own_lines: set[int] = set()  # where these lines start
         texts: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for path, line in _lines(self.files):
+        for path, line in _list_lines(self.files):
             texts[line.sign, path].append(line.text)
             if line.sign == "+" and not (line.text.strip() in common or _DULL.match(line.text)):
                 self.own_lines.add(line.start)
@@ -84,7 +84,7 @@ class Words:
         for file in self.files:
             hunks = [x for x in file.hunks if x.lines]
             filling = [x for x in hunks if _FILLS.search(patch.text, x.end, x.lines[-1].end)]
-            both = [*_lines(self.files), *theirs] if filling else []
+            both = [*_list_lines(self.files), *theirs] if filling else []
             lines = [line for path, line in both if path == file.path]
             base = {line.old: line.text for line in lines if line.sign != "+"}
             for hunk in filling:
@@ -93,10 +93,10 @@ class Words:
                 opens = base.get(number + 1, "").count('"""') == 1  # and goes on into the hunk
                 method = opens and _METHOD.match(base.get(number, ""))
                 head = method[0].strip() if method else ""
-                if ELSEWHERE in _stubs_of(hunk, head):  # its head is in no hunk
-                    head = _head_by_calls(hunk, lines) or head
+                if ELSEWHERE in _find_stubs(hunk, head):  # its head is in no hunk
+                    head = _guess_head(hunk, lines) or head
                 self.heads[hunk.start] = head
-                self.stubs[hunk.start] = _stubs_of(hunk, head)
+                self.stubs[hunk.start] = _find_stubs(hunk, head)
 
     def find(self, pattern: re.Pattern[str], signs: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in texts of a file; "o" is that of own lines."""
@@ -205,13 +205,13 @@ def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return True
 
 
-def _stubs_of(hunk: Hunk, head: str) -> set[str]:
-    tree, _ = tree_of(hunk, head, "+")
+def _find_stubs(hunk: Hunk, head: str) -> set[str]:
+    tree, _ = parse_hunk(hunk, head, "+")
     functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
     return {node.name for node in functions if is_stub(node)}
 
 
-def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
+def _guess_head(hunk: Hunk, lines: list[Line]) -> str:
     """Return the head of the method that a hunk begins in, if only one is called and not shown."""
     inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
     body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
@@ -222,7 +222,7 @@ def _head_by_calls(hunk: Hunk, lines: list[Line]) -> str:
     return f"def {calls[0][0]}(self):" if fits else ""
 
 
-def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
+def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
     """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
 
     It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
@@ -232,7 +232,7 @@ def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module,
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
     texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
     _cut_strings(texts)
-    heads = _heads(hunk.section, head, texts)
+    heads = _make_heads(hunk.section, head, texts)
     first = len(heads)
     texts[:0] = heads
     for _ in range(MOST_REPAIRS if len(lines) <= MOST_LINES else 0):
@@ -265,7 +265,7 @@ def _cut_strings(texts: list[str]) -> None:
         texts[: first + 1] = [""] * (first + 1)
 
 
-def _heads(section: str, head: str, texts: list[str]) -> list[str]:
+def _make_heads(section: str, head: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())

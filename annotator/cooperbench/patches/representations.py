@@ -57,7 +57,7 @@ class Conflict:
     theirs: Use
 
 
-def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
+def find_representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     """Return where two patches cannot both be right about a thing, by path, scope and name.
 
     Read are the Python files, but for tests, that both patches touch or whose functions and classes
@@ -72,7 +72,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
         clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
-    finders = _misfits, _signatures, _names, _frozen, _find_removals
+    finders = _find_misfit_things, _find_signatures, _find_name_pairs, _find_frozen, _find_removals
     conflicts = [x for find in finders for x in find(*clues)]
     back = (x for find in finders for x in find(*clues[::-1]))
     conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in back)
@@ -88,12 +88,12 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     ]
 
 
-def _use(*shown: Clue | Call) -> Use:
+def _make_use(*shown: Clue | Call) -> Use:
     every = {line.start: line for x in shown for line in x.lines}
     return Use(shown[0].says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
-def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+def _find_misfit_things(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things of which the clues of both patches do not fit together."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
         sides = [x.evidence.get((what, key), [])[:MOST_CLUES] for x in (ours, theirs)]
@@ -112,14 +112,14 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                     sides = _find_moves(*sides) if ordered else _find_misfits(returned, *sides)
                 if sides:
                     kind: Kind = root if root != "shape" or step in ("", "class") else "element"
-                    yield Conflict(kind, *key, *(_use(*side) for side in sides))
+                    yield Conflict(kind, *key, *(_make_use(*side) for side in sides))
 
 
 def _find_misfits(made: bool, ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
     """Return the clues if no form suits all of them, and a patch gives the thing its form."""
     sides = [sorted(side, key=lambda clue: not clue.made) for side in (ours, theirs)]
     made = all(sides) and (made or sides[0][0].made or sides[1][0].made)
-    return sides if made and not _forms(sides[0]) & _forms(sides[1]) else []
+    return sides if made and not _join_forms(sides[0]) & _join_forms(sides[1]) else []
 
 
 def _find_lacks(sides: list[list[Clue]], sets: list[Clue]) -> list[list[Clue]]:
@@ -159,20 +159,20 @@ def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
     return moves
 
 
-def _forms(clues: list[Clue]) -> Forms:
+def _join_forms(clues: list[Clue]) -> Forms:
     """Return the forms that all evidence of a patch allows; if there are none, all it speaks of."""
     forms = [clue.forms for clue in clues]
     return frozenset.intersection(*forms) or frozenset().union(*forms)
 
 
-def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+def _find_signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the functions that ours defines otherwise than theirs defines or calls them."""
     for key, defined in ours.defined.items():
-        if defined and (call := next(_misfit_calls(ours, theirs, key, defined), None)):
-            yield Conflict("signature", *key, _use(defined.least), _use(call))
+        if defined and (call := next(_find_misfit_calls(ours, theirs, key, defined), None)):
+            yield Conflict("signature", *key, _make_use(defined.least), _make_use(call))
 
 
-def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
+def _find_misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
     """Yield the calls of the other patch that a function does not take."""
     (path, scope, name), rival = key, other.defined.get(key)
     calls = [rival.least] if rival and not (rival.rest or defined.rest) else []
@@ -180,7 +180,7 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
         yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
     elif rival or key not in other.defined:
-        for call in _calls(mine, other, *key):  # of a class with its own order of fields
+        for call in _find_calls(mine, other, *key):  # of a class with its own order of fields
             passes = (
                 rival.names[: len(call.passes)] if rival and name == "__init__" else call.passes
             )
@@ -193,7 +193,7 @@ def _misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iter
         yield from (call for call in calls if not defined.takes(call))
 
 
-def _calls(mine: Clues, user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
+def _find_calls(mine: Clues, user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
     """Yield the calls of a function: of ``self`` in its class, or by its name."""
     top = scope.rpartition(".")[2] or name
     keys = [(scope, name), ("", top)] if name == "__init__" else [(scope, name)]
@@ -202,7 +202,7 @@ def _calls(mine: Clues, user: Clues, path: str, scope: str, name: str) -> Iterat
             yield call
 
 
-def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+def _find_name_pairs(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
     for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
         (path, scope, _), role = key, key[2].partition(" keeps ")[2]
@@ -214,19 +214,19 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         ]  # fmt: skip
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
-            if not role or any(_words(role) & _words(name) for name in names):
-                uses = [_use(*side.values()) for side in sides]
+            if not role or any(_split_name(role) & _split_name(name) for name in names):
+                uses = [_make_use(*side.values()) for side in sides]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
-    classes = _attributes(ours, theirs), _attributes(theirs, ours)
+    classes = _collect_attributes(ours, theirs), _collect_attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        for pair in [*_twins(*both), *_orphans(both[0], both[1], scope)]:
+        for pair in [*_find_twins(*both), *_find_orphans(both[0], both[1], scope)]:
             named = [side[name].values() for side, name in zip(both, pair, strict=True)]
-            uses = [_use(*(y for x in clues for y in x)) for clues in named]
+            uses = [_make_use(*(y for x in clues for y in x)) for clues in named]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
 
-def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+def _find_frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the classes of the base that one patch freezes while the other sets their fields."""
     frozen = [(x[1], y) for x, y in ours.evidence.items() if x[0] == "frozen" and y[0].made]
     for (what, key), clues in theirs.evidence.items() if frozen else ():
@@ -236,7 +236,7 @@ def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         for (path, scope, name), fields in frozen if names else ():
             near = key[0] == path or name in theirs.words.imports(key[0])
             if near and classes <= {name} and names <= fields[0].forms:
-                yield Conflict("class", path, scope, name, _use(*fields), _use(*sets))
+                yield Conflict("class", path, scope, name, _make_use(*fields), _make_use(*sets))
 
 
 def _find_removals(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -248,14 +248,14 @@ def _find_removals(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         uses = what in ("fills", "keeps", "reads") and len(gives) < 2
         if uses and scope in ours.words.find(DEFINED, " -+@", path) and name in removed[path]:
             without = Call(f"has no {name}", tuple(removed[path][name]), [], [])
-            yield Conflict("names", *key, _use(without), _use(*clues))
+            yield Conflict("names", *key, _make_use(without), _make_use(*clues))
 
 
-def _words(name: str) -> set[str]:
+def _split_name(name: str) -> set[str]:
     return {word.removesuffix("s") for word in name.split("_")} - {""}
 
 
-def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
+def _collect_attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
     """Return the attributes that are there by one patch alone, by class and name."""
     classes: dict[tuple[str, str], Attributes] = defaultdict(dict)
     for (what, key), clues in sorted(mine.evidence.items(), key=lambda item: item[0]):
@@ -275,7 +275,7 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
     return classes
 
 
-def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
+def _find_twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
     """Yield the pairs of names that differ only in underscores or case, and may hold one thing."""
     names = {name.replace("_", "").lower(): name for name in theirs}
     for name, x in ours.items():
@@ -286,7 +286,7 @@ def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
             yield [name, names[name.replace("_", "").lower()]]
 
 
-def _orphans(ours: Attributes, theirs: Attributes, scope: str) -> Iterator[list[str]]:
+def _find_orphans(ours: Attributes, theirs: Attributes, scope: str) -> Iterator[list[str]]:
     """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
     orphans = [name for name, x in ours.items() if {*x} - {"keeps", "shape"} == {"begins", "reads"}]
     for name in orphans if len(orphans) == 1 else []:

@@ -53,19 +53,19 @@ def look_up(name: str) -> Forms:
 
 
 @lru_cache(maxsize=512)
-def having(attribute: str) -> Forms:
+def find_forms_with(attribute: str) -> Forms:
     """Return the forms that have an attribute; an object may have any."""
     forms = (look_up(type_.__name__) for type_ in _TYPES if hasattr(type_, attribute))
     every = INSTANCE.union(*forms)
     return every if hasattr(dict, attribute) else every - {"dict"}
 
 
-def name_of(node: ast.AST | None) -> str:
+def get_name(node: ast.AST | None) -> str:
     """Return a name, the last one of a dotted name, "" for what is no name."""
     return getattr(node, "id", "") or (node.attr if isinstance(node, ast.Attribute) else "")
 
 
-def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
+def infer_forms(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
     """Return the forms of a value as it is written, none if it is computed.
 
     ``local_forms`` has those of local names, and those of objects of a class as "Class()".
@@ -79,8 +79,8 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
             return look_up(type(value).__name__)
         case ast.Call(func=ast.Name(id="field" | "Field"), keywords=keywords):
             options = {keyword.arg: keyword.value for keyword in keywords}
-            factory = look_up(name_of(options.get("default_factory")))
-            return factory or forms_of(options.get("default"), local_forms)
+            factory = look_up(get_name(options.get("default_factory")))
+            return factory or infer_forms(options.get("default"), local_forms)
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="join" | "format")):
             return look_up("str")
         case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
@@ -88,9 +88,9 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
             opaque = x[:1].isupper() and not _LIKE.search(x)
             return forms or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
-            return forms_of(value, local_forms)
+            return infer_forms(value, local_forms)
         case ast.BinOp(left=left):
-            return forms_of(left, local_forms) & {"list", "string"}
+            return infer_forms(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):
             return local_forms.get(name, UNKNOWN)
     return look_up(type(node).__name__)
@@ -107,36 +107,36 @@ def read_annotation(
             return read_annotation(inner, local_forms)
         case ast.Subscript(value=of, slice=inner):
             parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
-            forms, open_end = look_up(name_of(of)), getattr(parts[-1], "value", 0) is ...
+            forms, open_end = look_up(get_name(of)), getattr(parts[-1], "value", 0) is ...
             if forms == _TUPLES and not open_end:
                 return look_up(f"tuple of {len(parts)}"), []
             steps: tuple[Step, ...] = ("element", "value")
             return forms, [*zip(steps, parts[: 1 + ("dict" in forms)], strict=False)]
-    name = name_of(node)
+    name = get_name(node)
     return local_forms.get(f"{name}()", UNKNOWN) or look_up(name), []
 
 
-def key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
+def infer_key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
     """Return the forms of a key as it is written, or as its name lets expect."""
     if isinstance(node, ast.BinOp | ast.UnaryOp) and not isinstance(node.op, ast.Add):
         return look_up("int")
-    name = name_of(node)
+    name = get_name(node)
     guess = look_up("str") if _TEXT.fullmatch(name) else UNKNOWN
     guess = SCALAR if _SCALAR.fullmatch(name) else guess
-    return forms_of(node, local_forms) or guess
+    return infer_forms(node, local_forms) or guess
 
 
-def allowing(node: ast.AST, key: Forms, reads: bool) -> Forms:
+def find_containers(node: ast.AST, key: Forms, reads: bool) -> Forms:
     """Return the forms of which a part can be read, or set, by such a key."""
     if key and "number" not in key:
         return BY_KEY
     if reads:
         return PARTS
-    by_place = key == {"number"} if key else _PLACE.fullmatch(name_of(node))
+    by_place = key == {"number"} if key else _PLACE.fullmatch(get_name(node))
     return BY_PLACE if by_place and not isinstance(node, ast.Tuple) else BY_KEY
 
 
-def in_words(forms: Forms) -> str:
+def describe_forms(forms: Forms) -> str:
     """Return forms in words: "a list", "a tuple of 2"."""
     name = "tuple" if forms >= _TUPLES else min(forms, default="object")
     return f"{'an' if name == 'object' else 'a'} {name}"

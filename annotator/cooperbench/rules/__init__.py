@@ -11,9 +11,7 @@ from annotator.rubrics.annotations import Verdict
 from annotator.traces import Trace
 
 REVISION = 8
-"""Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
-the judge that it was made with.
-"""
+"""Raise it with every change of a verdict: a calibration belongs to one revision."""
 
 _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
     "comm_errors": (comm_errors.CODES, comm_errors.judge),
@@ -22,13 +20,11 @@ _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
 }
 
 _SHOWN: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
-"""The codes of which it was shown that more than half are found: the lower limit of the recall on
-labelled runs is above one half (docs/judges.md).
-"""
+"""The codes with a recall above one half on labelled runs, by its lower limit (docs/judges.md)."""
 
 
 def list_codes(rubric: Rubric) -> frozenset[str]:
-    """Return the codes that there is a rule for.
+    """Return the codes that have a rule.
 
     Raises:
         AnnotatorError: there are no rules for the rubric, or one for a code that it lacks.
@@ -49,7 +45,7 @@ def list_codes(rubric: Rubric) -> frozenset[str]:
 
 
 def list_screened_codes(rubric: Rubric) -> frozenset[str]:
-    """Return the codes of which the rules were not shown to find more than half."""
+    """Return the codes whose recall is not known to be above one half."""
     return list_codes(rubric) - _SHOWN.get(rubric.id, frozenset())
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts import Fact, FactSpan
+from annotator.cooperbench.facts import Fact, FactSpan, draw_facts
 from annotator.cooperbench.facts.patches import collect_added_lines, read_patches, says_nothing
-from annotator.cooperbench.facts.registry import draw_facts
 from annotator.rubrics.annotations import Claim, Quote
 from annotator.traces import Trace
 
@@ -46,12 +45,12 @@ class Case:
     def claim(
         self, code: str, rationale: str, *spans: FactSpan, shared: bool = False
     ) -> Claim | None:
-        """Return a claim that rests on some passages, each quoted once, none within another.
+        """Return a claim with its passages as quotes, without those inside another.
 
-        None if a passage of a patch says nothing; or if all its lines stand in another one quoted
-        too, unless that (``shared``) is what it shows.
+        It is None if a passage of a patch says nothing, or if another quoted patch has all its
+        lines too and they need not differ (``shared``).
         """
-        outer = [x for x in dict.fromkeys(spans) if not any(_within(x, span) for span in spans)]
+        outer = [x for x in dict.fromkeys(spans) if not any(_is_within(x, span) for span in spans)]
         quotes = [Quote(self.facts.text(span), span.source) for span in outer]
         patches = [quote for quote in quotes if quote.source.startswith("patch:")]
         if any(says_nothing(quote.text) for quote in patches):
@@ -72,7 +71,7 @@ class Case:
         return {f"patch:{agent}": collect_added_lines(patch) for agent, patch in patches.items()}
 
 
-def _within(span: FactSpan, other: FactSpan) -> bool:
+def _is_within(span: FactSpan, other: FactSpan) -> bool:
     return (
         span != other
         and span.source == other.source
@@ -81,6 +80,6 @@ def _within(span: FactSpan, other: FactSpan) -> bool:
     )
 
 
-def spans(facts: Iterable[Fact]) -> list[FactSpan]:
+def collect_spans(facts: Iterable[Fact]) -> list[FactSpan]:
     """Return the first passage of each fact that has one."""
     return [fact.spans[0] for fact in facts if fact.spans]

@@ -4,13 +4,13 @@ but what needs a message where there is none.
 
 from collections.abc import Callable
 
-from annotator.cooperbench.rules.case import Case, spans
+from annotator.cooperbench.rules.case import Case, collect_spans
 from annotator.rubrics.annotations import Claim, Verdict
 
 CODES = ("C3a", "C1a")
 
 
-def no_clash_asserted(case: Case) -> Claim | None:
+def find_refuted_assurance(case: Case) -> Claim | None:
     """C3a: stated flatly that nothing clashes; the patches meet and the merge conflicts.
 
     The last such statement counts, if no later message says that the work does clash.
@@ -23,7 +23,7 @@ def no_clash_asserted(case: Case) -> Claim | None:
     return case.claim("C3a", says, *refuted[-1].spans)
 
 
-def question_without_reply(case: Case) -> Claim | None:
+def find_unanswered_question(case: Case) -> Claim | None:
     """C1a: a question or request for information, and no partner sends anything afterwards.
 
     Where nothing but the conversation is known, its last message may be where a chat by turns was
@@ -36,19 +36,22 @@ def question_without_reply(case: Case) -> Claim | None:
     for question in case.of("no_reply"):
         if not ran_on and question.about["message"] == case.trace.spoken[-1].n:
             continue
-        crashes = spans(end for end in ends if end.agents[0] in question.agents[1:])
+        crashes = collect_spans(end for end in ends if end.agents[0] in question.agents[1:])
         passages = (*question.spans, *crashes)[:2]
         if len(passages) == 2:
             return case.claim("C1a", question.says, *passages)
     return None
 
 
-RULES: tuple[Callable[[Case], Claim | None], ...] = (no_clash_asserted, question_without_reply)
+RULES: tuple[Callable[[Case], Claim | None], ...] = (
+    find_refuted_assurance,
+    find_unanswered_question,
+)
 """The rules in the order of precedence."""
 
 
 def judge(case: Case) -> Verdict:
-    """Return the first rule's claim; none without messages; else it is undecided."""
+    """Return the first claim; without messages an empty verdict, else undecided."""
     if not case.trace.spoken:
         return Verdict()
     claim = next((claim for rule in RULES if (claim := rule(case))), None)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from annotator.cooperbench.facts import Fact
 from annotator.cooperbench.facts.patches import read_patches
-from annotator.cooperbench.patches.diff import same_path
+from annotator.cooperbench.patches.diff import is_same_path
 from annotator.cooperbench.rules.case import Case
 from annotator.rubrics.annotations import Claim, Verdict
 
@@ -13,7 +13,7 @@ CODES = ("negotiation", "resource_division", "role_division")
 _ANSWERING = 3  # messages after a proposal in which it may be accepted
 
 
-def plan_negotiated(case: Case) -> Claim | None:
+def find_negotiation(case: Case) -> Claim | None:
     """negotiation: a proposal, a partner's counter-proposal, and the acceptance of that.
 
     Nothing may be reported as done before it is accepted.
@@ -28,7 +28,7 @@ def plan_negotiated(case: Case) -> Claim | None:
             if proposal.about["message"] < counter.about["message"]
             and proposal.agents != counter.agents
         ]
-        accepted = _acceptance(case, counter)
+        accepted = _find_acceptance(case, counter)
         if not (counter.about["counter"] and before and accepted):
             continue
         if first_done is not None and first_done < accepted.about["message"]:
@@ -39,7 +39,7 @@ def plan_negotiated(case: Case) -> Claim | None:
     return None
 
 
-def bounds_kept(case: Case) -> Claim | None:
+def find_resource_division(case: Case) -> Claim | None:
     """resource_division: two agents each bound their own edits by names, and the patches keep it.
 
     A bound names files or code that the agent leaves alone or keeps to; both patches were read in
@@ -63,7 +63,7 @@ def bounds_kept(case: Case) -> Claim | None:
     return case.claim("resource_division", rationale, *first.spans, *second.spans)
 
 
-def part_taken_over(case: Case) -> Claim | None:
+def find_role_division(case: Case) -> Claim | None:
     """role_division: an agent says that it does its partner's part too, and the partner accepts.
 
     Neither takes it back, and the patches do not both hold the work.
@@ -71,7 +71,7 @@ def part_taken_over(case: Case) -> Claim | None:
     if case.of("retraction", "work_carried"):
         return None
     for offer in case.of("partner_work"):
-        accepted = None if offer.about["done"] else _acceptance(case, offer)
+        accepted = None if offer.about["done"] else _find_acceptance(case, offer)
         if accepted:
             rationale = f"{offer.says} {accepted.says}"
             return case.claim("role_division", rationale, *offer.spans, *accepted.spans)
@@ -79,16 +79,17 @@ def part_taken_over(case: Case) -> Claim | None:
 
 
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
-    plan_negotiated,
-    bounds_kept,
-    part_taken_over,
+    find_negotiation,
+    find_resource_division,
+    find_role_division,
 )
 """The rules; each finds its own code."""
 
 
 def judge(case: Case) -> Verdict:
-    """Return the claims of all rules, asked of a run that passed; none without messages, or if it
-    failed; else it is undecided.
+    """Return the claims of all rules for a run that passed, else undecided.
+
+    A failed run, or one without messages, gets an empty verdict.
     """
     if case.trace.outcome.passed is False or not case.trace.spoken:
         return Verdict()
@@ -103,12 +104,12 @@ def _breaks_bound(case: Case, bound: Fact, other: Fact) -> bool:
     files, only = bound.about["files"], bound.about["only"]
     changed = [file.path for file in read_patches(case.trace)[bound.agents[0]].files]
     if only and files:
-        return not all(any(same_path(name, path) for name in files) for path in changed)
+        return not all(any(is_same_path(name, path) for name in files) for path in changed)
     off = (other.about["files"] if other.about["only"] else []) if only else files
-    return any(same_path(name, path) for name in off for path in changed)
+    return any(is_same_path(name, path) for name in off for path in changed)
 
 
-def _acceptance(case: Case, proposal: Fact) -> Fact | None:
+def _find_acceptance(case: Case, proposal: Fact) -> Fact | None:
     """Return the acceptance of a proposal by a partner, in one of the next messages."""
     first = proposal.about["message"] + 1
     for number in range(first, first + _ANSWERING):

@@ -1,30 +1,29 @@
-"""Rules for the rubric ``symptoms``: what a program can establish of why a run failed.
+"""Rules for the rubric ``symptoms``: why a run failed.
 
-First what is no matter of coordination: an agent without a result, a clean merge of what fails
-alone; that is primary. All the others are asked as well: else the primary code follows from the
-precedence, and what else is found stands beside it. Where none finds anything the trace is
-undecided: no rule can exclude a symptom.
+All rules are applied. A failure without coordination (an agent without a result, a clean merge of
+features that fail alone) is primary; else the precedence of the codes decides. Without a finding
+the trace is undecided: no rule can exclude a symptom.
 """
 
 import re
 from collections.abc import Callable
 
 from annotator.cooperbench.facts import Fact, FactSpan
-from annotator.cooperbench.facts.patches import rank_of
-from annotator.cooperbench.rules.case import Case, spans
+from annotator.cooperbench.facts.patches import rank_meeting
+from annotator.cooperbench.rules.case import Case, collect_spans
 from annotator.rubrics.annotations import Claim, Verdict
 
 CODES = ("broken_commitment", "timing_dependency", "work_overlap", "implementation_failure")
-"""The codes that there is a rule for, in the order of precedence."""
+"""The codes that have a rule, in the order of precedence."""
 
 
-# --- what is no matter of coordination ---------------------------------------------------------
+# --- failures without coordination -------------------------------------------------------------
 
 
-def claim_without_delivery(case: Case) -> Claim | None:
+def find_claim_without_delivery(case: Case) -> Claim | None:
     """broken_commitment: an agent reported its work as done and delivered nothing."""
-    for agent, what in _without_result(case).items():
-        report = _failure(case, agent)
+    for agent, what in _find_undelivered(case).items():
+        report = _find_failure(case, agent)
         for claim in case.of("completion_claim"):
             if claim.agents[0] == agent and report:
                 rationale = f"{agent} reports its work as done, but {what}."
@@ -32,23 +31,23 @@ def claim_without_delivery(case: Case) -> Claim | None:
     return None
 
 
-def nothing_delivered(case: Case) -> Claim | None:
+def find_missing_delivery(case: Case) -> Claim | None:
     """implementation_failure: an agent crashed or handed in an empty patch."""
-    for agent, what in _without_result(case).items():
-        if report := _failure(case, agent):
+    for agent, what in _find_undelivered(case).items():
+        if report := _find_failure(case, agent):
             rationale = f"There is no usable result of {agent}: {what}."
             return case.claim("implementation_failure", rationale, report)
     return None
 
 
-def fails_alone(case: Case) -> Claim | None:
+def find_lone_failure_after_merge(case: Case) -> Claim | None:
     """implementation_failure: the merge is clean, and all that fails also fails by itself."""
     failing = [feature for feature in case.trace.outcome.features if feature.passed is False]
     if case.trace.outcome.merge not in ("clean", "identical") or not failing:
         return None
     if any(feature.passed_alone is not False for feature in failing):
         return None
-    passages = spans(case.of("feature_failed"))
+    passages = collect_spans(case.of("feature_failed"))
     if not passages:
         return None
     names = ", ".join(feature.name for feature in failing)
@@ -59,13 +58,13 @@ def fails_alone(case: Case) -> Claim | None:
 # --- what was said, and a merge that conflicts -------------------------------------------------
 
 
-def order_not_kept(case: Case) -> Claim | None:
+def find_broken_order(case: Case) -> Claim | None:
     """timing_dependency: it was agreed who goes first; both patches are made against the base."""
     orders = case.of("order_lost") if case.clashes else []
     return case.claim("timing_dependency", orders[0].says, *orders[0].spans) if orders else None
 
 
-def work_done_twice(case: Case) -> Claim | None:
+def find_duplicate_work(case: Case) -> Claim | None:
     """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
 
     Not counted are texts that were shown in messages to be written by both, and what an agent took
@@ -75,27 +74,27 @@ def work_done_twice(case: Case) -> Claim | None:
         return None
     carried = {fact.agents: fact for fact in case.of("work_carried")}
     for (agent, partner), fact in carried.items():
-        if (partner, agent) in carried and _meeting(case, agent, partner):
+        if (partner, agent) in carried and _find_meeting(case, agent, partner):
             rationale = f"{fact.says} {carried[partner, agent].says}"
             if claim := case.claim("work_overlap", rationale, *fact.spans, shared=True):
                 return claim
     retracted = {fact.agents: fact.about["message"] for fact in case.of("retraction")}
-    stands: dict[str, Fact] = {}
+    upheld: dict[str, Fact] = {}
     for done in case.of("partner_work"):
         if done.about["done"] and retracted.get(done.agents, 0) < done.about["message"]:
-            stands.setdefault(done.agents[0], done)
-    for agent, done in stands.items():
-        if meeting := _meeting(case, agent):
+            upheld.setdefault(done.agents[0], done)
+    for agent, done in upheld.items():
+        if meeting := _find_meeting(case, agent):
             rationale = f"{done.says} {meeting.says}"
             return case.claim("work_overlap", rationale, *done.spans, *meeting.spans)
     return None
 
 
-def same_place_in_silence(case: Case) -> Claim | None:
+def find_silent_overlap(case: Case) -> Claim | None:
     """work_overlap: the patches change the same lines, and no message names that file or anything
     that stands there.
     """
-    meeting = _meeting(case) if case.clashes else None
+    meeting = _find_meeting(case) if case.clashes else None
     if meeting is None:
         return None
     if _is_named(case, meeting.about["path"].rpartition("/")[2], *meeting.about["names"]):
@@ -106,14 +105,14 @@ def same_place_in_silence(case: Case) -> Claim | None:
 
 
 NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
-    claim_without_delivery,
-    nothing_delivered,
-    fails_alone,
+    find_claim_without_delivery,
+    find_missing_delivery,
+    find_lone_failure_after_merge,
 )
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
-    order_not_kept,
-    work_done_twice,
-    same_place_in_silence,
+    find_broken_order,
+    find_duplicate_work,
+    find_silent_overlap,
 )
 """The rules on coordination, in the order of precedence of their codes."""
 
@@ -131,18 +130,18 @@ def judge(case: Case) -> Verdict:
     claims += [
         by_code[code] for code in CODES if code in by_code and not (first and first.code == code)
     ]
-    return _verdict(claims, case) if claims else Verdict(undecided=_UNDECIDED)
+    return _make_verdict(claims, case) if claims else Verdict(undecided=_UNDECIDED)
 
 
-def _verdict(claims: list[Claim], case: Case) -> Verdict:
-    """Return claims, the first as primary; beside a symptom stands a bare failure."""
+def _make_verdict(claims: list[Claim], case: Case) -> Verdict:
+    """Return claims, the first as primary, with a bare failure after a symptom."""
     if all(claim.code != "implementation_failure" for claim in claims):
-        failure = nothing_delivered(case) or _fails_by_itself(case)
+        failure = find_missing_delivery(case) or _find_lone_failure(case)
         claims += [failure] if failure else []
     return Verdict(tuple(claims), claims[0].code, undecided=_UNDECIDED)
 
 
-def _fails_by_itself(case: Case) -> Claim | None:
+def _find_lone_failure(case: Case) -> Claim | None:
     """Return the failure of a feature that is known to fail alone too."""
     for fact in case.of("feature_failed"):
         if fact.about["passed_alone"] is False and fact.spans:
@@ -150,7 +149,7 @@ def _fails_by_itself(case: Case) -> Claim | None:
     return None
 
 
-def _without_result(case: Case) -> dict[str, str]:
+def _find_undelivered(case: Case) -> dict[str, str]:
     """Return the agents that handed in an empty patch or crashed, each with what happened.
 
     An agent that the harness calls crashed but that handed in a patch did deliver, unless its patch
@@ -167,22 +166,22 @@ def _without_result(case: Case) -> dict[str, str]:
     return {agent: happened[agent] for agent in trace.agents if agent in happened}
 
 
-def _failure(case: Case, agent: str) -> FactSpan | None:
+def _find_failure(case: Case, agent: str) -> FactSpan | None:
     """Return what the harness says about an agent that delivered nothing, or of the whole run."""
     facts = case.of("agent_crashed", "feature_failed", "feature_lost")
     of_agent = [fact for fact in facts if agent in fact.agents]
     shared = [fact for fact in facts if not fact.agents]
-    passages = spans([*of_agent, *case.of("run_error"), *shared])
+    passages = collect_spans([*of_agent, *case.of("run_error"), *shared])
     return passages[0] if passages else None
 
 
-def _meeting(case: Case, *agents: str) -> Fact | None:
+def _find_meeting(case: Case, *agents: str) -> Fact | None:
     """Return where patches (of these agents) meet: differently, and overlapping, if they do."""
     meetings = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
-    return min(meetings, key=rank_of, default=None)
+    return min(meetings, key=rank_meeting, default=None)
 
 
 def _is_named(case: Case, *names: str) -> bool:
-    """Whether one of some names stands in a message as a whole word."""
+    """Whether a message has one of some names as a whole word."""
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
     return any(pattern.search(sentence.text) for _, sentence in case.facts.sentences())

@@ -1,7 +1,7 @@
-"""Which runs spoke, which could have, and how the runs of these groups ended.
+"""Groups of runs that spoke or could have spoken, and their results.
 
-Whether agents *could* write is a condition of an experiment: CooperBench (arXiv 2601.13295, figure
-4) compares the settings "with comm" and "no comm". An attribute of the runs tells it.
+Whether agents *could* write is a condition of an experiment (CooperBench, arXiv 2601.13295, figure
+4: "with comm" and "no comm"). An attribute of the runs tells it.
 """
 
 from collections import Counter
@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, list_names
-from annotator.cooperbench.facts.registry import draw_facts
+from annotator.cooperbench.facts import draw_facts
 from annotator.cooperbench.stats.model import Channel, TalkDifference, TalkGroup
-from annotator.cooperbench.stats.outcomes import COOP, setting_of
-from annotator.cooperbench.stats.tally import Key, Tally, difference, make_undefined
+from annotator.cooperbench.stats.outcomes import COOP, get_setting
+from annotator.cooperbench.stats.tally import Key, Tally, compare_shares, make_undefined
 from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING
@@ -47,7 +47,7 @@ def parse_channel(names: str | Iterable[str] | None) -> Channel | None:
     return Channel(attributes[0], tuple(value for *_, value in parts)) if parts else None
 
 
-def could_speak(attributes: Mapping[str, object], channel: Channel) -> bool | None:
+def has_channel(attributes: Mapping[str, object], channel: Channel) -> bool | None:
     """Return whether a run had the channel; None if it lacks the attribute."""
     if attributes.get(channel.attribute) in (None, ""):
         return None
@@ -70,16 +70,15 @@ def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
     return ((COULD, COULD_NOT), (SPOKE, COULD_NOT)) if channel else ((SPOKE, SILENT),)
 
 
-def groups_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the groups of a run of several agents: first whether it spoke.
+def find_groups(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
+    """Return the groups of a run of several agents, first the one that says whether it spoke.
 
-    A run that lacks the attribute is in "spoke" or in no group, and so is one that spoke although
-    the attribute says that it could not. Put with all that could, it would be chosen by its
-    messages.
+    A run without the attribute, or one that spoke although it could not, is in "spoke" or in no
+    group: in "all that could" it would be selected by its messages.
     """
     if channel is None:
         return (SPOKE,) if trace.spoken else (SILENT,)
-    could = could_speak(trace.attributes, channel)
+    could = has_channel(trace.attributes, channel)
     if trace.spoken:
         return (SPOKE, COULD) if could else (SPOKE,)
     return {True: (QUIET, COULD), False: (COULD_NOT,), None: ()}[could]
@@ -87,19 +86,19 @@ def groups_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
 
 def speaks_anyway(trace: Trace, channel: Channel | None) -> bool:
     """Whether a run spoke although its attribute says that it could not."""
-    return bool(trace.spoken and channel and could_speak(trace.attributes, channel) is False)
+    return bool(trace.spoken and channel and has_channel(trace.attributes, channel) is False)
 
 
-def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
+def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     results = list(_results(trace))
     counts: Counter[Key] = Counter()
-    for group in groups_of(trace, channel):
+    for group in find_groups(trace, channel):
         for measure, result in results:
             counts["talk group", group, measure, "n"] = 1
             counts["talk group", group, measure, "k"] = int(result)
     if channel:
-        could = could_speak(trace.attributes, channel)
+        could = has_channel(trace.attributes, channel)
         counts[NO_VALUE] = int(could is None)
         counts[SPOKE_WITHOUT_VALUE] = int(could is None and bool(trace.spoken))
         counts[SPOKE_ANYWAY] = int(could is False and bool(trace.spoken))
@@ -111,7 +110,7 @@ def _results(trace: Trace) -> Iterator[tuple[str, bool]]:
     state = trace.merge_state
     if state in (CLEAN, CONFLICT):
         yield CONFLICTS, state == CONFLICT
-    if trace.outcome.passed is not None and setting_of(trace) == COOP:
+    if trace.outcome.passed is not None and get_setting(trace) == COOP:
         yield PASSED, trace.outcome.passed
     if len(trace.patches) > 1 and state != NOTHING:
         overlaps = draw_facts(trace).of("hunks_overlap")
@@ -130,15 +129,15 @@ def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]
 def compare_groups(
     groups: Iterable[TalkGroup], channel: Channel | None, spoke_anyway: int
 ) -> tuple[TalkDifference, ...]:
-    """Return the differences of these shares, Newcombe's; the main one is the first.
+    """Return the differences of these shares, Newcombe's, the main one first.
 
-    ``spoke_anyway``: the runs that spoke although they could not. With any of them there is no
-    difference: those that are left in "could not" are chosen by their silence.
+    If runs spoke although they could not (``spoke_anyway``), there is no difference: those that
+    remain in "could not" are selected by their silence.
     """
     shares = {group.of: group.shares for group in groups}
     differences = []
     for pair in list_comparisons(channel):
-        gaps = {name: difference({of: shares[of][name] for of in pair}) for name in MEASURES}
+        gaps = {name: compare_shares({of: shares[of][name] for of in pair}) for name in MEASURES}
         if why := explain_contradiction(spoke_anyway):
             gaps = {name: make_undefined(gap, why) for name, gap in gaps.items()}
         differences.append(TalkDifference(pair, gaps))

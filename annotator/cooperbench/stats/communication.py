@@ -1,4 +1,4 @@
-"""How agents talk, in runs with and without merge conflicts.
+"""Communication and its timing, in runs with and without merge conflicts.
 
 Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix "Effective communication
 patterns".
@@ -7,13 +7,27 @@ patterns".
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 from annotator.base.errors import UnreadableTrace
-from annotator.cooperbench.facts.mentions import lines_in, paths_in
-from annotator.cooperbench.facts.messages import TYPES, main_type, types_of
-from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, groups_of
-from annotator.cooperbench.stats.model import Channel, Communication, Measure, Opening, StepShare
-from annotator.cooperbench.stats.tally import Key, Tally, difference, uncounted_share, unless_few
+from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.messages import TYPES, choose_main_type, count_types
+from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, find_groups
+from annotator.cooperbench.stats.model import (
+    Channel,
+    Communication,
+    Measure,
+    Opening,
+    StepShare,
+    Timing,
+)
+from annotator.cooperbench.stats.tally import (
+    Key,
+    Tally,
+    compare_shares,
+    drop_if_few,
+    make_uncounted_share,
+)
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
 from validation import Estimate
@@ -34,46 +48,53 @@ MEASURES = {
 _COUNTED = ("runs", *dict.fromkeys(top for top, _ in MEASURES.values()))
 _KEYS: list[Key] = [("talk", state, what) for state in _STATES for what in _COUNTED]
 
+TOO_SOON = 5.0  # seconds; nobody reads a message and answers it in less
+_MILLION = 1_000_000  # positions in a run are counted in whole millionths of it
+_CHANGES, _CROSSED = ("time", "changes"), ("time", "crossed")
+_PLACED, _POSITIONS = ("time", "placed"), ("time", "positions")
+_TALKED = ("time", "runs")
+_WITH_END, _LATE = ("time", "end known"), ("time", "after the end")
+
 PLAN, NO_PLAN, ALL = "first message is a plan", "first message is no plan", "all"
 
 
 def list_openings(channel: Channel | None) -> tuple[str, ...]:
-    """Return the ways in which a run may open, and all."""
+    """Return the names of the ways to open a run, and "all"."""
     silent = (QUIET, COULD_NOT) if channel else (SILENT,)
     return PLAN, NO_PLAN, *silent, ALL
 
 
-def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
+def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     state = trace.merge_state
     messages = trace.spoken
     counts: Counter[Key] = Counter()
     if messages:
-        types = [types_of(message) for message in messages]
+        types = [count_types(message) for message in messages]
         counts.update(("talk", state, kind) for held in types for kind in held)
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(messages)
         for message in messages:
-            counts["talk", state, "paths"] += len(list(paths_in(message.text)))
-            counts["talk", state, "lines"] += len(list(lines_in(message.text)))
+            counts["talk", state, "paths"] += len(list(find_paths(message.text)))
+            counts["talk", state, "lines"] += len(list(find_lines(message.text)))
     elif state != NOTHING:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
-        for opening in openings_of(trace, channel):
+        for opening in find_openings(trace, channel):
             counts["opening", opening, "n"] = 1
             counts["opening", opening, "k"] = int(state == CONFLICT)
-    counts.update(_steps(trace))
+    counts.update(_count_steps(trace))
     return counts
 
 
-def openings_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the names of ``list_openings`` that a run counts under."""
+def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
+    """Return the openings of a run, and "all"."""
     if not trace.spoken:
-        return *groups_of(trace, channel)[:1], ALL
-    return PLAN if "plan" in types_of(trace.spoken[0]) else NO_PLAN, ALL
+        return *find_groups(trace, channel)[:1], ALL
+    return PLAN if "plan" in count_types(trace.spoken[0]) else NO_PLAN, ALL
 
 
-def _steps(trace: Trace) -> Counter[Key]:
+def _count_steps(trace: Trace) -> Counter[Key]:
     """Count the steps of the agents whose trajectories are known, and their messages by main type.
 
     A step is a call of a tool; where a trajectory names no calls, whatever its agent wrote.
@@ -94,11 +115,11 @@ def _steps(trace: Trace) -> Counter[Key]:
     for message in trace.spoken:
         if message.sender in agents:
             counts["step", "all"] += 1
-            counts["step", main_type(types_of(message), message.declared_type)] += 1
+            counts["step", choose_main_type(count_types(message), message.declared_type)] += 1
     return counts
 
 
-def communication(tally: Tally, channel: Channel | None) -> Communication:
+def compute_communication(tally: Tally, channel: Channel | None) -> Communication:
     """Return the statistics of the counted runs.
 
     Means and the ratio of plans to questions (of their sums) have percentile intervals from
@@ -115,18 +136,18 @@ def communication(tally: Tally, channel: Channel | None) -> Communication:
         silent=tally.total(("silent",)),
         unmerged=tally.total(("talk", UNKNOWN, "runs")),
         nothing_to_merge=nothing,
-        measures=tuple(_measures(tally)),
+        measures=tuple(_compute_measures(tally)),
         openings=(
             *(Opening(name, share) for name, share in openings.items()),
-            Opening(NOTHING, uncounted_share(nothing, n=nothing)),
+            Opening(NOTHING, make_uncounted_share(nothing, n=nothing)),
         ),
-        difference=difference({name: openings[name] for name in (PLAN, NO_PLAN)}),
-        steps=tuple(_step_shares(tally)),
+        difference=compare_shares({name: openings[name] for name in (PLAN, NO_PLAN)}),
+        steps=tuple(_compute_step_shares(tally)),
         unread_steps=tally.total(("steps unread",)),
     )
 
 
-def _step_shares(tally: Tally) -> Iterator[StepShare]:
+def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
     """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
     names = ("all", *TYPES)
     keys: list[Key] = [("step", name) for name in ("n", *names)]
@@ -134,17 +155,17 @@ def _step_shares(tally: Tally) -> Iterator[StepShare]:
     n = tally.total(("step", "n"))
     for place, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
-        interval = resamples.interval(partial(_per_step, place))
+        interval = resamples.interval(partial(_divide_by_steps, place))
         why = "no trace tells the steps of its agents"
         yield StepShare(name, interval.estimate(name, n, inputs, why))
 
 
-def _per_step(place: int, totals: Floats) -> Floats:
+def _divide_by_steps(place: int, totals: Floats) -> Floats:
     ratio: Floats = totals[:, place] / totals[:, 0]
     return ratio
 
 
-def _measures(tally: Tally) -> Iterator[Measure]:
+def _compute_measures(tally: Tally) -> Iterator[Measure]:
     table = tally.table(_KEYS)
     resamples = Resamples.draw(table, resamples=10_000, seed=0)
     sizes = {}
@@ -158,7 +179,7 @@ def _measures(tally: Tally) -> Iterator[Measure]:
             _estimate(resamples, name, ratio, _STATES),
             _estimate(resamples, name, ratio, (CLEAN,)),
             _estimate(resamples, name, ratio, (CONFLICT,)),
-            unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
+            drop_if_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
         )
 
 
@@ -191,3 +212,62 @@ def _estimate(
     }
     why = "no questions" if ratio[1] == "question" else "no such runs"
     return resamples.interval(value).estimate(name, runs, counts, why if runs else "no such runs")
+
+
+def count_times(trace: Trace) -> Counter[Key]:
+    """Return what one run of several agents adds; nothing if a message has no time."""
+    times = [message.time for message in trace.spoken if message.time is not None]
+    if not times or len(times) < len(trace.spoken):
+        return Counter()
+    counts: Counter[Key] = Counter({_TALKED: 1})
+    in_order = sorted(zip(times, trace.spoken, strict=True), key=lambda timed: timed[0])
+    for (earlier, message), (later, answer) in pairwise(in_order):
+        if message.sender != answer.sender:
+            counts[_CHANGES] += 1
+            counts[_CROSSED] += later - earlier < TOO_SOON
+    ends = {end.agent: end.ended for end in trace.outcome.agents if end.ended is not None}
+    for time, message in in_order:
+        partners = [ends.get(agent) for agent in trace.agents if agent != message.sender]
+        times_of_ends = [end for end in partners if end is not None]
+        if times_of_ends and len(times_of_ends) == len(partners):
+            counts[_WITH_END] += 1
+            counts[_LATE] += time > max(times_of_ends)
+    first, start, end = in_order[0][0], trace.outcome.started, trace.outcome.ended
+    if start is not None and end is not None and start <= first <= end and start < end:
+        counts[_PLACED] = 1
+        counts[_POSITIONS] = round(_MILLION * (first - start) / (end - start))
+    return counts
+
+
+def compute_timing(tally: Tally) -> Iterator[Timing]:
+    """Yield the times of messages, with intervals of resampled tasks; nothing without times."""
+    if not tally.total(_TALKED):
+        return
+    resamples = Resamples.draw(
+        tally.table([_CROSSED, _CHANGES, _POSITIONS, _PLACED, _LATE, _WITH_END]),
+        resamples=10_000,
+        seed=0,
+    )
+
+    def crossing(totals: Floats) -> Floats:
+        share: Floats = totals[:, 0] / totals[:, 1]
+        return share
+
+    def position(totals: Floats) -> Floats:
+        mean: Floats = totals[:, 2] / totals[:, 3] / _MILLION
+        return mean
+
+    def late(totals: Floats) -> Floats:
+        share: Floats = totals[:, 4] / totals[:, 5]
+        return share
+
+    name, n = "changes of speaker that cross", tally.total(_CHANGES)
+    inputs = {"k": tally.total(_CROSSED)}
+    share = resamples.interval(crossing).estimate(name, n, inputs, "the speaker never changes")
+    yield Timing(name, share)
+    name, n = "part of the run before the first message", tally.total(_PLACED)
+    why = "no trace has a start and an end with its first message between them"
+    yield Timing(name, resamples.interval(position).estimate(name, n, {"k": None}, why))
+    if n := tally.total(_WITH_END):
+        name, inputs = "messages after all partners had ended", {"k": tally.total(_LATE)}
+        yield Timing(name, resamples.interval(late).estimate(name, n, inputs, ""))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count, list_first
-from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs, timing
+from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs
 from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
 from annotator.rubrics.annotations import get_attribute
@@ -16,9 +16,10 @@ from validation import Estimate
 
 @dataclass(slots=True)
 class StatsCounts:
-    """Traces counted one by one. ``cluster``: the attributes that together name a task (none of
-    them: runs count as independent); ``by``: the attribute whose values get statistics each;
-    ``channel``: the runs whose agents could write, if that is known.
+    """Traces counted one by one.
+
+    ``cluster`` are the attributes that name a task; without any, runs count as independent. ``by``
+    is an attribute to group by, ``channel`` the runs whose agents could write.
     """
 
     cluster: Collection[str] = DEFAULT_CLUSTER
@@ -44,11 +45,11 @@ class StatsCounts:
             self.ignored += not isinstance(trace, Unreadable)
             return
         task = find_cluster(trace.attributes, self.cluster)
-        counts = outcomes.counts_of(trace)
-        if outcomes.setting_of(trace) != outcomes.SOLO:
-            counts.update(communication.counts_of(trace, self.channel))
-            counts.update(timing.counts_of(trace))
-            counts.update(channel.counts_of(trace, self.channel))
+        counts = outcomes.count_trace(trace)
+        if outcomes.get_setting(trace) != outcomes.SOLO:
+            counts.update(communication.count_trace(trace, self.channel))
+            counts.update(communication.count_times(trace))
+            counts.update(channel.count_trace(trace, self.channel))
             self._add_channel_value(trace)
         self.whole.add(task, counts)
         self.runs.add(trace, self.cluster)
@@ -59,14 +60,14 @@ class StatsCounts:
             self.group_runs.setdefault(name, pairs.Runs(self.channel)).add(trace, self.cluster)
 
     def _add_channel_value(self, trace: Trace) -> None:
-        if self.channel and channel.could_speak(trace.attributes, self.channel) is not None:
+        if self.channel and channel.has_channel(trace.attributes, self.channel) is not None:
             value = get_attribute(trace.attributes, self.channel.attribute)
             self.channel_values.add(value)
             if channel.speaks_anyway(trace, self.channel):
                 self.contradicting.add(value)
 
 
-def statistics(counted: StatsCounts) -> Stats:
+def compute_statistics(counted: StatsCounts) -> Stats:
     """Return the statistics of the counted traces.
 
     Raises:
@@ -78,11 +79,11 @@ def statistics(counted: StatsCounts) -> Stats:
     if counted.channel:
         _check_attribute("--channel", counted.channel.attribute, counted.attributes)
         _check_values(counted.channel, counted.channel_values)
-    curves = difficulty.difficulty(counted.runs)
-    whole = _group(None, counted.whole, counted.runs, curves.pooled.retention)
-    kept = difficulty.retentions(counted.group_runs.values(), counted.runs)
+    curves = difficulty.compute_difficulty(counted.runs)
+    whole = _make_group(None, counted.whole, counted.runs, curves.pooled.retention)
+    kept = difficulty.compute_retentions(counted.group_runs.values(), counted.runs)
     by_value = [
-        _group((by, name), counted.groups[name], runs, retention)
+        _make_group((by, name), counted.groups[name], runs, retention)
         for (name, runs), retention in zip(counted.group_runs.items(), kept, strict=True)
         if by
     ]
@@ -94,7 +95,7 @@ def statistics(counted: StatsCounts) -> Stats:
         counted.ignored,
         groups,
         curves,
-        tuple(_notes(whole, curves, counted)),
+        tuple(_list_notes(whole, curves, counted)),
     )
 
 
@@ -105,7 +106,7 @@ def _check_attribute(option: str, attribute: str | None, attributes: Collection[
 
 
 def _check_values(named: Channel, values: Collection[str]) -> None:
-    """Refuse a value that no run has: with a slip of the pen, runs with a channel have none."""
+    """Refuse a value that no run has: it may be misspelt."""
     for value in named.values:
         if not any(channel.has_value(text, value) for text in values):
             raise AnnotatorError(
@@ -114,35 +115,36 @@ def _check_values(named: Channel, values: Collection[str]) -> None:
             )
 
 
-def _group(
+def _make_group(
     group: tuple[str, str] | None, tally: Tally, runs: pairs.Runs, retention: Estimate
 ) -> Group:
-    settings = outcomes.settings(tally)
+    settings = outcomes.list_settings(tally)
     talk_groups = channel.count_groups(tally, runs.channel)
+    spoke_anyway = tally.total(channel.SPOKE_ANYWAY)
     return Group(
         group,
         sum(n for _, n in settings),
         settings,
         tally.total(("unknown",)),
         tally.tasks,
-        communication.communication(tally, runs.channel),
-        tuple(timing.timing(tally)),
+        communication.compute_communication(tally, runs.channel),
+        tuple(communication.compute_timing(tally)),
         talk_groups,
-        channel.compare_groups(talk_groups, runs.channel, tally.total(channel.SPOKE_ANYWAY)),
+        channel.compare_groups(talk_groups, runs.channel, spoke_anyway),
         tally.total(channel.NO_VALUE),
         tally.total(channel.SPOKE_WITHOUT_VALUE),
-        tally.total(channel.SPOKE_ANYWAY),
-        tuple(outcomes.merges(tally)),
-        tuple(outcomes.merge_success(tally)),
-        tuple(outcomes.success(tally)),
-        outcomes.sizes(tally),
-        tuple(pairs.compare_pairs(runs)),
+        spoke_anyway,
+        tuple(outcomes.list_merges(tally)),
+        tuple(outcomes.compute_merge_success(tally)),
+        tuple(outcomes.compute_success(tally)),
+        outcomes.compute_sizes(tally),
+        tuple(pairs.compare_pairs(runs, spoke_anyway)),
         retention,
     )
 
 
-def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
-    """Yield what a reader must know of the numbers, the last notes about the curves."""
+def _list_notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
+    """Yield the notes below the tables, those about the curves last."""
     talk = whole.communication
     if whole.tasks is None:
         why = "No trace tells its task" if counted.cluster else "--cluster none"
@@ -171,7 +173,7 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
     if talk.silent:
         runs = format_count(talk.silent, "run")
         yield f"Without messages, so in no mean of the communication: {runs} of several agents."
-    yield from _channel_notes(whole, counted)
+    yield from _list_channel_notes(whole, counted)
     if talk.unread_steps:
         runs = format_count(talk.unread_steps, "run")
         yield f"With steps that cannot be read, so in no share of steps: {runs}."
@@ -181,10 +183,10 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
             f" {format_count(other, 'run')}."
         )
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
-    yield from _curve_notes(whole, curves)
+    yield from _list_curve_notes(whole, curves)
 
 
-def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
+def _list_channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
     named = counted.channel
     if named is None:
         if whole.communication.silent:
@@ -212,7 +214,7 @@ def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
         )
 
 
-def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
+def _list_curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
     if curves.solo_only or curves.coop_only:
         yield (
             f"Curves leave out {format_count(curves.coop_only, 'pair')} (a task with its"

@@ -33,7 +33,7 @@ _NOTHING_SOLO = "nothing was solved solo, so nothing can be kept"
 _ONE_LEVEL = "all tasks are equally difficult: there is no range to rescale"
 
 
-def difficulties(runs: Runs) -> dict[Hashable, Fraction]:
+def compute_difficulties(runs: Runs) -> dict[Hashable, Fraction]:
     """Return the raw difficulty of every pair that has solo runs, exactly."""
     shares: dict[Hashable, list[Fraction]] = {}
     for pairs in runs.of.values():
@@ -48,21 +48,21 @@ def difficulties(runs: Runs) -> dict[Hashable, Fraction]:
     return {name: 1 - sum(rates, Fraction()) / len(rates) for name, rates in shares.items()}
 
 
-def bucket_of(raw: Fraction, lowest: Fraction, highest: Fraction) -> int:
+def find_bucket(raw: Fraction, lowest: Fraction, highest: Fraction) -> int:
     """Return the bucket, 0 to 9, of a raw difficulty; the hardest is in the last."""
     return min(BUCKETS - 1, int(BUCKETS * (raw - lowest) / (highest - lowest)))
 
 
-def difficulty(runs: Runs) -> Difficulty:
+def compute_difficulty(runs: Runs) -> Difficulty:
     """Return the curves of all models together and of each, by name."""
-    raw = difficulties(runs)
+    raw = compute_difficulties(runs)
     lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
-    places = _places(raw)
-    complete = {model: _complete(pairs) for model, pairs in runs.of.items()}
-    models = [_settings(pairs) for pairs in runs.of.values()]
+    places = _assign_buckets(raw)
+    complete = {model: _select_complete(pairs) for model, pairs in runs.of.items()}
+    models = [_find_settings(pairs) for pairs in runs.of.values()]
     settings = [names for pairs in models for names in pairs.values()]
     with_solo = [pairs for pairs in models if any(SOLO in names for names in pairs.values())]
-    curves = [_curve(model, [complete[model]], places) for model in sorted(complete)]
+    curves = [_make_curve(model, [complete[model]], places) for model in sorted(complete)]
     return Difficulty(
         pairs=len(raw),
         solo_only=settings.count({SOLO}),
@@ -73,29 +73,29 @@ def difficulty(runs: Runs) -> Difficulty:
         unequal=_differ_in_runs(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
-        pooled=_curve(None, complete.values(), places),
+        pooled=_make_curve(None, complete.values(), places),
         by_model=tuple(curves),
-        conflicts=tuple(_conflicts(runs, places)),
+        conflicts=tuple(_count_conflicts(runs, places)),
         no_conflicts=_NO_SOLO if not raw else None if places else _ONE_LEVEL,
     )
 
 
-def _places(raw: Mapping[Hashable, Fraction]) -> dict[Hashable, int]:
+def _assign_buckets(raw: Mapping[Hashable, Fraction]) -> dict[Hashable, int]:
     """Return the bucket of each pair; nothing if all pairs are equally difficult."""
     lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
     if lowest is None or highest is None or lowest == highest:
         return {}
-    return {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
+    return {name: find_bucket(value, lowest, highest) for name, value in raw.items()}
 
 
-def retentions(groups: Iterable[Runs], runs: Runs) -> Iterator[Estimate]:
+def compute_retentions(groups: Iterable[Runs], runs: Runs) -> Iterator[Estimate]:
     """Yield what each group of ``runs`` retains. All of them say how difficult a pair is."""
-    places = _places(difficulties(runs))
+    places = _assign_buckets(compute_difficulties(runs))
     for group in groups:
-        yield _curve(None, map(_complete, group.of.values()), places).retention
+        yield _make_curve(None, map(_select_complete, group.of.values()), places).retention
 
 
-def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
+def _count_conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
     """Yield the conflict rates of the buckets, by the first message, over tasks."""
     totals: dict[int, dict[Hashable, Counts]] = {}
     members: dict[int, set[Hashable]] = {}
@@ -121,7 +121,7 @@ def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictB
 _Pairs = Mapping[RunPair, Counts]
 
 
-def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
+def _find_settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
     """Return which settings each pair has runs of."""
     settings: dict[Hashable, set[str]] = {}
     for pair, counts in pairs.items():
@@ -130,9 +130,9 @@ def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
     return settings
 
 
-def _complete(pairs: _Pairs) -> _Pairs:
+def _select_complete(pairs: _Pairs) -> _Pairs:
     """Return the pairs of a model that have runs of both settings."""
-    settings = _settings(pairs)
+    settings = _find_settings(pairs)
     return {pair: counts for pair, counts in pairs.items() if len(settings[pair.name]) == 2}
 
 
@@ -141,7 +141,9 @@ def _differ_in_runs(models: Iterable[_Pairs]) -> bool:
     return any(len({counts[setting, "n"] for counts in cells}) > 1 for setting in (SOLO, COOP))
 
 
-def _curve(model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable, int]) -> Curve:
+def _make_curve(
+    model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable, int]
+) -> Curve:
     """Return the curve of counts summed over models."""
     clusters: dict[Hashable, Floats] = {}
     whole: dict[Hashable, Floats] = {}
@@ -159,23 +161,23 @@ def _curve(model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable
                 clusters.setdefault(pair.cluster, empty)[place] += row
     table = np.array(list(clusters.values())).reshape(len(clusters), BUCKETS * len(_COLUMNS))
     why = _NO_PAIRS if not names else _ONE_LEVEL
-    areas = _areas(table, len(names), why if not clusters else None)
+    areas = _estimate_areas(table, len(names), why if not clusters else None)
     by_bucket = table.reshape(len(clusters), BUCKETS, len(_COLUMNS))
     buckets = [
         Bucket(
             place / BUCKETS,
             (place + 1) / BUCKETS,
             len(members[place]),
-            *_shares(by_bucket[:, place]),
+            *_compute_shares(by_bucket[:, place]),
         )
         for place in range(BUCKETS)
         if members[place]
     ]
-    sides = _shares(np.array(list(whole.values())).reshape(len(whole), len(_COLUMNS)))
+    sides = _compute_shares(np.array(list(whole.values())).reshape(len(whole), len(_COLUMNS)))
     return Curve(model, len(names), *sides, tuple(buckets), *areas)
 
 
-def _shares(rows: Floats) -> tuple[Interval, Interval]:
+def _compute_shares(rows: Floats) -> tuple[Interval, Interval]:
     """Return success solo and coop of totals by task, a row each."""
     return (
         share_of_totals(rows[:, _SOLO_K].tolist(), rows[:, _SOLO_N].tolist()),
@@ -183,7 +185,7 @@ def _shares(rows: Floats) -> tuple[Interval, Interval]:
     )
 
 
-def _areas(
+def _estimate_areas(
     table: Floats, pairs: int, why: str | None
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
     """Return both areas, their difference and their ratio, with intervals over clusters.
@@ -201,7 +203,7 @@ def _areas(
     def estimate(
         name: str, value: Callable[[Floats, Floats], Floats], reason: str | None
     ) -> Estimate:
-        interval = resamples.interval(lambda totals: value(*curve_areas(totals)))
+        interval = resamples.interval(lambda totals: value(*compute_areas(totals)))
         return interval.estimate(name, pairs, inputs, reason or "undefined")
 
     return (
@@ -212,7 +214,7 @@ def _areas(
     )
 
 
-def curve_areas(totals: Floats) -> tuple[Floats, Floats]:
+def compute_areas(totals: Floats) -> tuple[Floats, Floats]:
     """Return the areas under the solo and the coop curve, one each per row of totals.
 
     By trapezoids over the midpoints of the buckets that have runs of both settings: nothing is

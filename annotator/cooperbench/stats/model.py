@@ -1,4 +1,4 @@
-"""What ``annotate stats`` computes, as values; how they are made stands with the functions."""
+"""The values that ``annotate stats`` computes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,7 @@ from validation import Estimate, Interval
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number of the communication in all runs, in those whose patches merged without a conflict
-    and in those with one, and the difference (without minus with).
-    """
+    """A measure in all runs, in those without and with a merge conflict; without minus with."""
 
     name: str
     every: Estimate
@@ -42,14 +40,12 @@ class StepShare:
 
 @dataclass(frozen=True, slots=True)
 class Communication:
-    """How the agents of the runs of several agents talk.
+    """Communication in the runs of several agents.
 
-    ``runs`` are those with messages, ``silent`` those without any; ``unmerged`` are the runs with
-    messages of which nothing is known of a merge, ``nothing_to_merge`` all runs in which an agent
-    crashed or handed in an empty patch. ``difference`` is the conflict rate of runs
-    whose first message is a plan minus that of the others. ``steps``: what part of their steps
-    agents spend on messages, in the runs whose steps are known; ``unread_steps`` are runs whose
-    steps cannot be read.
+    ``runs`` have messages, ``silent`` runs do not. ``unmerged`` runs have messages and an unknown
+    merge. In ``nothing_to_merge`` runs an agent crashed or handed in an empty patch. ``difference``
+    is the conflict rate of runs whose first message is a plan minus that of the others. ``steps``
+    are messages per step, ``unread_steps`` the runs whose steps cannot be read.
     """
 
     runs: int
@@ -76,10 +72,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """How many of one model's runs passed, solo and in cooperation; ``gap`` is solo minus coop.
-
-    ``model`` None is all models together.
-    """
+    """The share of a model's (None: all models') runs that passed; ``gap`` is solo minus coop."""
 
     model: str | None
     solo: Estimate
@@ -89,9 +82,8 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class MergeSuccess:
-    """How many of a setting's merged runs passed: after a naive merge; after a naive or, where that
-    conflicted, a union merge; by whatever way the harness took in the end. The gains are the shares
-    of the same runs that only the union merge (``final_gain``: what came after it) made pass.
+    """The share of a setting's merged runs that passed: after a naive merge, with union merges of
+    conflicts too, and in the end. The gains are the shares that each step adds.
     """
 
     setting: str
@@ -104,9 +96,7 @@ class MergeSuccess:
 
 @dataclass(frozen=True, slots=True)
 class PairComparison:
-    """One result of merges on the pairs that have runs of two groups (``groups``): the mean share
-    of either, and the difference (first minus second).
-    """
+    """A result on the pairs with runs of both groups: mean shares, and first minus second."""
 
     of: str
     groups: tuple[str, str]
@@ -117,10 +107,7 @@ class PairComparison:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many runs passed, by the number of agents; solo runs are those of one agent.
-
-    ``difference`` is the share of the smallest number of several agents minus the largest's.
-    """
+    """The share of runs that passed by number of agents; smallest minus largest team."""
 
     shares: tuple[tuple[int, Estimate], ...]
     difference: Estimate
@@ -162,12 +149,11 @@ class TalkDifference:
 class Group:
     """The traces with one value of an attribute (``group``: attribute and value), or all of them.
 
-    ``settings`` counts traces by setting, ``unknown`` those that do not tell whether they passed,
-    ``tasks`` the clusters; None where no trace tells its task. ``paired``: two groups of runs on
-    the same pairs. ``retention``: the coop area under the curve of success by difficulty over the
-    solo area; the solo runs of all traces say how difficult a pair is. ``no_channel_value`` counts
-    runs of several agents that lack the channel's attribute, ``spoke_without_value`` those of them
-    that spoke, ``spoke_anyway`` those that spoke although the attribute says that they could not.
+    ``settings`` counts traces by setting, ``unknown`` those without an outcome, ``tasks`` the
+    clusters (None: no trace has a task). ``retention`` is the coop area over the solo area under
+    the curve of success by difficulty; the solo runs of all traces give the difficulty.
+    ``no_channel_value`` counts runs of several agents without the channel's attribute,
+    ``spoke_without_value`` those that spoke, ``spoke_anyway`` runs that spoke without a channel.
     """
 
     group: tuple[str, str] | None
@@ -214,9 +200,7 @@ class Bucket(Tenth):
 
 @dataclass(frozen=True, slots=True)
 class ConflictBucket(Tenth):
-    """A tenth with the conflict rates of its coop runs, by the way in which they open; the last is
-    of all.
-    """
+    """A tenth with the conflict rates of its coop runs by opening, then of all."""
 
     conflicts: tuple[tuple[str, Interval], ...]
 
@@ -244,11 +228,11 @@ class Curve:
 class Difficulty:
     """The curves: pooled, and of each model.
 
-    ``pairs`` have a solo outcome, and so a difficulty; ``solo_only`` and ``coop_only`` count pairs
-    of a model that lack the other setting, ``unplaced`` runs that tell no task. ``lowest`` and
-    ``highest`` are the raw difficulties that become 0 and 1. ``models`` is how many have solo runs,
-    ``partial`` how many pairs lack one of these. ``unequal``: pairs have different numbers of runs.
-    ``conflicts`` are merge conflicts by difficulty, ``no_conflicts`` why there is no difficulty.
+    ``pairs`` have a solo outcome, and so a difficulty. ``solo_only`` and ``coop_only`` count pairs
+    of a model without the other setting, ``unplaced`` runs without a task. ``lowest`` and
+    ``highest`` are the raw difficulties that become 0 and 1. ``models`` have solo runs; ``partial``
+    pairs lack one of these models. ``unequal``: pairs have different numbers of runs.
+    ``no_conflicts`` says why there are no ``conflicts`` by difficulty.
     """
 
     pairs: int

@@ -1,4 +1,4 @@
-"""How merges went and how many runs passed, by setting and model.
+"""Merges and success, by setting and model.
 
 Definitions: CooperBench (arXiv 2601.13295), section 4 and appendices "Scaling beyond
 two agents" and "Communication ablation" (merge success).
@@ -6,10 +6,15 @@ two agents" and "Communication ablation" (merge success).
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from annotator.cooperbench.stats.model import Merge, MergeSuccess, Sizes, Success
-from annotator.cooperbench.stats.tally import NO_UNION, Key, Tally, make_undefined, uncounted_share
+from annotator.cooperbench.stats.tally import (
+    NO_UNION,
+    Key,
+    Tally,
+    make_uncounted_share,
+    make_undefined,
+)
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, NOTHING, UNKNOWN
 from validation import mover
@@ -18,27 +23,27 @@ SOLO, COOP = "solo", "coop"
 _ALL = ""  # beside the names of models, none of which is empty
 
 
-def setting_of(trace: Trace) -> str:
-    """Return a run's setting; where it tells none, coop if it has several agents, else solo."""
+def get_setting(trace: Trace) -> str:
+    """Return a run's setting; without one, coop for several agents, else solo."""
     setting = trace.attributes.get("setting")
     if setting is None or setting == "":
         return COOP if len(trace.agents) > 1 else SOLO
     return str(setting)
 
 
-def model_of(trace: Trace) -> str:
-    """Return the name of a run's model, "-" if it tells none."""
+def get_model(trace: Trace) -> str:
+    """Return the name of a run's model, or "-"."""
     return str(trace.attributes.get("model") or "-")
 
 
-def counts_of(trace: Trace) -> Counter[Key]:
+def count_trace(trace: Trace) -> Counter[Key]:
     """Return what one run adds to the totals."""
-    setting, outcome = setting_of(trace), trace.outcome
+    setting, outcome = get_setting(trace), trace.outcome
     counts: Counter[Key] = Counter({("setting", setting): 1})
     if outcome.passed is None:
         counts["unknown",] = 1
     elif setting in (SOLO, COOP):
-        for model in (_ALL, model_of(trace)):
+        for model in (_ALL, get_model(trace)):
             counts["success", model, setting, "n"] = 1
             counts["success", model, setting, "k"] = int(outcome.passed)
         if trace.agents and (setting == COOP or len(trace.agents) == 1):
@@ -55,9 +60,9 @@ def counts_of(trace: Trace) -> Counter[Key]:
     return counts
 
 
-def merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
-    """Return whether a merged run passed after a naive merge, then also by a union merge, and in
-    the end; None if its merge or its outcome is not known, or if there was nothing to merge.
+def list_merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
+    """Return whether a run passed after a naive merge, after a union merge, and in the end; None
+    if its merge or outcome is unknown or there was nothing to merge.
     """
     outcome = trace.outcome
     if outcome.passed is None or trace.merge_state in (NOTHING, UNKNOWN):
@@ -68,7 +73,7 @@ def merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
 
 def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
     """Count a merged run with a known outcome, and each way in which it passed."""
-    steps = merge_steps(trace)
+    steps = list_merge_steps(trace)
     if steps is None:
         return {}
     naive, union, final = map(int, steps)
@@ -85,13 +90,13 @@ def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
     }
 
 
-def settings(tally: Tally) -> tuple[tuple[str, int], ...]:
+def list_settings(tally: Tally) -> tuple[tuple[str, int], ...]:
     """Return the settings with their numbers of runs, the largest first."""
     counts = [(key[1], tally.total(key)) for key in tally.keys("setting")]
     return tuple(sorted(counts, key=lambda item: (-item[1], item[0])))
 
 
-def merges(tally: Tally) -> Iterator[Merge]:
+def list_merges(tally: Tally) -> Iterator[Merge]:
     """Yield the outcomes of merges, by setting and the largest first, then the runs with nothing to
     merge, which have no share.
     """
@@ -102,14 +107,15 @@ def merges(tally: Tally) -> Iterator[Merge]:
         yield Merge(setting, merge, strategy, tally.share(key, ("merged", setting)), passed)
     for key in tally.keys(NOTHING):
         runs = tally.total(key)
-        yield Merge(key[1], NOTHING, "-", uncounted_share(runs), uncounted_share(runs, n=runs))
+        yield Merge(
+            key[1], NOTHING, "-", make_uncounted_share(runs), make_uncounted_share(runs, n=runs)
+        )
 
 
-def merge_success(tally: Tally) -> Iterator[MergeSuccess]:
+def compute_merge_success(tally: Tally) -> Iterator[MergeSuccess]:
     """Yield, by setting, how many merged runs passed after each step of merging.
 
-    A step can only add to the runs that passed: what it adds is a share of the same runs, with an
-    interval like the others. Union merges count only where the harness made one: without any their
+    A step only adds runs, so its gain is a share of the same runs. Without union merges their
     shares are undefined.
     """
     for key in tally.keys("merged"):
@@ -127,7 +133,7 @@ def merge_success(tally: Tally) -> Iterator[MergeSuccess]:
         yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
 
 
-def sizes(tally: Tally) -> Sizes:
+def compute_sizes(tally: Tally) -> Sizes:
     """Return how many runs passed by the number of agents."""
     counts = sorted({int(key[1]) for key in tally.keys("agents")})
     shares = {
@@ -138,11 +144,11 @@ def sizes(tally: Tally) -> Sizes:
     gap = mover(*((shares[several[0]], shares[several[-1]]) if several else (empty, empty)))
     if len(several) < 2:
         why = f"all runs of several agents have {several[0]}" if several else "no such runs"
-        gap = replace(gap, value=None, low=None, high=None, method="none", reason=why)
+        gap = make_undefined(gap, why)
     return Sizes(tuple(shares.items()), gap)
 
 
-def success(tally: Tally) -> Iterator[Success]:
+def compute_success(tally: Tally) -> Iterator[Success]:
     """Yield how many runs passed, solo and coop: all models, then each where there are several.
 
     The interval of the gap is Newcombe's, made of the two intervals as if the sides were

@@ -1,7 +1,7 @@
-"""Runs by pair, and two groups of runs on the same pairs: those that could speak or could not, say.
+"""Runs by pair, and two groups of runs compared on the same pairs.
 
-A pair is a task together with the features that were to be built. Definitions: CooperBench (arXiv
-2601.13295), section 5 and appendix "Communication ablation".
+A pair is a task with the features to be built. Definitions: CooperBench (arXiv 2601.13295), section
+5 and appendix "Communication ablation".
 """
 
 from collections import Counter
@@ -11,13 +11,18 @@ from typing import NamedTuple
 
 from annotator.cooperbench.stats.channel import (
     explain_contradiction,
-    groups_of,
+    find_groups,
     list_comparisons,
-    speaks_anyway,
 )
-from annotator.cooperbench.stats.communication import openings_of
+from annotator.cooperbench.stats.communication import find_openings
 from annotator.cooperbench.stats.model import Channel, PairComparison
-from annotator.cooperbench.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of
+from annotator.cooperbench.stats.outcomes import (
+    COOP,
+    SOLO,
+    get_model,
+    get_setting,
+    list_merge_steps,
+)
 from annotator.cooperbench.stats.tally import (
     LEAST_PAIRS,
     NO_UNION,
@@ -50,20 +55,18 @@ class Runs:
     def __init__(self, channel: Channel | None = None) -> None:
         self.channel = channel
         self.unplaced = 0
-        self.spoke_anyway = 0
         self.of: dict[str, dict[RunPair, Counts]] = {}
 
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
-        """Count a run if it is solo or coop, tells its task, and how it or its merge ended.
+        """Count a run if it is solo or coop and has a task and an outcome or a merge.
 
-        ``cluster`` names the attributes that make a task for a run without the attribute ``task``.
-        Else it says only what is resampled: ``project`` alone does not make one pair of two tasks.
+        ``cluster`` are the attributes to resample by. They name the pair only if the run has no
+        attribute ``task``: ``project`` alone does not make one pair of two tasks.
         """
-        setting = setting_of(trace)
-        counts = _outcome(trace, setting)
+        setting = get_setting(trace)
+        counts = _count_outcome(trace, setting)
         if setting == COOP:
-            counts.update(_talk(trace, self.channel))
-            self.spoke_anyway += speaks_anyway(trace, self.channel)
+            counts.update(_count_talk(trace, self.channel))
         has_task = trace.attributes.get("task") is not None
         names = DEFAULT_CLUSTER if has_task else (*DEFAULT_CLUSTER, *cluster)
         task, resampled = (find_cluster(trace.attributes, of) for of in (names, cluster))
@@ -72,35 +75,39 @@ class Runs:
         elif counts:
             name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
             pair = RunPair(name, name if resampled is None else resampled)
-            self.of.setdefault(model_of(trace), {}).setdefault(pair, Counter()).update(counts)
+            self.of.setdefault(get_model(trace), {}).setdefault(pair, Counter()).update(counts)
 
 
-def _outcome(trace: Trace, setting: str) -> Counts:
+def _count_outcome(trace: Trace, setting: str) -> Counts:
     passed = trace.outcome.passed
     if passed is None or setting not in (SOLO, COOP):
         return Counter()
-    return _of_n((setting, passed))
+    return _count_results((setting, passed))
 
 
-def _talk(trace: Trace, channel: Channel | None) -> Counts:
+def _count_talk(trace: Trace, channel: Channel | None) -> Counts:
     """Return how the merge of a coop run ended, by its opening and by its groups."""
     state, counts = trace.merge_state, Counts()
     results: list[tuple[str, bool]] = []
     if state in (CLEAN, CONFLICT):
         conflict = state == CONFLICT
-        counts.update(_of_n(*((opening, conflict) for opening in openings_of(trace, channel))))
+        counts.update(
+            _count_results(*((opening, conflict) for opening in find_openings(trace, channel)))
+        )
         results.append((_CLEAN, not conflict))
-    if steps := merge_steps(trace):
+    if steps := list_merge_steps(trace):
         results += zip(_MEASURES[1:4], steps, strict=True)
         counts[_MERGED_BY_UNION] = int(trace.outcome.strategy == "union")
     if trace.outcome.passed is not None:
         results.append((_PASSED, trace.outcome.passed))
-    for group in groups_of(trace, channel):
-        counts.update(_of_n(*((f"{measure}, {group}", result) for measure, result in results)))
+    for group in find_groups(trace, channel):
+        counts.update(
+            _count_results(*((f"{measure}, {group}", result) for measure, result in results))
+        )
     return counts
 
 
-def _of_n(*results: tuple[str, bool]) -> Counts:
+def _count_results(*results: tuple[str, bool]) -> Counts:
     counts: Counts = Counter()
     for name, result in results:
         counts[name, "n"] += 1
@@ -108,13 +115,13 @@ def _of_n(*results: tuple[str, bool]) -> Counts:
     return counts
 
 
-def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
+def compare_pairs(runs: Runs, spoke_anyway: int) -> Iterator[PairComparison]:
     """Yield the shares of two groups of runs on the pairs that have runs of both.
 
-    A pair of one model counts once, with the share of its runs. Where every pair has one run of
-    each kind and a task of its own, the interval of the difference is Newcombe's for pairs; else
-    tasks are resampled.
-    With too few pairs there is no difference.
+    A pair of one model counts once, with the share of its runs. If every pair has one run of each
+    kind and a task of its own, the interval of the difference is Newcombe's for pairs; else tasks
+    are resampled. With too few pairs, or with runs that spoke although they could not
+    (``spoke_anyway``), there is no difference.
     """
     cells = [item for pairs in runs.of.values() for item in pairs.items()]
     unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)
@@ -123,9 +130,9 @@ def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
             row = _compare(measure, cells, groups)
             if measure == _UNION and not unions:
                 shares = row.first, row.second, row.difference
-                none = [make_undefined(share, NO_UNION) for share in shares]
-                row = PairComparison(measure, groups, *none)
-            elif row.difference.n and (why := explain_contradiction(runs.spoke_anyway)):
+                undefined = (make_undefined(share, NO_UNION) for share in shares)
+                row = PairComparison(measure, groups, *undefined)
+            elif row.difference.n and (why := explain_contradiction(spoke_anyway)):
                 row = replace(row, difference=make_undefined(row.difference, why))
             yield row
 
@@ -137,7 +144,7 @@ def _compare(
     compared = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
     shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in compared] for name in names]
     clusters = [pair.cluster for pair, _ in compared]
-    first, second = (_mean(group, of) for group, of in zip(groups, shares, strict=True))
+    first, second = (_compute_mean(group, of) for group, of in zip(groups, shares, strict=True))
     single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
     if compared and single and len(set(clusters)) == len(compared):
         ends = Counter(zip(*shares, strict=True))
@@ -156,6 +163,6 @@ def _compare(
     return PairComparison(measure, groups, first, second, gap)
 
 
-def _mean(side: str, shares: list[float]) -> Estimate:
+def _compute_mean(side: str, shares: list[float]) -> Estimate:
     value = sum(shares) / len(shares) if shares else None
     return Estimate(side, value, None, None, len(shares), 0.95, "none")

@@ -19,7 +19,7 @@ NO_UNION = "no union merges"
 LEAST_RUNS, LEAST_PAIRS, LEAST_TASKS = 10, 5, 5
 
 
-def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
+def drop_if_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
     """Return a difference, without its value if a group has too few runs or tasks.
 
     ``sizes``: the runs and tasks of each group by its name; tasks None: they are not known.
@@ -32,12 +32,12 @@ def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Es
     return gap
 
 
-def difference(sides: Mapping[str, Estimate]) -> Estimate:
+def compare_shares(sides: Mapping[str, Estimate]) -> Estimate:
     """Return Newcombe's difference of two groups' shares; undefined if one has no or few runs."""
     gap = mover(*sides.values())
     if empty := [name for name, share in sides.items() if not share.n]:
         return replace(gap, reason=f"no such runs: {', '.join(empty)}")
-    return unless_few(
+    return drop_if_few(
         gap, {name: (share.n, share.inputs["clusters"]) for name, share in sides.items()}
     )
 
@@ -55,7 +55,7 @@ def make_undefined(estimate: Estimate, reason: str) -> Estimate:
     return replace(estimate, value=None, low=None, high=None, method="none", reason=reason)
 
 
-def uncounted_share(runs: int, n: int = 0) -> Estimate:
+def make_uncounted_share(runs: int, n: int = 0) -> Estimate:
     """Return the share of the runs with nothing to merge: undefined, with their count.
 
     The count is ``n`` where that is given, else ``k``.
@@ -67,7 +67,7 @@ def uncounted_share(runs: int, n: int = 0) -> Estimate:
 class Tally:
     """Counts under keys, by task; memory grows with tasks and keys, not with runs.
 
-    A run that tells no task is one of its own.
+    A run without a task is a task by itself.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Tally:
 
     @property
     def tasks(self) -> int | None:
-        """How many tasks there are, a run without one among them; None if no run tells its own."""
+        """The number of tasks; a run without a task is one. None if no run has a task."""
         return len(self._counts) if self._alone < len(self._counts) else None
 
     def total(self, key: Key) -> int:

@@ -303,7 +303,7 @@ def _refuse(address: str) -> bytes:
 
 def observe(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
-    from annotator.cooperbench.facts.registry import draw_facts
+    from annotator.cooperbench.facts import draw_facts
 
     facts = list(draw_facts(trace))
     lines: list[str] = []

@@ -2,7 +2,7 @@
 
 import json
 
-from annotator.cooperbench.facts.registry import KINDS, draw_facts
+from annotator.cooperbench.facts import KINDS, draw_facts
 from annotator.rubrics.evidence import find_spans
 from annotator.traces import Message, Outcome, Trace
 

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotator.cooperbench.facts.mentions import lines_in, paths_in
-from annotator.cooperbench.facts.messages import main_type, types_of
+from annotator.cooperbench.facts import DRAWERS, KINDS, draw_facts
+from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.messages import choose_main_type, count_types
 from annotator.cooperbench.facts.prose import MOST_TEXT
-from annotator.cooperbench.facts.registry import KINDS, MODULES, draw_facts
 from annotator.traces import Message, Outcome, Trace
 from tests.cooperbench.facts.diffs import change, checked, quotes, run, talk
 from tests.growth import FACTOR, LIMIT, cuts, growth, parts
@@ -35,24 +35,24 @@ SENTENCES = {
 
 @pytest.mark.parametrize("text", TABLES["paths"])
 def test_paths(text):
-    found = paths_in(text)
+    found = find_paths(text)
     assert [one.name for one in found] == TABLES["paths"][text]
     assert all(text[one.start : one.end] == one.name for one in found)
 
 
 @pytest.mark.parametrize("text", TABLES["lines"])
 def test_lines(text):
-    assert [[one.first, one.last] for one in lines_in(text)] == TABLES["lines"][text]
+    assert [[one.first, one.last] for one in find_lines(text)] == TABLES["lines"][text]
 
 
 @pytest.mark.parametrize("text", TABLES["types"])
 def test_types_of_sentences(text):
-    assert types_of(Message(1, "a", (), text)) == TABLES["types"][text]
+    assert count_types(Message(1, "a", (), text)) == TABLES["types"][text]
 
 
 @pytest.mark.parametrize(("counts", "word", "expected"), TABLES["main_types"])
 def test_the_most_frequent_type_is_the_main_one(counts, word, expected):
-    assert main_type(Counter(counts), word) == expected
+    assert choose_main_type(Counter(counts), word) == expected
 
 
 @pytest.mark.parametrize("text", TABLES["proposals"])
@@ -320,7 +320,7 @@ def test_any_run_gives_facts_that_can_be_quoted_and_those_of_a_kind_are_those_am
 
 def test_kinds_have_meanings_and_one_module_each():
     assert all(KINDS.values())
-    assert len(KINDS) == sum(len(module.KINDS) for module in MODULES)
+    assert len(KINDS) == sum(len(kinds) for kinds, _ in DRAWERS)
 
 
 def test_odd_names_do_not_reach_a_sentence_raw():

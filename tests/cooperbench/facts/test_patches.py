@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotator.cooperbench.facts import duplication, merge, patches, truncation
-from annotator.cooperbench.facts.registry import draw_facts
-from annotator.cooperbench.patches.diff import parse_patch, same_path
+from annotator.cooperbench.facts import draw_facts, patches, truncation
+from annotator.cooperbench.patches.diff import is_same_path, parse_patch
 from tests.cooperbench.facts.diffs import HEAD, change, checked, quotes, run, trace
 from tests.growth import FACTOR, LIMIT, growth, parts
 
-KINDS = (*patches.KINDS, *merge.KINDS, *duplication.KINDS, *truncation.KINDS)
+KINDS = (*patches.MEETINGS, *patches.MERGES, *patches.CARRIED, *truncation.KINDS)
 MEETING = ("hunks_overlap", "hunks_adjoin")
 
 GIT = "diff --git a/{0} b/{1}\n"
@@ -102,7 +101,7 @@ def test_a_malformed_part_does_not_lose_the_rest(text):
     ],
 )
 def test_one_file_may_have_several_names(path, expected):
-    assert same_path(path, "shop/parser.py") is same_path("shop/parser.py", path) is expected
+    assert is_same_path(path, "shop/parser.py") is is_same_path("shop/parser.py", path) is expected
 
 
 # --- where two patches meet ---------------------------------------------------------------------
@@ -210,7 +209,7 @@ def test_merges(one, two, merge):
 def test_of_three_patches_every_two_and_nothing_is_said_of_the_report():
     three = run(patches={"a": PLAIN, "b": PLAIN, "c": change("+x y", "b.py")}, merge="clean")
     found = [
-        (one.about["merge"], one.about["agrees"]) for one in draw_facts(three).of(*merge.KINDS)
+        (one.about["merge"], one.about["agrees"]) for one in draw_facts(three).of(*patches.MERGES)
     ]
     assert found == [("identical", None), ("clean", None), ("clean", None)]
 
@@ -235,7 +234,7 @@ def test_random_edits_merge_as_git_merges_the_whole_texts(tmp_path):
             (tmp_path / side).write_text("".join(lines))
             shown = git("diff", "--no-index", "y", side).stdout.decode()
             diffs.append(shown.replace(f"b/{side}", "b/y"))
-        [fact] = draw_facts(trace(*diffs)).of(*merge.KINDS)
+        [fact] = draw_facts(trace(*diffs)).of(*patches.MERGES)
         truth = git("merge-file", "-p", "x", "y", "z").returncode
         assert fact.about["merge"] == ("conflicts" if truth else "clean"), diffs
         results.append(truth > 0)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.cooperbench.patches.diff import Patch, parse_patch
-from annotator.cooperbench.patches.representations import Conflict, representation_conflicts
+from annotator.cooperbench.patches.representations import Conflict, find_representation_conflicts
 from tests.cooperbench.patches.pairs import PAIRS, Pair
 
 
 def conflicts(pair: Pair) -> list[Conflict]:
-    return representation_conflicts(parse_patch(pair.ours), parse_patch(pair.theirs))
+    return find_representation_conflicts(parse_patch(pair.ours), parse_patch(pair.theirs))
 
 
 def names(found: list[Conflict]) -> set[tuple[str, str, str]]:
@@ -28,16 +28,16 @@ def test_a_patch_has_no_conflict_with_an_empty_one_or_itself() -> None:
     nothing = parse_patch("")
     for pair in PAIRS:
         for patch in map(parse_patch, (pair.ours, pair.theirs)):
-            assert not representation_conflicts(patch, nothing)
-            assert not representation_conflicts(nothing, patch)
-            assert not representation_conflicts(patch, patch)
+            assert not find_representation_conflicts(patch, nothing)
+            assert not find_representation_conflicts(nothing, patch)
+            assert not find_representation_conflicts(patch, patch)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.title)
 def test_swapped_patches_give_mirrored_conflicts(pair: Pair) -> None:
     ours, theirs = parse_patch(pair.ours), parse_patch(pair.theirs)
-    assert [mirrored(one) for one in representation_conflicts(theirs, ours)] == (
-        representation_conflicts(ours, theirs)
+    assert [mirrored(one) for one in find_representation_conflicts(theirs, ours)] == (
+        find_representation_conflicts(ours, theirs)
     )
 
 
@@ -93,7 +93,7 @@ HOSTILE = {
 def test_hostile_source(text: str) -> None:
     ours, theirs = new_file("a.py", CLASS + text), new_file("a.py", CLASS.replace("{}", "[]"))
     for one, two in ((ours, theirs), (theirs, ours)):
-        assert len(representation_conflicts(one, two)) <= 1
+        assert len(find_representation_conflicts(one, two)) <= 1
 
 
 def test_many_hunks_are_read_in_part() -> None:
@@ -102,7 +102,7 @@ def test_many_hunks_are_read_in_part() -> None:
         "--- a/a.py\n+++ b/a.py\n" + "".join(hunk.format(n * 9 + 1, value) for n in range(3_000))
         for value in ("[]", "{}")
     ]
-    [found] = representation_conflicts(*map(parse_patch, texts))
+    [found] = find_representation_conflicts(*map(parse_patch, texts))
     assert found.kind == "shape"
     assert len(found.ours.lines) == 4
 
@@ -137,9 +137,9 @@ def test_any_hunks(
     ours: list[tuple[str, str]], theirs: list[tuple[str, str]], section: str
 ) -> None:
     one, two = a_patch(ours, section), a_patch(theirs, section)
-    found = representation_conflicts(one, two)
-    assert [mirrored(x) for x in representation_conflicts(two, one)] == found
-    assert representation_conflicts(one, one) == []
+    found = find_representation_conflicts(one, two)
+    assert [mirrored(x) for x in find_representation_conflicts(two, one)] == found
+    assert find_representation_conflicts(one, one) == []
 
 
 def test_many_names_take_linear_time() -> None:
@@ -148,5 +148,5 @@ def test_many_names_take_linear_time() -> None:
         for x, y in ("fg", "gf")
     )
     before = time.process_time()
-    assert len(representation_conflicts(ours, theirs)) == 8_000
+    assert len(find_representation_conflicts(ours, theirs)) == 8_000
     assert time.process_time() - before < 10

@@ -1,0 +1,147 @@
+"""Facts of the conversation: proposals, acceptances, questions, and questions without a reply.
+
+Patterns are English. ``about["message"]`` of every fact is the number of its message.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
+from annotator.cooperbench.facts.prose import ParsedMessage, is_quotable, locate_sentence
+from annotator.cooperbench.facts.trace_facts import TraceFacts
+
+PROPOSALS: Mapping[str, str] = {
+    "proposal": "an agent proposes how to go about the work",
+    "acceptance": "an agent accepts what a partner wrote before",
+}
+
+_ASSENTING = frozenset(["accept", "agree", "ack", "acknowledge", "confirm", "ok"])
+_REVISING = frozenset(["revise", "counter", "amend"])
+_PROPOSING = re.compile(
+    r"(?<!please )\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
+    r"|\bhow about\b|\beither\b[^.;]{3,120}\bor\b|\balternatively\b|\bwhat if (?:i|you|we)\b"
+)
+_COUNTER = re.compile(
+    r"\binstead\b|\balternatively\b|\brather than\b|\bcounter-?propos|\beither\b.{3,120}\bor\b"
+)
+_ASSENT = re.compile(
+    r"^\W*(?:\w+:\s)?(?:agreed?|accept(?:ed)?|ok(?:ay)?|yes|yep|sure|confirm(?:ed)?|sounds good"
+    r"|works for me|perfect|great|got it|will do|understood|ack)\b",
+    re.IGNORECASE,
+)
+
+QUESTIONS: Mapping[str, str] = {
+    "question": "an agent asks a question or for information or a decision",
+    "no_reply": "a question or request after which no partner sends anything",
+}
+
+_NO_ANSWER = re.compile(
+    r"\bno (?:response|reply|answer|word)\b|\bnot? (?:heard|received)\b|\bhaven't heard\b"
+    r"|\bdid(?:n't| not) (?:hear|reply|answer|respond)\b|\bwithout an? (?:reply|answer|response)\b"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:never ?mind|found it|figured it out|no longer need|disregard|ignore my)\b"
+)
+
+
+def draw_proposals(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield proposals and acceptances, message by message."""
+    for at, message in enumerate(facts.messages):
+        yield from _find_proposal(message)
+        yield from _find_acceptance(message, at)
+
+
+def _find_proposal(message: ParsedMessage) -> Iterator[Fact]:
+    """Yield the first proposal of a message; ``counter``: it is put against another."""
+    for sentence in message.sentences:
+        match = _PROPOSING.search(sentence.low)
+        if match and is_quotable(sentence.text):
+            counter = message.kind in _REVISING or _COUNTER.search(sentence.low) is not None
+            span = locate_sentence(message, sentence, match.start())
+            says = f"{format_agent(message.sender)} makes a proposal in message {message.n}."
+            about = {"message": message.n, "counter": counter, "own_type": message.kind or None}
+            yield Fact("proposal", says, (message.sender,), (span,), about)
+            return
+
+
+def _find_acceptance(message: ParsedMessage, at: int) -> Iterator[Fact]:
+    """Yield the acceptance of a message, which is not the first one."""
+    if at and assents(message):
+        usable = [x for x in message.sentences if is_quotable(x.text)]
+        assent = next((x for x in usable if _ASSENT.match(x.text)), None)
+        if assent or usable:  # "type: ACCEPT" shows nothing of what is accepted
+            span = locate_sentence(message, assent or usable[0])
+            says = f"{format_agent(message.sender)} accepts in message {message.n}."
+            about = {"message": message.n, "own_type": message.kind or None}
+            yield Fact("acceptance", says, (message.sender,), (span,), about)
+
+
+def assents(message: ParsedMessage) -> bool:
+    """Whether a message accepts something, by its own type or by how it begins."""
+    opening = message.sentences[:2]
+    return message.kind in _ASSENTING or any(_ASSENT.match(x.text) for x in opening)
+
+
+def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
+    """Yield the questions, each followed by its ``no_reply`` if no partner sends anything after it.
+
+    If a partner sent messages that were not read, there is no ``no_reply``.
+    """
+    messages = facts.messages
+    unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
+    last = {message.sender: message.n for message in messages}
+    remarks = _Remarks(messages)
+    for message, sentence in facts.sentences():
+        if sentence.asks is None:
+            continue
+        span = locate_sentence(message, sentence, sentence.asks)
+        text = facts.show(span)
+        partners = facts.addressees(message)
+        about = {"message": message.n, "partners": list(partners)}
+        agents = (message.sender, *partners)
+        whom = " and ".join(map(format_agent, partners)) or "nobody"
+        says = f'{format_agent(message.sender)} asks {whom} in message {message.n}: "{text}"'
+        yield Fact("question", says, agents, (span,), about)
+        if not partners or not unread.isdisjoint(partners):
+            continue
+        if any(last.get(partner, 0) > message.n for partner in partners):
+            continue
+        if remarks.after(message, _TAKEN_BACK):
+            continue
+        spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
+        says = f"No partner sends anything after what {format_agent(message.sender)} asks in "
+        says += f'message {message.n}: "{text}"'
+        yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
+
+
+class _Remarks:
+    """Agents' later remarks on their own questions, and their last sentences, cached."""
+
+    def __init__(self, messages: Sequence[ParsedMessage]) -> None:
+        self._messages = messages
+        self._sentences: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
+        self._last: dict[tuple[str, ...], FactSpan | None] = {}
+
+    def after(self, message: ParsedMessage, pattern: re.Pattern[str]) -> FactSpan | None:
+        """Return the first later sentence of the same sender that a pattern is in."""
+        key = message.sender, pattern
+        if key not in self._sentences:
+            self._sentences[key] = [
+                (later.n, locate_sentence(later, sentence, match.start()))
+                for later in self._messages
+                if later.sender == message.sender
+                for sentence in later.sentences
+                if is_quotable(sentence.text) and (match := pattern.search(sentence.low))
+            ]
+        sentences = self._sentences[key]
+        at = bisect_right(sentences, message.n, key=lambda place: place[0])
+        return sentences[at][1] if at < len(sentences) else None
+
+    def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
+        """Return the last sentence that some agents wrote."""
+        if agents not in self._last:
+            last = next((x for x in reversed(self._messages) if x.sender in agents), None)
+            usable = [x for x in last.sentences if is_quotable(x.text)] if last else []
+            self._last[agents] = locate_sentence(last, usable[-1]) if last and usable else None
+        return self._last[agents]
