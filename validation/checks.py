@@ -3,7 +3,7 @@
 from typing import SupportsInt
 
 
-def whole(name: str, number: SupportsInt) -> int:
+def check_whole(name: str, number: SupportsInt) -> int:
     """Return a whole number as an int; 3.0 is one, True and "3" are not.
 
     Raises:
@@ -21,7 +21,7 @@ def check_count(name: str, number: SupportsInt) -> int:
     Raises:
         ValueError: it is not; the message calls it ``name``.
     """
-    count = whole(name, number)
+    count = check_whole(name, number)
     if count < 0:
         raise ValueError(f"{name} must not be negative, but is {count}")
     return count

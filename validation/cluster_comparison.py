@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from validation.clusters import share_of_totals
+from validation.clusters import estimate_share_of_totals
 from validation.comparison import Test, combine_limits
 from validation.estimate import Estimate
-from validation.influence import cluster_variance
-from validation.intervals import check_confidence, quantile
+from validation.influence import compute_cluster_variance
+from validation.intervals import check_confidence, compute_quantile
 from validation.resampling import Floats
 
 LEAST_CLUSTERS = 6  # a side; with fewer, not even the clearest difference is beyond chance
@@ -42,7 +42,7 @@ class SideTotals:
         return int((self.n > 0).sum())
 
 
-def clustered_difference(
+def estimate_clustered_difference(
     first: SideTotals,
     second: SideTotals,
     confidence: float = 0.95,
@@ -78,7 +78,7 @@ def clustered_difference(
     libraries have none.
     """
     check_confidence(confidence)
-    shares = [share_of_totals(*_as_lists(side), confidence) for side in (first, second)]
+    shares = [estimate_share_of_totals(*_list_totals(side), confidence) for side in (first, second)]
     if len(first.n) != len(second.n):
         raise ValueError("both sides must count the same clusters")
     share1, share2 = shares
@@ -105,20 +105,24 @@ def clustered_difference(
         return Estimate(
             "difference", value, None, None, n, confidence, "clustered", too_few, inputs
         )
-    influences = [(side.k - share * side.n) / side.n.sum() for side, share in _with(first, second)]
+    influences = [
+        (side.k - share * side.n) / side.n.sum() for side, share in _pair_with_shares(first, second)
+    ]
     if together:
         count = int(((first.n > 0) | (second.n > 0)).sum())
-        variance = max(least_variance, cluster_variance(_present(influences, first, second)))
+        variance = max(
+            least_variance, compute_cluster_variance(_select_present(influences, first, second))
+        )
         df = float(count - 1)
     else:
-        variance, df = _welch(influences, first, second)
+        variance, df = _compute_welch_variance(influences, first, second)
     if not variance or {share1.value, share2.value} & {0.0, 1.0}:
         low, high = combine_limits(
             (share1.value, share1.low, share1.high), (share2.value, share2.low, share2.high)
         )
         method = "clustered_newcombe"
         return Estimate("difference", value, low, high, n, confidence, method, None, inputs)
-    half = quantile(confidence, df) * math.sqrt(variance)
+    half = compute_quantile(confidence, df) * math.sqrt(variance)
     inputs |= {"se": math.sqrt(variance), "df": df}
     low, high = max(-1.0, value - half), min(1.0, value + half)
     return Estimate("difference", value, low, high, n, confidence, "clustered", None, inputs)
@@ -132,28 +136,28 @@ def explain_too_few(first: SideTotals, second: SideTotals) -> str | None:
     return f"{least} {'cluster' if least == 1 else 'clusters'} on a side, fewer than 6"
 
 
-def _as_lists(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
+def _list_totals(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
     return side.k.tolist(), side.n.tolist()
 
 
-def _with(first: SideTotals, second: SideTotals) -> list[tuple[SideTotals, float]]:
+def _pair_with_shares(first: SideTotals, second: SideTotals) -> list[tuple[SideTotals, float]]:
     return [(side, float(side.k.sum() / side.n.sum())) for side in (first, second)]
 
 
-def _present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
+def _select_present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
     """Return what each cluster adds to the difference, of those that either side has."""
     difference: Floats = influences[0] - influences[1]
     return difference[(first.n > 0) | (second.n > 0)]
 
 
-def _welch(
+def _compute_welch_variance(
     influences: Sequence[Floats], first: SideTotals, second: SideTotals
 ) -> tuple[float, float]:
     """Return variance and degrees of freedom of a difference of sides without shared clusters."""
     variances, frees = [], []
-    for influence, (side, share) in zip(influences, _with(first, second), strict=True):
+    for influence, (side, share) in zip(influences, _pair_with_shares(first, second), strict=True):
         alone = share * (1 - share) / float(side.n.sum())
-        variances.append(max(alone, cluster_variance(influence[side.n > 0])))
+        variances.append(max(alone, compute_cluster_variance(influence[side.n > 0])))
         frees.append(side.clusters - 1)
     parts = sum(v**2 / free for v, free in zip(variances, frees, strict=True))
     return sum(variances), sum(variances) ** 2 / parts if parts else 1.0
@@ -189,11 +193,11 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
     sides = [SideTotals(side.k[:, here], side.n[here]) for side in (first, second)]
     shared = bool(((first.n > 0) & (second.n > 0)).any())
     counts = (int(here.sum()),) * 2 if shared else (first.clusters, second.clusters)
-    observed = _studentize(_moments(*sides), np.ones((1, here.sum())), counts)[0]
+    observed = _studentize(_compute_moments(*sides), np.ones((1, here.sum())), counts)[0]
     if not shared:  # every cluster with its items, to be dealt to the first side or not
         whole = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
         sides = [whole, SideTotals(np.zeros_like(whole.k), np.zeros_like(whole.n))]
-    moments = _moments(*sides)
+    moments = _compute_moments(*sides)
     dealt = None if shared else (first.n > 0)[here]
     more, count = np.zeros(len(first.k)), 0
     for arrangements in _arrange(int(here.sum()), dealt, seed):
@@ -219,7 +223,7 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
     return tests
 
 
-def _moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, Floats]]:
+def _compute_moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, Floats]]:
     """Return what the statistic sums over clusters, as each of the two sides sees it."""
     k1, n1, k2, n2 = first.k, first.n, second.k, second.n
     pairs = {

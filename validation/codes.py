@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from validation.agreement import LEAST_POSITIVES, confusion
-from validation.clusters import clustered_share
+from validation.agreement import LEAST_POSITIVES, count_pairs
+from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.resampling import Floats, Resamples, cluster_totals, item_weights
-from validation.sets import code_sets
+from validation.resampling import Floats, Resamples, check_weights, sum_by_number
+from validation.sets import freeze_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """Scores by code in the order asked for, and over all codes; see ``code_report``."""
+    """Scores by code in the order asked for, and over all codes; see ``score_codes``."""
 
     per_code: Mapping[str, CodeScore]
     micro: Averages
@@ -57,7 +57,7 @@ class CodeReport:
         return asdict(self)
 
 
-def confusion_matrix(
+def tabulate_confusion(
     human: Sequence[str], judge: Sequence[str], labels: Sequence[str]
 ) -> list[list[int]]:
     """Return how many items got each pair of labels: human in rows, judge in columns.
@@ -70,11 +70,11 @@ def confusion_matrix(
     Raises:
         ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
 
-    Source: scikit-learn's ``confusion_matrix``, which silently drops what is not listed; that is
+    Source: scikit-learn's ``tabulate_confusion``, which silently drops what is not listed; that is
     why the labels are checked before. It is imported here: it takes a second.
     """
-    listed = _distinct(labels)
-    unknown = {label for pair in confusion(human, judge) for label in pair} - set(listed)
+    listed = _check_distinct(labels)
+    unknown = {label for pair in count_pairs(human, judge) for label in pair} - set(listed)
     if unknown:
         raise ValueError(f"the label {min(unknown)!r} is none of {listed}")
     if not human:
@@ -85,7 +85,7 @@ def confusion_matrix(
     return matrix
 
 
-def code_report(
+def score_codes(
     codes: Sequence[str],
     human_sets: Sequence[Collection[str]],
     judge_sets: Sequence[Collection[str]],
@@ -127,17 +127,17 @@ def code_report(
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
     """
-    codes = _distinct(codes)
-    human, judge = code_sets(human_sets), code_sets(judge_sets)
+    codes = _check_distinct(codes)
+    human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
     _check(codes, human, judge)
-    weight = item_weights(weights, len(human))
-    rows = _rows(codes, human, judge)
-    tables = cluster_totals(rows * weight[:, None], clusters)
+    weight = check_weights(weights, len(human))
+    rows = _make_rows(codes, human, judge)
+    tables = sum_by_number(rows * weight[:, None], clusters)
     drawn = Resamples.draw(tables, resamples=resamples, seed=seed)
     sample = _Sample(human, judge, weights, clusters, confidence, drawn)
     counts = rows.sum(axis=0).astype(int).tolist()
     k = len(codes)
-    members = (_members(codes, judge), _members(codes, human))
+    members = (_select_members(codes, judge), _select_members(codes, human))
     return CodeReport(
         per_code={code: sample.score(code, i, counts, members) for i, code in enumerate(codes)},
         micro=sample.averages("micro", k),
@@ -149,7 +149,7 @@ def code_report(
 # A row of totals: tp of every code, fp of every code, fn of every code.
 
 
-def _rows(
+def _make_rows(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> Floats:
     """Return the totals of every item."""
@@ -163,7 +163,7 @@ def _rows(
     return rows
 
 
-def _parts(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
+def _select_items(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
     """Return numerator and denominator of a rate."""
     if measure == "precision":
         return tp, tp + fp
@@ -172,7 +172,7 @@ def _parts(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Fl
     return 2 * tp, 2 * tp + fp + fn
 
 
-def _members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+def _select_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     """Return the items that have each code."""
     members: dict[str, list[int]] = {code: [] for code in codes}
     for item, its_codes in enumerate(sets):
@@ -217,10 +217,10 @@ class _Sample:
 
     def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
         def statistic(totals: Floats) -> Floats:
-            above, below = _parts("f1", *(totals[:, part] for part in parts))
+            above, below = _select_items("f1", *(totals[:, part] for part in parts))
             return np.where(below > 0, above / below, np.nan)
 
-        above, below = _parts("f1", *(self.drawn.observed[0, part] for part in parts))
+        above, below = _select_items("f1", *(self.drawn.observed[0, part] for part in parts))
         f1 = self.drawn.interval(statistic, self.confidence).estimate(
             "f1",
             len(self.human),
@@ -238,7 +238,7 @@ class _Sample:
 
     def _average(self, kind: str, name: str, k: int) -> Estimate:
         def parts(totals: Floats) -> tuple[Floats, Floats]:
-            return _parts(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
+            return _select_items(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
 
         def micro(totals: Floats) -> Floats:
             above, below = (part.sum(axis=1) for part in parts(totals))
@@ -257,7 +257,7 @@ class _Sample:
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
         """Return the share of ones among some of the items."""
-        share = clustered_share(
+        share = estimate_clustered_share(
             values,
             None if self.clusters is None else [self.clusters[item] for item in items],
             None if self.weights is None else [self.weights[item] for item in items],
@@ -290,7 +290,7 @@ def _check(
                 raise ValueError(f"item {item}: no such code: {sorted(its_codes - allowed)}")
 
 
-def _distinct(codes: Sequence[str]) -> list[str]:
+def _check_distinct(codes: Sequence[str]) -> list[str]:
     """Return the codes, each of which must be listed once."""
     if len(set(codes)) < len(codes):
         raise ValueError(f"a code is listed twice in {list(codes)}")

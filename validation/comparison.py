@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from validation.checks import check_count
 from validation.estimate import Estimate
-from validation.intervals import wilson
+from validation.intervals import compute_wilson_interval
 
 _NO_TRIALS = "a group has no trials"
 
@@ -35,11 +35,11 @@ class Test:
         return asdict(self)
 
 
-def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
+def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
     """Return the difference of two independent shares, k1 / n1 - k2 / n2.
 
     The limits are Wilson's of both shares combined (Newcombe's method 10). Shares of the same
-    traces, or of the same tasks, are not independent: see ``paired_difference``.
+    traces, or of the same tasks, are not independent: see ``estimate_paired_difference``.
 
     Args:
         k1: successes in the first group, 0 to n1.
@@ -59,7 +59,10 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
     worth the dependency.
     """
-    first, second = wilson(k1, n1, confidence), wilson(k2, n2, confidence)
+    first, second = (
+        compute_wilson_interval(k1, n1, confidence),
+        compute_wilson_interval(k2, n2, confidence),
+    )
     n = first.n + second.n
     inputs: dict[str, Any] = {"k1": first.k, "n1": first.n, "k2": second.k, "n2": second.n}
     inputs |= {"p1": first.value, "p2": second.value, "z": None, "p": None}
@@ -81,7 +84,7 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
 
-def paired_difference(
+def estimate_paired_difference(
     both: int, first_only: int, second_only: int, neither: int, confidence: float = 0.95
 ) -> Estimate:
     """Return the difference of two shares of the same items, (first_only - second_only) / n.
@@ -116,8 +119,11 @@ def paired_difference(
         )
     ]
     n = sum(counts)
-    first, second = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
-    phi = _corrected_phi(a, b, c, d)
+    first, second = (
+        compute_wilson_interval(a + b, n, confidence),
+        compute_wilson_interval(a + c, n, confidence),
+    )
+    phi = _compute_phi(a, b, c, d)
     inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
     inputs |= {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
@@ -131,7 +137,7 @@ def paired_difference(
     return Estimate("difference", (b - c) / n, low, high, n, confidence, method, None, inputs)
 
 
-def mover(a: Estimate, b: Estimate) -> Estimate:
+def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
     """Return the difference a - b of two independent estimates of shares from their intervals.
 
     The distance from the difference to each limit is the root of the sum of the squares of the
@@ -171,7 +177,7 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
     return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
 
 
-def fisher(table: Sequence[Sequence[int]]) -> Test:
+def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:
     """Return Fisher's exact test of a 2 x 2 table: do the rows have the same shares?
 
     p is the chance, with the margins as they are, of a table that is as unlikely or more so.
@@ -207,7 +213,9 @@ def fisher(table: Sequence[Sequence[int]]) -> Test:
     return Test("fisher", a * d / (b * c), p, n)
 
 
-def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] = "exact") -> Test:
+def run_mcnemar_test(
+    first_only: int, second_only: int, method: Literal["exact", "chi2"] = "exact"
+) -> Test:
     """Return McNemar's test of two shares of the same items.
 
     Only items with different answers count. Under no difference first_only is binomial with 1/2.
@@ -242,7 +250,7 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
     return Test(name, float(min(b, c)), min(1.0, 2 * float(bdtr(min(b, c), n, 0.5))), n)
 
 
-def adjust(
+def adjust_p_values(
     p_values: Sequence[float | None], method: Literal["holm", "bh"] = "holm"
 ) -> list[float | None]:
     """Return p-values adjusted for their number; compare them with the level for all together.
@@ -300,7 +308,7 @@ def combine_limits(
     return max(-1.0, low), min(1.0, high)
 
 
-def _corrected_phi(a: int, b: int, c: int, d: int) -> float:
+def _compute_phi(a: int, b: int, c: int, d: int) -> float:
     """Return the correlation of two answers to the same items, with Newcombe's correction."""
     margins = (a + b) * (c + d) * (a + c) * (b + d)
     if not margins:

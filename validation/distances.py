@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 
-def jaccard_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float:
+def compute_jaccard_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float:
     """Return 1 minus the share of codes in either set that are in both.
 
     Two empty sets are the same answer ("no code") and have the distance 0.
@@ -20,7 +20,7 @@ def jaccard_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float
     return 1 - len(first & second) / either if either else 0.0
 
 
-def masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float:
+def compute_masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float:
     """Return the MASI distance: the Jaccard similarity counts less, the less the sets nest.
 
     It is 1 - J * m, with J the Jaccard similarity and m = 1 for the same set, 2/3 where one holds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from validation.resampling import Floats, cluster_totals
+from validation.resampling import Floats, sum_by_number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Influences:
     @property
     def variance(self) -> float:
         """The variance of the share over tasks, 0 with fewer than two."""
-        return cluster_variance(self.on_share)
+        return compute_cluster_variance(self.on_share)
 
     @property
     def recall_design_effect(self) -> float:
@@ -42,10 +42,10 @@ class Influences:
         if not self.share or not self.recall_variance:
             return 1.0
         on_recall = (self.on_hits - self.hits / self.share * self.on_share) / self.share
-        return max(1.0, cluster_variance(on_recall) / self.recall_variance)
+        return max(1.0, compute_cluster_variance(on_recall) / self.recall_variance)
 
 
-def cluster_variance(influences: Floats) -> float:
+def compute_cluster_variance(influences: Floats) -> float:
     """Return the variance of an estimate from the influences of G clusters, G / (G - 1) times the
     sum of their squares; 0 where G is below 2, as nothing is known.
 
@@ -66,10 +66,10 @@ def sum_by_cluster(
     u = np.asarray(influences, dtype=float)
     w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=float)
     parts: Floats = u * w / w.sum()
-    return parts if clusters is None else cluster_totals(parts[:, None], clusters)[:, 0]
+    return parts if clusters is None else sum_by_number(parts[:, None], clusters)[:, 0]
 
 
-def poststratified_influences(
+def compute_influences(
     counts: ArrayLike,
     clusters: Sequence[int],
     answers: Sequence[int],
@@ -90,7 +90,7 @@ def poststratified_influences(
         human: whether the human gives it the code.
         weights: of the labels, above 0; their scale within an answer does not matter.
 
-    Source: the linearisation of the share; see ``cluster_variance``.
+    Source: the linearisation of the share; see ``compute_cluster_variance``.
     """
     n = np.asarray(counts, dtype=float)
     rows, columns = np.asarray(clusters, dtype=np.intp), np.asarray(answers, dtype=np.intp)
@@ -99,7 +99,7 @@ def poststratified_influences(
     size, totals = n.sum(), n.sum(axis=1)
     W = n.sum(axis=0) / size
     cells = [columns == answer for answer in range(len(W))]
-    means = [_weighted_mean(y[cell], w[cell]) for cell in cells]
+    means = [_compute_mean(y[cell], w[cell]) for cell in cells]
     p = np.array([mean for mean, _ in means])
     share, hits = float(W @ p), float(W[0] * p[0])
     on_share = (n @ p - totals * share) / size
@@ -111,10 +111,12 @@ def poststratified_influences(
             if answer == 0:
                 np.add.at(on_hits, rows[cell], residuals)
     labels = np.array([effective for _, effective in means])
-    return Influences(on_share, on_hits, share, hits, _recall_variance(float(size), W, p, labels))
+    return Influences(
+        on_share, on_hits, share, hits, _compute_recall_variance(float(size), W, p, labels)
+    )
 
 
-def _weighted_mean(y: Floats, w: Floats) -> tuple[float, float]:
+def _compute_mean(y: Floats, w: Floats) -> tuple[float, float]:
     """Return the share of ones and Kish's number of labels."""
     if not len(y):
         return 0.5, 0.0
@@ -122,7 +124,7 @@ def _weighted_mean(y: Floats, w: Floats) -> tuple[float, float]:
     return float((w * y).sum() / total), float(total**2 / (w**2).sum())
 
 
-def _recall_variance(size: float, W: Floats, p: Floats, labels: Floats) -> float:
+def _compute_recall_variance(size: float, W: Floats, p: Floats, labels: Floats) -> float:
     """Return the variance of recall, W[0] p[0] / (sum of W p), for independent traces."""
     share = float(W @ p)
     if not share:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import whole
+from validation.checks import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Interval:
         return asdict(self)
 
 
-def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
+def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval:
     """Return the share k / n with Wilson's score interval.
 
     It covers the sampling error of a simple random sample and nothing else: neither a judge's
@@ -55,17 +55,17 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
-    k, n = whole("k", k), whole("n", n)
+    k, n = check_whole("k", k), check_whole("n", n)
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")
     check_confidence(confidence)
     if n == 0:
         return Interval(None, 0.0, 1.0, 0, 0, confidence, "wilson", "no trials")
-    low, high = _score_limits(k / n, n, quantile(confidence))
+    low, high = _compute_score_limits(k / n, n, compute_quantile(confidence))
     return Interval(k / n, low, high, k, n, confidence, "wilson")
 
 
-def wilson_effective(
+def compute_wilson_limits(
     share: float, n_effective: float, confidence: float = 0.95, df: float | None = None
 ) -> tuple[float, float]:
     """Return Wilson's limits of a share that rests on as much as ``n_effective`` independent items.
@@ -90,10 +90,10 @@ def wilson_effective(
     check_confidence(confidence)
     if n_effective == 0 or (df is not None and df < 1):
         return 0.0, 1.0
-    return _score_limits(share, n_effective, quantile(confidence, df))
+    return _compute_score_limits(share, n_effective, compute_quantile(confidence, df))
 
 
-def quantile(confidence: float, df: float | None = None) -> float:
+def compute_quantile(confidence: float, df: float | None = None) -> float:
     """Return how many standard errors a two-sided interval goes: Student's t with df, else z."""
     upper = (1 + confidence) / 2
     if df is None:
@@ -104,7 +104,7 @@ def quantile(confidence: float, df: float | None = None) -> float:
     return float(stdtrit(df, upper))
 
 
-def student_p(statistic: float, df: float | None = None) -> float:
+def compute_p_value(statistic: float, df: float | None = None) -> float:
     """Return the two-sided p of a statistic: Student's t with df, else the normal one."""
     if df is None:
         return math.erfc(abs(statistic) / math.sqrt(2))
@@ -125,7 +125,7 @@ def check_share(name: str, share: float) -> None:
         raise ValueError(f"{name} must be between 0 and 1, not {share!r}")
 
 
-def _score_limits(share: float, n: float, z: float) -> tuple[float, float]:
+def _compute_score_limits(share: float, n: float, z: float) -> tuple[float, float]:
     """Return the score limits of a share of n items; z is the quantile."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from validation.estimate import Estimate
-from validation.influence import cluster_variance
-from validation.intervals import check_confidence, quantile
-from validation.prevalence import beta_limits
+from validation.influence import compute_cluster_variance
+from validation.intervals import check_confidence, compute_quantile
+from validation.prevalence import compute_beta_limits
 from validation.resampling import Floats
 
 # A code that people found in fewer tasks is left out of the promise.
 FOUND_IN = 5
 
 
-def joint_shares(
+def estimate_joint_shares(
     judged: Mapping[str, Sequence[int]],
     judge: Sequence[str],
     human: Sequence[str],
@@ -102,9 +102,9 @@ def joint_shares(
     kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=there)
     p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=there[:, None])
     diagonal = np.array([[float(answer == code) for code in names] for answer in answers])
-    p[~there] = _prior(diagonal, _mean(of_judge[there], p[there]))[~there]
+    p[~there] = _make_prior(diagonal, _average_rows(of_judge[there], p[there]))[~there]
     shares = of_judge @ p
-    prior = _prior(diagonal, shares) + of_judge[:, None] / 2
+    prior = _make_prior(diagonal, shares) + of_judge[:, None] / 2
     total = kish[:, None] + prior.sum(axis=1, keepdims=True)
     q = (kish[:, None] * p + prior) / total
     centre = of_judge @ q
@@ -116,9 +116,10 @@ def joint_shares(
     if clusters is not None:
         df = len(set(clusters)) - 1
         variance = np.maximum(
-            variance, _spread(totals, p, shares, rows, columns, w / weight[rows], clusters)
+            variance,
+            _compute_variances(totals, p, shares, rows, columns, w / weight[rows], clusters),
         )
-    widened = 1.0 if df is None or df < 1 else quantile(each, df) / quantile(each)
+    widened = 1.0 if df is None or df < 1 else compute_quantile(each, df) / compute_quantile(each)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
     # What a code has of the answers without labels is assumed: it may be none of them, or all.
@@ -131,7 +132,7 @@ def joint_shares(
         low, high = 0.0, 1.0
         value = min(1.0, float(share))
         if not reason:
-            low, high = beta_limits(float(m), float(v), each, value)
+            low, high = compute_beta_limits(float(m), float(v), each, value)
             low, high = max(0.0, low - float(part)), min(1.0, high + unlabelled - float(part))
         inputs = {
             "found_in": found_in[code],
@@ -150,7 +151,7 @@ def joint_shares(
     return estimates
 
 
-def _prior(diagonal: Floats, shares: Floats) -> Floats:
+def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
     """Return how one label of each answer is divided among the codes; ``diagonal``: 1 for its
     code.
     """
@@ -158,13 +159,13 @@ def _prior(diagonal: Floats, shares: Floats) -> Floats:
     return prior
 
 
-def _mean(weights: Floats, p: Floats) -> Floats:
+def _average_rows(weights: Floats, p: Floats) -> Floats:
     """Return the mean of the rows; the plain one if the judge gives none of these answers now."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean
 
 
-def _spread(
+def _compute_variances(
     totals: Floats,
     p: Floats,
     shares: Floats,
@@ -180,4 +181,4 @@ def _spread(
     residuals[np.arange(len(rows)), columns] += 1
     of_judge = totals.sum(axis=1) / size
     np.add.at(influences, np.asarray(clusters), residuals * (of_judge[rows] * parts)[:, None])
-    return np.array([cluster_variance(influence) for influence in influences.T])
+    return np.array([compute_cluster_variance(influence) for influence in influences.T])

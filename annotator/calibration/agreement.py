@@ -19,11 +19,11 @@ from validation import (
     Flips,
     Interval,
     Retest,
-    agreement_of,
-    kappa_difference,
-    krippendorff_alpha,
-    retest,
-    wilson,
+    compute_krippendorff_alpha,
+    compute_wilson_interval,
+    estimate_kappa_difference,
+    measure_agreement,
+    measure_retest_agreement,
 )
 
 _ENOUGH = 10  # traces that two people labelled, for their kappa to be compared with another
@@ -51,7 +51,7 @@ class Basis:
         units = [unit for unit in first if unit in second]
         if not units:
             return None
-        agreement = agreement_of(
+        agreement = measure_agreement(
             [first[unit] for unit in units],
             [second[unit] for unit in units],
             weights=self.weights_of(units),
@@ -77,7 +77,7 @@ class Basis:
         return [name or lone_cluster(unit) for name, unit in zip(names, units, strict=True)]
 
 
-def judge_answers(sample: JudgedSample) -> dict[str, str]:
+def list_judge_answers(sample: JudgedSample) -> dict[str, str]:
     """Return the judge's answers on the selected traces that it decided."""
     return {
         unit: join_labels(sample.rubric.labels_of(annotation))
@@ -103,7 +103,7 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
     units = sorted({unit for given in by_name.values() for unit in given})
     many = basis.rubric.choice == "many"
     rate = frozenset if many else join_labels
-    alpha = krippendorff_alpha(
+    alpha = compute_krippendorff_alpha(
         [
             [rate(basis.rubric.labels_of(given[unit])) if unit in given else None for unit in units]
             for given in by_name.values()
@@ -126,7 +126,7 @@ def compare_reference(
     """
     if len(labels.annotators) < 2:
         return ()
-    judge = judge_answers(sample)
+    judge = list_judge_answers(sample)
     answers = basis.answers_of({unit: reference[unit] for unit in reference if unit in judge})
     names = {label.annotator for label in reference.values()}
     comparisons = []
@@ -190,18 +190,18 @@ def compare_attribution(
         finding = next(iter([*decisive, *annotation.findings]), None)
         agent, step = (finding.agent, finding.step) if finding else (None, None)
         if label.agent:
-            right["agent"].append(_plain(agent) == _plain(label.agent))
+            right["agent"].append(_simplify_name(agent) == _simplify_name(label.agent))
         if label.step:
             right["step"].append(step == label.step)
             right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
     return {
-        what: wilson(sum(answers), len(answers), confidence)
+        what: compute_wilson_interval(sum(answers), len(answers), confidence)
         for what, answers in right.items()
         if answers
     }
 
 
-def _plain(name: str | None) -> str | None:
+def _simplify_name(name: str | None) -> str | None:
     return re.sub(r"[\W_]", "", name).lower() if name else None
 
 
@@ -213,7 +213,7 @@ def suspect_fit(
     """
     if {label.annotator for label in reference.values()} != {GOLD}:
         return None
-    gold, judge = basis.answers_of(reference), judge_answers(sample)
+    gold, judge = basis.answers_of(reference), list_judge_answers(sample)
     people = {name: basis.answers_of(labels.of(name)) for name in labels.annotators if name != GOLD}
     pairs: list[tuple[float, str, Estimate, float]] = []
     for first, second in combinations(people, 2):
@@ -227,7 +227,7 @@ def suspect_fit(
         if kappas[0] is None or kappas[1] is None:
             continue
         sides = [[answers[unit] for unit in units] for answers in (gold, judge, *both)]
-        gap = kappa_difference(
+        gap = estimate_kappa_difference(
             (sides[0], sides[1]),
             (sides[2], sides[3]),
             clusters=basis.clusters_of(units),
@@ -261,18 +261,18 @@ def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | No
     if len(samples) < 2:
         return None
     units = sorted({unit for sample in samples for unit in sample.selected})
-    runs = [judge_answers(sample) for sample in samples]
-    retested = retest(
+    runs = [list_judge_answers(sample) for sample in samples]
+    retested = measure_retest_agreement(
         [[run.get(unit) for run in runs] for unit in units],
         clusters=basis.clusters_of(units),
         confidence=basis.confidence,
         seed=basis.seed,
     )
     # By code and not by set; and a majority without its traces is of no use.
-    return replace(retested, majority=[], flips=_flips(samples, units))
+    return replace(retested, majority=[], flips=_count_flips(samples, units))
 
 
-def _flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
+def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
     """Return, by label, how many traces had it in any of their runs, and in not all of them."""
     rubric = samples[0].rubric
     traces: Counter[str] = Counter()

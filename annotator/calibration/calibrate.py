@@ -14,7 +14,7 @@ from annotator.calibration.agreement import (
     compare_people,
     compare_reference,
     compare_reruns,
-    judge_answers,
+    list_judge_answers,
     suspect_fit,
 )
 from annotator.calibration.estimates import (
@@ -29,7 +29,7 @@ from annotator.calibration.estimates import (
     withhold_share,
 )
 from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
-from annotator.calibration.ledger import labels_sha256
+from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
     GOLD,
     MatchedLabels,
@@ -55,7 +55,13 @@ from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
 from annotator.traces.clusters import cluster_of
-from validation import Estimate, RaterAgreement, code_report, set_agreement, wilson
+from validation import (
+    Estimate,
+    RaterAgreement,
+    compute_wilson_interval,
+    measure_set_agreement,
+    score_codes,
+)
 
 
 def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
@@ -103,7 +109,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     # The judge is measured, and the shares are corrected.
     human = [trace.counted.human for trace in matched.traces]
     judge = [trace.counted.judge for trace in matched.traces]
-    report = code_report(
+    report = score_codes(
         list(scheme.labels),
         human,
         judge,
@@ -119,7 +125,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     open_answers = sorted({trace.counted.judge[0] for trace in matched.not_decided})
     sets = None
     if scheme.choice != "one":
-        sets = set_agreement(
+        sets = measure_set_agreement(
             [frozenset(trace.human.codes) for trace in matched.traces],
             [frozenset(trace.judge.codes) for trace in matched.traces],
             weights=matched.weights,
@@ -228,7 +234,7 @@ def _compare_run(
     elif again and sample.judge == "rules":
         note = "the rules judge always says the same"
     what = f"{sample.judge} again" if again else f"{sample.judge} and {other.judge}"
-    return basis.compare(what, judge_answers(sample), judge_answers(other), note)
+    return basis.compare(what, list_judge_answers(sample), list_judge_answers(other), note)
 
 
 def _summarize_labels(
@@ -238,7 +244,7 @@ def _summarize_labels(
     sampled, labelled = matched.sampled or (None, None)
     return LabelsUsed(
         files=tuple(map(str, files.paths)),
-        sha256=labels_sha256(files.paths, files.digests),
+        sha256=hash_label_files(files.paths, files.digests),
         annotators=annotators,
         n=len(matched.traces),
         split=split,
@@ -318,7 +324,7 @@ def _measure_code(
         estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
     return CodeRow(
         code=code,
-        judged=wilson(judged.flagged, judged.total, request.confidence)
+        judged=compute_wilson_interval(judged.flagged, judged.total, request.confidence)
         if can_find and not (screen or unsure)
         else None,
         corrected=estimates.corrected,

@@ -25,7 +25,7 @@ from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace,
 from annotator.rubrics import NONE, Scheme, group_label
 from annotator.runs.run import Run
 from annotator.traces.clusters import cluster_of, lone_cluster
-from validation import joint_shares
+from validation import estimate_joint_shares
 from validation.joint import FOUND_IN
 
 
@@ -47,7 +47,7 @@ class Correction:
     groups: Mapping[str, CodeEstimates] = field(default_factory=dict)
 
 
-def correction_of(
+def make_correction(
     calibration: Calibration,
     sample: JudgedSample,
     judged: JudgedSample,
@@ -135,9 +135,10 @@ def correct(
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
-    grouped = _with_groups(traces, sample.rubric)
+    grouped = _add_groups(traces, sample.rubric)
     groups = {
-        name: estimate(group_label(name), grouped) for name in _countable_groups(sample, opened)
+        name: estimate(group_label(name), grouped)
+        for name in _list_countable_groups(sample, opened)
     }
     size = sample.total + sum(opened.values())
     return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
@@ -173,7 +174,7 @@ def _correct_jointly(
         placed = ((trace.cluster, numbers[trace.counted.judge[0]]) for trace in traces)
         _, rows, clusters = sample.clusters.answer_totals([*map(itemgetter, judged)], placed)
         judged = {answer: [row[number] for row in rows] for answer, number in numbers.items()}
-    shares = joint_shares(
+    shares = estimate_joint_shares(
         judged,
         [trace.counted.judge[0] for trace in traces],
         [trace.counted.human[0] for trace in traces],
@@ -247,7 +248,7 @@ def carry_over(
     codes = {}
     for code in sample.rubric.labels:
         estimates = estimate(code, traces)
-        if reason := _not_carried(code, calibration, sample):
+        if reason := _explain_not_carried(code, calibration, sample):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
         codes[code] = estimates
     _withhold_open(codes, sample, ())
@@ -260,11 +261,13 @@ def carry_over(
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
-    grouped = _with_groups(traces, sample.rubric)
+    grouped = _add_groups(traces, sample.rubric)
     groups = {
         name: estimate(group_label(name), grouped)
-        for name in _countable_groups(sample, ())
-        if not any(_not_carried(code, calibration, sample) for code in sample.rubric.groups[name])
+        for name in _list_countable_groups(sample, ())
+        if not any(
+            _explain_not_carried(code, calibration, sample) for code in sample.rubric.groups[name]
+        )
     }
     return Correction(codes, n, sample.total, True, calibration.confidence, notes, groups)
 
@@ -274,7 +277,7 @@ def _describe_left_out(sample: JudgedSample) -> list[str]:
     return [f"Corrected shares leave out the {left} traces."] if left else []
 
 
-def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:
+def _add_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:
     """Return labelled traces with their groups of codes among what is counted of them."""
     return [
         replace(
@@ -289,7 +292,7 @@ def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[Labell
     ]
 
 
-def _countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
+def _list_countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
     """Return the groups that have a corrected share: those whose codes the judge can all find, and
     all groups where labels tell what stands in the traces that it left undecided.
     """
@@ -313,7 +316,7 @@ def _withhold_open(
     }
 
 
-def _not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:
+def _explain_not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:
     """Return why a code's error rates say nothing of this judge, None if they may."""
     if code != NONE:
         if code not in sample.rubric.judged:

@@ -15,19 +15,19 @@ from validation import (
     Cell,
     Estimate,
     Influences,
-    cell,
-    clustered_share,
-    lang_reiczigel,
-    poststratified_influences,
+    compute_influences,
+    compute_sample_size,
+    estimate_clustered_share,
+    estimate_lang_reiczigel,
+    estimate_ppi_mean,
+    estimate_recall,
+    estimate_rogan_gladen,
+    estimate_share_of_totals,
+    make_cell,
     poststratify,
-    ppi_mean,
-    recall_estimate,
-    rogan_gladen,
-    sample_size,
-    share_of_totals,
 )
 from validation.agreement import LEAST_POSITIVES
-from validation.intervals import quantile
+from validation.intervals import compute_quantile
 
 TaskInfluences = tuple[Sequence[str], Influences]
 
@@ -125,7 +125,7 @@ def _correct(
         others=others,
         confidence=confidence,
         cluster_variance=over_tasks[1].variance if over_tasks else 0.0,
-        df=_degrees_of_freedom(judged, traces),
+        df=_count_degrees_of_freedom(judged, traces),
         population=population,
     )
     return withhold_guess(share)
@@ -137,11 +137,11 @@ def _count_cells(
     """Return what the labels say of the traces that the judge gave a code, of the others that it
     decided, and of those with each answer in ``judged.open``, with the size of these.
     """
-    weighted = _have_weights(traces)
+    weighted = _has_weights(traces)
 
     def count_labels(side: Sequence[LabelledTrace]) -> Cell:
         weights = [trace.weight for trace in side] if weighted else None
-        return cell([code in trace.counted.human for trace in side], weights)
+        return make_cell([code in trace.counted.human for trace in side], weights)
 
     flagged = [t for t in traces if t.decided and code in t.counted.judge]
     others = [t for t in traces if t.decided and code not in t.counted.judge]
@@ -152,7 +152,7 @@ def _count_cells(
     return count_labels(flagged), count_labels(others), opened
 
 
-def _degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
+def _count_degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
     """Return the tasks with labels less one, None where traces are independent."""
     if not judged.clusters:
         return None
@@ -178,7 +178,7 @@ def estimate_code(
     corrected = _correct(code, judged, traces, over_tasks, confidence, population)
     right = [code in trace.counted.human for trace in flagged]
     of_flagged, of_others, opened = _count_cells(code, judged, traces)
-    recall = recall_estimate(
+    recall = estimate_recall(
         judged.total,
         judged.flagged,
         of_flagged,
@@ -186,7 +186,7 @@ def estimate_code(
         others=opened,
         confidence=confidence,
         design_effect=over_tasks[1].recall_design_effect if over_tasks else 1.0,
-        df=_degrees_of_freedom(judged, traces),
+        df=_count_degrees_of_freedom(judged, traces),
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in traces) - sum(right)
@@ -209,7 +209,7 @@ def find_influences(
     if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
     names, counts, rows, answers = place_answers(code, judged, traces)
-    influences = poststratified_influences(
+    influences = compute_influences(
         counts,
         rows,
         answers,
@@ -304,7 +304,7 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
         if status == "undecided":
             # So many points of all traces, whatever the labels say.
             half = min(0.99, _WIDTH * (total + size) / size)
-            needed = min(size, max(THIN, sample_size(0.5, half)))
+            needed = min(size, max(THIN, compute_sample_size(0.5, half)))
             line += (
                 f" About {needed} labels of undecided traces (annotate sample draws them) would"
                 f" bring them in, and widen an interval by {100 * _WIDTH:g} points a side at most."
@@ -396,25 +396,27 @@ def correct_by_error_rates(
     k, n = judged.flagged, judged.total
     effect, fewer = 1.0, 1.0
     if judged.clusters and n:
-        effect = share_of_totals(*judged.clusters.totals(code)).design_effect or 1.0
+        effect = estimate_share_of_totals(*judged.clusters.totals(code)).design_effect or 1.0
     groups = [len({trace.cluster for trace in traces} - {None})]
     groups += [len(judged.clusters)] if judged.clusters else []
     if groups[0]:
         df = min(groups) - 1
         if not df:
-            nothing = lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
+            nothing = estimate_lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
             reason = "all traces are of one task: how tasks differ is not known"
             unknown = replace(nothing, reason=reason)
             return CodeEstimates(unknown, precision, sensitivity, *labels)
-        fewer = (quantile(confidence) / quantile(confidence, df)) ** 2
+        fewer = (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
     (tp, positive), (tn, negative) = (
         _round_counts(rate, fewer) for rate in (sensitivity, specificity)
     )
     size = round(n / effect * fewer)
     flags = round(size * k / n) if n else 0
-    corrected = lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
+    corrected = estimate_lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
     if n and sensitivity.value is not None and specificity.value is not None:
-        corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
+        corrected = _recenter(
+            corrected, estimate_rogan_gladen(k, n, sensitivity.value, specificity.value)
+        )
     return CodeEstimates(corrected, precision, sensitivity, *labels)
 
 
@@ -425,10 +427,10 @@ def _estimate_rate(
     confidence: float,
 ) -> Estimate:
     clustered = any(trace.cluster is not None for trace in traces)
-    return clustered_share(
+    return estimate_clustered_share(
         right,
         [trace.cluster for trace in side] if clustered else None,
-        [trace.weight for trace in side] if _have_weights(traces) else None,
+        [trace.weight for trace in side] if _has_weights(traces) else None,
         confidence,
         least_design_effect=1.0,
     )
@@ -440,7 +442,7 @@ def _round_counts(rate: Estimate, fewer: float) -> tuple[int, int]:
     return round((rate.value or 0.0) * n), n
 
 
-def _around(interval: Estimate, point: Estimate) -> Estimate:
+def _recenter(interval: Estimate, point: Estimate) -> Estimate:
     """Return an interval by rounded counts with the estimate by the exact rates inside it."""
     low, value, high = interval.low, point.value, interval.high
     if interval.value is None or low is None or value is None or high is None:
@@ -456,12 +458,12 @@ def correct_by_predictions(
     than 10 have the code, or have it not: its limits cover .43 to .69 there.
     """
     positive = sum(code in trace.counted.human for trace in traces)
-    if _have_weights(traces) or min(positive, len(traces) - positive) < LEAST_POSITIVES:
+    if _has_weights(traces) or min(positive, len(traces) - positive) < LEAST_POSITIVES:
         return None
     flags = [code in trace.counted.judge for trace in traces]
     unlabelled = judged.total - len(traces)
     flagged = judged.flagged - sum(flags)
-    return ppi_mean(
+    return estimate_ppi_mean(
         [float(code in trace.counted.human) for trace in traces],
         [float(flag) for flag in flags],
         [1.0] * flagged + [0.0] * (unlabelled - flagged),
@@ -474,5 +476,5 @@ def mark_code(flagged: int, missed: int) -> str:
     return "ok" if flagged >= THIN else "thin" if flagged or missed else "blind"
 
 
-def _have_weights(traces: Sequence[LabelledTrace]) -> bool:
+def _has_weights(traces: Sequence[LabelledTrace]) -> bool:
     return len({trace.weight for trace in traces}) > 1

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.judged_sample import (
     JudgedSample,
-    empty_judged_sample,
     read_judged_sample,
+    start_judged_sample,
 )
 from annotator.calibration.model import Calibration
 from annotator.runs.run import Run
@@ -71,7 +71,7 @@ def fit_calibration(
         AnnotatorError: as :func:`select_calibration`, :func:`explain_misfit` and
             :func:`annotator.calibration.judged_sample.read_judged_sample`.
     """
-    calibration = select_calibration(calibrations, empty_judged_sample(run, rubric))
+    calibration = select_calibration(calibrations, start_judged_sample(run, rubric))
     labelled = {trace.trace_id for trace in calibration.labelled}
     by = calibration.cluster_by if cluster is None else cluster
     sample = read_judged_sample(run, rubric, select=labelled, cluster=by)

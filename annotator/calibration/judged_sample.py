@@ -88,7 +88,7 @@ def read_judged_sample(
     Raises:
         AnnotatorError: there is no such rubric in the run, or as :meth:`Run.annotations`.
     """
-    sample = empty_judged_sample(run, rubric)
+    sample = start_judged_sample(run, rubric)
     for annotation in run.annotations(rubric):
         sample.add(annotation, cluster_of(annotation.attributes, cluster))
         if annotation.trace_id in select:
@@ -98,7 +98,7 @@ def read_judged_sample(
     return sample
 
 
-def empty_judged_sample(run: Run, rubric: str) -> JudgedSample:
+def start_judged_sample(run: Run, rubric: str) -> JudgedSample:
     """Return the sample of a run and rubric with nothing counted yet.
 
     Raises:

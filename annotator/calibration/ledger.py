@@ -46,7 +46,7 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
         "labels_sha256": labels.sha256,
         "labels": hash_labels(calibrated.labels.values()),
     }
-    ledgers = [request.ledger] if request.ledger else ledgers_of(request.labels.paths)
+    ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
     look, notes = None, list[str]()
     try:
         noted = note_look(ledgers, entry, notes.append)
@@ -64,13 +64,13 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     return replace(calibrated, calibration=replace(calibration, look=look, warnings=warnings))
 
 
-def ledgers_of(labels: Sequence[Path]) -> list[Path]:
+def locate_ledgers(labels: Sequence[Path]) -> list[Path]:
     """Return the ledgers of label files, each beside its own: a look is one at each of them."""
     files = sorted({path.resolve() for path in labels})
     return [file.with_name(f"{file.name}{LEDGER}") for file in files]
 
 
-def labels_sha256(labels: Sequence[Path], digests: Mapping[Path, bytes] | None = None) -> str:
+def hash_label_files(labels: Sequence[Path], digests: Mapping[Path, bytes] | None = None) -> str:
     """Return the hash of the label files, in the order given; ``digests`` are those of files that
     were read already.
     """

@@ -19,7 +19,7 @@ from annotator.calibration.sample.design import UNDECIDED, Design
 from annotator.labels import Label, Labels
 from annotator.rubrics.annotations import Annotation
 from annotator.traces.clusters import cluster_of, lone_cluster
-from validation import RaterAgreement, agreement_of
+from validation import RaterAgreement, measure_agreement
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
 
@@ -70,7 +70,7 @@ class MatchedLabels:
         confidence: float,
     ) -> RaterAgreement:
         """Return how far two labels of each trace agree; ``categories``: None if any may occur."""
-        return agreement_of(
+        return measure_agreement(
             human,
             judge,
             weights=self.weights,

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from validation import Estimate, RaterAgreement, wilson_effective
+from validation import Estimate, RaterAgreement, compute_wilson_limits
 
 Outcome = Literal["met", "missed", "undecided"]
 _MOST = 10_000_000  # labels; more is as good as never
@@ -72,7 +72,9 @@ def _count_more(
     def decides(n: int) -> bool:
         share = min(1.0, max(0.0, expected + value * (1 - expected)))
         df = None if clusters is None else clusters * n / estimate.n - 1
-        low, high = wilson_effective(share, n * effective / estimate.n, estimate.confidence, df)
+        low, high = compute_wilson_limits(
+            share, n * effective / estimate.n, estimate.confidence, df
+        )
         limits = [(limit - expected) / (1 - expected) for limit in (low, high)]
         return limits[0] >= minimum if value > minimum else limits[1] < minimum
 

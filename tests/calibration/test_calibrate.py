@@ -22,7 +22,7 @@ from tests.calibration.build import (
     write_labels,
 )
 from validation import (
-    wilson_effective,
+    compute_wilson_limits,
 )
 
 
@@ -950,5 +950,5 @@ def test_how_many_more_labels_decide(
     assert word in done.err
     if word == "about":
         more = int(done.err.partition("about ")[2].split()[0])
-        limits = [wilson_effective(k / n, n + more + less) for less in (-1, 0)]
+        limits = [compute_wilson_limits(k / n, n + more + less) for less in (-1, 0)]
         assert [low >= value or high < value for low, high in limits] == [False, True]

@@ -17,9 +17,9 @@ from annotator.calibration.sample.design import (
     Design,
     SampledStratum,
     allocate,
-    draw,
+    assign_split,
+    draw_traces,
     read_design,
-    split_of,
     top_up,
 )
 from annotator.calibration.sample.sheets import Split
@@ -75,13 +75,13 @@ def test_a_task_has_its_split_whatever_else_is_there():
     for task in ("p/1", "p/2", "ünï", "", "a\nb"):
         share = Fraction(int(sha256(f"annotator\0{task}".encode()).hexdigest()[:16], 16), 2**64)
         expected = "dev" if share < Fraction(0.33) else "test"
-        assert split_of(task, "annotator", 0.33) == expected
+        assert assign_split(task, "annotator", 0.33) == expected
 
 
 def test_the_split_has_its_share_and_depends_on_the_salt():
     tasks = [f"p/{n}" for n in range(2000)]
-    dev = [split_of(task, "annotator", 0.33) == "dev" for task in tasks]
-    other = [split_of(task, "salt", 0.33) == "dev" for task in tasks]
+    dev = [assign_split(task, "annotator", 0.33) == "dev" for task in tasks]
+    other = [assign_split(task, "salt", 0.33) == "dev" for task in tasks]
     assert binomtest(sum(dev), 2000, 0.33).pvalue > 0.001
     assert dev != other
 
@@ -117,7 +117,7 @@ def test_without_tasks_every_trace_is_its_own(annotate_cli, tmp_path, rubric):
     done = annotate_cli("sample", run, "-n", 100, "--out", "s.jsonl")
     rows = [row for row in sheet_of(tmp_path / "s.jsonl") if row["rater"] == 1]
     assert {row["trace_id"] for row in rows} == {
-        f"t{n}" for n in range(100) if split_of(f"t{n}", "annotator", 0.33) == "test"
+        f"t{n}" for n in range(100) if assign_split(f"t{n}", "annotator", 0.33) == "test"
     }
     assert "tasks" not in done.out.partition(" from ")[0]
 
@@ -150,7 +150,7 @@ def test_every_trace_of_a_stratum_is_equally_likely(size, drawn):
     candidates += [Candidate(f"x{n}", "p/1", "other") for n in range(4)]
     counts: Counter[str] = Counter()
     for seed in range(4000):
-        chosen = draw(candidates, {"s": drawn, "other": 2}, seed)
+        chosen = draw_traces(candidates, {"s": drawn, "other": 2}, seed)
         counts.update(one.trace_id for one in chosen if one.stratum == "s")
     observed = [counts[f"t{n:02}"] for n in range(size)]
     assert sum(observed) == 4000 * drawn
@@ -163,7 +163,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
     candidates = [Candidate(f"t{n:02}", f"p/{n % 5}", "s") for n in range(12)]
     counts: Counter[str] = Counter()
     for seed in range(3000):
-        chosen = draw(candidates, {"s": 5}, seed)
+        chosen = draw_traces(candidates, {"s": 5}, seed)
         first = Design(
             *("faults", "x", None, "all", "salt", 0.3, seed),
             {"s": SampledStratum(12, 5)},

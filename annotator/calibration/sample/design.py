@@ -104,7 +104,7 @@ class Design:
         }
 
 
-def split_of(task: str, salt: str, dev_share: float) -> str:
+def assign_split(task: str, salt: str, dev_share: float) -> str:
     """Return ``dev`` or ``test`` for a task: by its salted hash, whatever else is in the corpus."""
     digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
     return "dev" if int.from_bytes(digest[:8]) < dev_share * 2**64 else "test"
@@ -136,7 +136,9 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     return sampled
 
 
-def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int) -> list[Candidate]:
+def draw_traces(
+    candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int
+) -> list[Candidate]:
     """Return the drawn traces in random order.
 
     Inside a stratum the draw is systematic over the list sorted by task, from a random start:
@@ -144,7 +146,7 @@ def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int)
     random: ids often begin with the model, and a regular step would draw the same model each time.
     """
     generator = random.Random(seed)  # noqa: S311
-    strata = _by_stratum(candidates)
+    strata = _group_by_stratum(candidates)
     selected: list[Candidate] = []
     for name in sorted(strata):
         members = sorted(strata[name], key=attrgetter("trace_id"))
@@ -171,7 +173,7 @@ def top_up(
             as many left.
     """
     generator = random.Random(f"{design.id} {seed}")  # noqa: S311
-    strata = _by_stratum(candidates)
+    strata = _group_by_stratum(candidates)
     sizes = {name: len(members) for name, members in strata.items()}
     if sizes != {name: stratum.size for name, stratum in design.strata.items()}:
         raise AnnotatorError(
@@ -195,7 +197,7 @@ def top_up(
     return replace(design, strata=changed, traces=traces, seed=seed), selected
 
 
-def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
+def _group_by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     strata: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         strata.setdefault(candidate.stratum, []).append(candidate)
@@ -248,7 +250,7 @@ def record_design(run: Run, design: Design) -> bool:
     return True
 
 
-def recorded_designs(run: Run) -> list[Design]:
+def read_recorded_designs(run: Run) -> list[Design]:
     """Return the designs that are kept with a run.
 
     Raises:
@@ -284,9 +286,9 @@ def find_design(
     names = {label.design for label in labels.values()}
     if None in names:
         return None, []
-    designs = recorded_designs(run) if run else []
-    if len(label_files) == 1 and design_file(label_files[0]).is_file():
-        designs.append(read_design(design_file(label_files[0])))
+    designs = read_recorded_designs(run) if run else []
+    if len(label_files) == 1 and locate_design(label_files[0]).is_file():
+        designs.append(read_design(locate_design(label_files[0])))
     fitting = [
         design
         for design in designs
@@ -302,12 +304,12 @@ def find_design(
     ]
 
 
-def design_file(sheet: Path) -> Path:
+def locate_design(sheet: Path) -> Path:
     """Return where the design of a sheet stands, beside it."""
     return sheet.with_name(f"{sheet.name}.design.json")
 
 
-def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
+def read_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     """Return the sources and the format of the traces in a sheet; None if they are not known.
 
     Nothing else of the design is read: who labels must not learn the judge's codes, not even from
@@ -316,7 +318,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     Raises:
         AnnotatorError: the design is there and cannot be read.
     """
-    file = design_file(sheet)
+    file = locate_design(sheet)
     if not os.path.lexists(file):
         return None
     with explain_unreadable(file):

@@ -17,9 +17,9 @@ from annotator.calibration.sample.design import (
     SampledStratum,
     Strata,
     allocate,
-    design_file,
-    draw,
     draw_doubles,
+    draw_traces,
+    locate_design,
     read_design,
     record_design,
     top_up,
@@ -37,8 +37,8 @@ from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
-from validation import Interval, expected_half_widths, share_of_totals
-from validation.intervals import quantile
+from validation import Interval, estimate_share_of_totals, predict_half_width
+from validation.intervals import compute_quantile
 
 PLANNED = (50, 100, 200, 400)
 ASSUMED_PRECISION = 0.85
@@ -137,9 +137,9 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         what = replace(
             what, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
         )
-    population = _population(source, what, split)
+    population = _find_population(source, what, split)
     if before and len(population.candidates) != before.size:
-        population = _population(source, replace(what, undecided=False), split)
+        population = _find_population(source, replace(what, undecided=False), split)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
@@ -151,10 +151,10 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     else:
         design, selected = _draw_first(population, what, split)
         twice = draw_doubles(selected, what.double, what.seed)
-    where, format = _places(source, what)
+    where, format = _find_sources(source, what)
     design = replace(design, sources=where, format=format)
     sheet = make_rows(selected, twice, design, split)
-    beside = design_file(out)
+    beside = locate_design(out)
     write_design(beside, design)  # first: a sheet without its design is worth nothing
     write_sheet(out, sheet)
     recorded = not isinstance(source, Run) or record_design(source, design)
@@ -167,7 +167,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
     sizes = Counter(trace.stratum for trace in population.candidates)
     number = allocate(sizes, what.n, what.floor_of(what.n, sizes))
-    selected = draw(population.candidates, number, what.seed)
+    selected = draw_traces(population.candidates, number, what.seed)
     design = Design(
         rubric=population.rubric,
         rubric_sha256=population.rubric_sha256,
@@ -196,7 +196,7 @@ def plan_sheet(
     """
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
-    population = _population(source, what, what.split)
+    population = _find_population(source, what, what.split)
     sizes = Counter(trace.stratum for trace in population.candidates)
     total = sum(sizes.values())
     effects = _measure_effects(source, what, population)
@@ -233,12 +233,12 @@ def _plan_code(
     unflagged = {name: size - by_stratum.get(name, 0) for name, size in judged.items()}
     # Of what the judge left undecided as much is assumed to have the code as of the rest.
     undecided = [(sizes[name], share, sampled[name]) for name in sizes.keys() & {UNDECIDED}]
-    width = expected_half_widths(
+    width = predict_half_width(
         share,
         assumed.precision,
         min(missed, 1.0),
-        _effective(by_stratum, judged, sampled),
-        _effective(unflagged, judged, sampled),
+        _compute_effective_size(by_stratum, judged, sampled),
+        _compute_effective_size(unflagged, judged, sampled),
         total,
         others=undecided,
     )
@@ -252,7 +252,10 @@ def _measure_effects(source: Run, what: Draw, population: Population) -> dict[st
     sample = read_judged_sample(source, rubric, cluster=what.cluster)
     if not sample.clusters.named:
         return {}
-    return {code: share_of_totals(*sample.clusters.totals(code)) for code in population.with_code}
+    return {
+        code: estimate_share_of_totals(*sample.clusters.totals(code))
+        for code in population.with_code
+    }
 
 
 def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
@@ -266,7 +269,7 @@ def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
     if tasks < 2:  # how tasks differ will not be known
         return replace(planned, half_width=0.5, tasks=tasks)
     effect = share.design_effect or 1.0
-    factor = math.sqrt(effect) * quantile(0.95, tasks - 1) / quantile(0.95)
+    factor = math.sqrt(effect) * compute_quantile(0.95, tasks - 1) / compute_quantile(0.95)
     width = min(0.5, planned.half_width * factor)
     return replace(planned, half_width=width, design_effect=effect, tasks=tasks)
 
@@ -295,7 +298,7 @@ def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed
     }
 
 
-def _effective(
+def _compute_effective_size(
     counts: Mapping[str, int], sizes: Mapping[str, int], sampled: Mapping[str, int]
 ) -> float:
     """Return Kish's n of the labels expected in a cell: strata are drawn with other chances."""
@@ -306,7 +309,9 @@ def _effective(
     return reached**2 / spread if spread else 0.0
 
 
-def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
+def _find_sources(
+    source: Run | Sequence[str], what: Draw
+) -> tuple[tuple[str, ...] | None, str | None]:
     """Return where the traces are and their format: of a run, as its manifest says."""
     if not isinstance(source, Run):
         return tuple(map(absolute, source)), what.format
@@ -316,7 +321,7 @@ def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | 
     return source.manifest.sources, source.manifest.format
 
 
-def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Population:
+def _find_population(source: Run | Sequence[str], what: Draw, split: Split) -> Population:
     if isinstance(source, Run):
         rubrics = tuple(source.schemes)
         if what.rubric is None and len(rubrics) > 1:

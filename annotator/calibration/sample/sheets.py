@@ -21,7 +21,7 @@ from annotator.calibration.sample.design import (
     Candidate,
     Design,
     Strata,
-    split_of,
+    assign_split,
 )
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Annotation
@@ -61,7 +61,7 @@ class Split:
 
     def of(self, task: str) -> str | None:
         """Return the split of a task, None where there are no splits."""
-        return None if self.name == "all" else split_of(task, self.salt, self.dev_share)
+        return None if self.name == "all" else assign_split(task, self.salt, self.dev_share)
 
     def holds(self, task: str) -> bool:
         """Whether a task belongs to this split."""
@@ -201,14 +201,16 @@ def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         AnnotatorError: the file is there already (it may hold labels), or cannot be written.
     """
-    write_file(file, _csv(sheet) if file.suffix == ".csv" else _jsonl(sheet), exclusive=True)
+    write_file(
+        file, _format_csv(sheet) if file.suffix == ".csv" else _format_jsonl(sheet), exclusive=True
+    )
 
 
-def _jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
+def _format_jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in sheet)
 
 
-def _csv(sheet: Iterable[Mapping[str, Any]]) -> str:
+def _format_csv(sheet: Iterable[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\r\n")
     write.writeheader()

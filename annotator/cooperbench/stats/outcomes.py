@@ -12,7 +12,7 @@ from annotator.cooperbench.stats.model import Merge, MergeSuccess, Sizes, Succes
 from annotator.cooperbench.stats.tally import NO_UNION, Key, Tally, make_undefined, uncounted_share
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, NOTHING, UNKNOWN
-from validation import mover
+from validation import subtract_estimates
 
 SOLO, COOP = "solo", "coop"
 _ALL = ""  # beside the names of models, none of which is empty
@@ -135,7 +135,9 @@ def sizes(tally: Tally) -> Sizes:
     }
     several = [size for size in counts if size > 1]
     empty = tally.share(("agents", "none"), ("agents", "none"))
-    gap = mover(*((shares[several[0]], shares[several[-1]]) if several else (empty, empty)))
+    gap = subtract_estimates(
+        *((shares[several[0]], shares[several[-1]]) if several else (empty, empty))
+    )
     if len(several) < 2:
         why = f"all runs of several agents have {several[0]}" if several else "no such runs"
         gap = replace(gap, value=None, low=None, high=None, method="none", reason=why)
@@ -154,4 +156,4 @@ def success(tally: Tally) -> Iterator[Success]:
             tally.share(("success", model, setting, "k"), ("success", model, setting, "n"))
             for setting in (SOLO, COOP)
         )
-        yield Success(model or None, solo, coop, mover(solo, coop))
+        yield Success(model or None, solo, coop, subtract_estimates(solo, coop))

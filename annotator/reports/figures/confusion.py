@@ -10,7 +10,7 @@ from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
-from validation import confusion_matrix
+from validation import tabulate_confusion
 
 
 def figure(source: FigureSource) -> Plot:
@@ -66,7 +66,7 @@ def _panel(
             count if count or label in findable else None
             for label, count in zip(rubric.labels, row, strict=True)
         ]
-        for row in confusion_matrix(human, judge, rubric.labels)
+        for row in tabulate_confusion(human, judge, rubric.labels)
     ]
     people = ", ".join(calibration.labels.annotators)
     code = "primary code" if rubric.choice == "primary" else "code"
