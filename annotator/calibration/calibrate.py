@@ -42,14 +42,15 @@ from annotator.calibration.matching import (
 from annotator.calibration.model import (
     CORPUS_OF_SPLIT,
     CORPUS_ONLY,
+    Calibrated,
     Calibration,
     CodeRow,
     Comparison,
     LabelledTrace,
     LabelsUsed,
+    Request,
     count_labels,
 )
-from annotator.calibration.request import Calibrated, Request
 from annotator.calibration.sample.design import Design, find_design, read_design
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme

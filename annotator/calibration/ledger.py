@@ -17,8 +17,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog
 from annotator.base.regular import read_bounded
-from annotator.calibration.model import Look
-from annotator.calibration.request import Calibrated, Request
+from annotator.calibration.model import Calibrated, Look, Request
 from annotator.labels import Label
 from annotator.runs.manifest import now
 from annotator.runs.run import Run

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
-from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
-from annotator.calibration.request import Calibrated
+from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
 from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render

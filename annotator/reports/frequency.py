@@ -242,7 +242,7 @@ class _Samples:
         self._labelled: dict[str, set[str]] = {}
         self._samples: dict[tuple[str, str | None], JudgedSample] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.fit import select_calibration
+            from annotator.calibration.correct import select_calibration
 
             sample = self._samples[name, None] = self._empty(name)
             calibration = self._calibrations[name] = select_calibration(calibrations[name], sample)

@@ -14,8 +14,7 @@ from annotator.calibration.matching import (
     select_labels,
     select_split,
 )
-from annotator.calibration.model import LabelsUsed
-from annotator.calibration.request import Request
+from annotator.calibration.model import LabelsUsed, Request
 from annotator.calibration.sample.design import find_design
 from annotator.labels import Label
 from annotator.reports.counts import TraceCounts

@@ -1,8 +1,7 @@
 """What a person and a judge call the same traces."""
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.correct import describe_labels, match_traces
-from annotator.calibration.fit import fit_calibration
+from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
 from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
