@@ -70,7 +70,7 @@ def tabulate_confusion(
     Raises:
         ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
 
-    Source: scikit-learn's ``tabulate_confusion``, which silently drops what is not listed; that is
+    Source: scikit-learn's ``confusion_matrix``, which silently drops what is not listed; that is
     why the labels are checked before. It is imported here: it takes a second.
     """
     listed = _check_distinct(labels)

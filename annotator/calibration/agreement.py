@@ -1,4 +1,4 @@
-"""How far raters agree: people with each other, a judge with itself and with other judges."""
+"""Agreement of people with each other, and of a judge with people, reruns and other judges."""
 
 import re
 from collections import Counter
@@ -26,16 +26,17 @@ from validation import (
     measure_retest_agreement,
 )
 
-_ENOUGH = 10  # traces that two people labelled, for their kappa to be compared with another
+_LEAST_COMMON = 10  # traces that two people labelled, for their kappa to be compared
 
 Answers = Mapping[str, str]
-"""The labels that a rater gives each trace, as a single one, by trace id."""
+"""A rater's labels by trace id, those of one trace joined to a single label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What raters are compared on: a rubric, and by trace id the clusters and the weights of the
-    traces. ``weights`` is None where all traces were equally likely to be drawn.
+    """The rubric, clusters and weights that raters are compared with, the latter by trace id.
+
+    ``weights`` is None if all traces were equally likely to be sampled.
     """
 
     rubric: Scheme
@@ -45,9 +46,9 @@ class Basis:
     seed: int = 0
 
     def compare(
-        self, what: str, first: Answers, second: Answers, note: str | None = None
+        self, name: str, first: Answers, second: Answers, note: str | None = None
     ) -> Comparison | None:
-        """Return how far two raters agree on the traces that both rated, None if there are none."""
+        """Return the agreement of two raters on the traces that both rated, None without any."""
         units = [unit for unit in first if unit in second]
         if not units:
             return None
@@ -59,10 +60,10 @@ class Basis:
             confidence=self.confidence,
             categories=None if self.rubric.choice == "many" else self.rubric.labels,
         )
-        return Comparison(what, len(units), agreement, note)
+        return Comparison(name, len(units), agreement, note)
 
     def answers_of(self, labels: Mapping[str, Label]) -> dict[str, str]:
-        """Return the answers of a person."""
+        """Return the labels of a person, joined by trace."""
         return {unit: join_labels(self.rubric.labels_of(labels[unit])) for unit in labels}
 
     def weights_of(self, units: Sequence[str]) -> list[float] | None:
@@ -70,7 +71,7 @@ class Basis:
         return [self.weights[unit] for unit in units] if self.weights else None
 
     def clusters_of(self, units: Sequence[str]) -> list[str] | None:
-        """Return the clusters of traces, None if none of them tells its own."""
+        """Return the clusters of traces, None if no trace names one."""
         names = [self.clusters.get(unit) for unit in units]
         if not any(names):
             return None
@@ -78,7 +79,7 @@ class Basis:
 
 
 def list_judge_answers(sample: JudgedSample) -> dict[str, str]:
-    """Return the judge's answers on the selected traces that it decided."""
+    """Return the judge's labels of the selected traces that it decided, joined by trace."""
     return {
         unit: join_labels(sample.rubric.labels_of(annotation))
         for unit, annotation in sample.selected.items()
@@ -87,9 +88,9 @@ def list_judge_answers(sample: JudgedSample) -> dict[str, str]:
 
 
 def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...], Estimate | None]:
-    """Return how far people agree with each other, pair by pair and all together.
+    """Return the agreement of each pair of people, and Krippendorff's alpha of all.
 
-    Labels that they agreed on afterwards (``gold``) are no rater's. Alpha is not weighted.
+    ``gold`` (labels agreed on afterwards) does not count as a person. Alpha is not weighted.
     """
     by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
     answers = {name: basis.answers_of(given) for name, given in by_name.items()}
@@ -119,10 +120,9 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
 def compare_reference(
     labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
 ) -> tuple[Comparison, ...]:
-    """Return how far the judge agrees with each person, and the reference with each, where several
-    people labelled: is either closer to one than to another?
+    """Return the agreement of the judge, and of the reference, with each of several people.
 
-    A person whose labels are the reference is left out.
+    A person whose labels are the reference is left out. With a single annotator it is empty.
     """
     if len(labels.annotators) < 2:
         return ()
@@ -137,16 +137,17 @@ def compare_reference(
         person = {unit: given[unit] for unit in answers if unit in given}
         comparisons.append(basis.compare(f"judge and {name}", person, judge))
         if name not in names:
-            what = f"{'+'.join(sorted(names))} and {name}"
-            comparisons.append(basis.compare(what, person, answers))
+            pair = f"{'+'.join(sorted(names))} and {name}"
+            comparisons.append(basis.compare(pair, person, answers))
     return tuple(filter(None, comparisons))
 
 
 def compare_groups(
     rubric: Scheme, matched: MatchedLabels, confidence: float = 0.95
 ) -> tuple[Comparison, ...]:
-    """Return how far judge and people agree on each group of codes: whether a trace has any of
-    them. If a trace has one code, also on which group it is, or none.
+    """Return the agreement of judge and people on each group: whether a trace has a code of it.
+
+    If a trace has one code, the first comparison is of the group itself ("which group").
     """
     counted = [trace.counted for trace in matched.traces]
     sides = [{*labels.human} for labels in counted], [{*labels.judge} for labels in counted]
@@ -174,11 +175,14 @@ def compare_attribution(
     labels: Mapping[str, Label],
     confidence: float = 0.95,
 ) -> dict[str, Interval]:
-    """Return in how many traces the judge's decisive finding (its first where none is primary)
-    names the agent that a person named, the same step, and a step at most one from it.
+    """Return how often the judge names the agent and the step that a person named.
 
-    A trace without a finding is a wrong one. If no finding names a step, the judge was not asked
-    for it, and nothing is returned.
+    The judge's finding of its primary code counts, else its first finding. A trace without a
+    finding counts as wrong. The result is empty if the judge's findings name no steps.
+
+    Returns:
+        Shares of the traces where the person named an "agent" or a "step", and of steps at most
+        one off ("step within 1").
     """
     pairs = [(labels[trace.trace_id], sample.selected[trace.trace_id]) for trace in matched.traces]
     findings = [finding for _, annotation in pairs for finding in annotation.findings]
@@ -195,8 +199,8 @@ def compare_attribution(
             right["step"].append(step == label.step)
             right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
     return {
-        what: compute_wilson_interval(sum(answers), len(answers), confidence)
-        for what, answers in right.items()
+        name: compute_wilson_interval(sum(answers), len(answers), confidence)
+        for name, answers in right.items()
         if answers
     }
 
@@ -208,8 +212,10 @@ def _simplify_name(name: str | None) -> str | None:
 def suspect_fit(
     labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
 ) -> str | None:
-    """Return a warning if the judge agrees better with ``gold`` than people do with each other, on
-    the same traces and beyond sampling error: one of the two may have been fitted to the other.
+    """Return a warning if the judge agrees better with ``gold`` than people with each other.
+
+    It compares the same traces, and warns beyond sampling error only: either the judge was fitted
+    to ``gold``, or ``gold`` was made with the judge's answers in sight.
     """
     if {label.annotator for label in reference.values()} != {GOLD}:
         return None
@@ -221,7 +227,7 @@ def suspect_fit(
         units = [unit for unit in gold if all(unit in each for each in (judge, *both))]
         ours = basis.compare("", {unit: gold[unit] for unit in units}, judge)
         theirs = basis.compare("", {unit: both[0][unit] for unit in units}, both[1])
-        if len(units) < _ENOUGH or not ours or not theirs:
+        if len(units) < _LEAST_COMMON or not ours or not theirs:
             continue
         kappas = ours.agreement.kappa.value, theirs.agreement.kappa.value
         if kappas[0] is None or kappas[1] is None:
@@ -254,9 +260,9 @@ def suspect_fit(
 
 
 def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | None:
-    """Return how far several runs of one judge agree on the selected traces; None for a single run.
+    """Return the agreement of several runs of one judge on the selected traces, None for one run.
 
-    A run that did not judge a trace has no label of it.
+    A run that did not decide a trace has no label of it.
     """
     if len(samples) < 2:
         return None
@@ -268,12 +274,12 @@ def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | No
         confidence=basis.confidence,
         seed=basis.seed,
     )
-    # By code and not by set; and a majority without its traces is of no use.
+    # Flips are counted by code, not by set. The majority is of no use without its traces.
     return replace(retested, majority=[], flips=_count_flips(samples, units))
 
 
 def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
-    """Return, by label, how many traces had it in any of their runs, and in not all of them."""
+    """Return by label how many traces had it in some run, and in some but not all runs."""
     rubric = samples[0].rubric
     traces: Counter[str] = Counter()
     flipped: Counter[str] = Counter()

@@ -249,5 +249,5 @@ def test_a_changed_calibration_is_refused_in_words(annotate_cli, made, path, val
     change(file, path, value)
     done = annotate_cli("report", run, "--calibration", file)
     said_in_words(done)
-    assert f"{file}: no calibration: {'.'.join(map(str, path[:2]))}" in done.err
+    assert f"{file}: not a calibration: {'.'.join(map(str, path[:2]))}" in done.err
     assert "make it with annotate calibrate" in done.err

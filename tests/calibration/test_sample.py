@@ -413,6 +413,7 @@ def test_where_nothing_can_be_drawn_the_first_unreadable_trace_is_named(annotate
         (["run", "--out", "s.csv", "--strata", "votes"], "has no votes to stratify by: judge with"),
         (["run", "--out", "s.csv", "--strata", "votes", "--uniform"], "draws without strata"),
         (["run", "--out", "s.csv", "--precision", "0.9"], "are for --plan"),
+        (["logs", "--rubric", "symptoms", "--plan"], "--plan needs a RUN"),
         (["run", "--out", "s.csv", "--dev-share", "1.5"], "1.5"),
         (["run", "--out", "s.csv", "--dev-share", "nan"], "nan"),
         (["run", "--out", "s.csv", "--from", "nowhere", "--top-up", "a=1"], "nowhere"),
@@ -643,6 +644,12 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, tmp_path, panel
     # Read as if all were as likely, the judge's errors would count for much more.
     plain = Fraction(drawn["au"], drawn["au"] + drawn["ad"])
     assert abs(float(right - plain)) > 0.1
+    # Strata of votes can be topped up.
+    more = ("--top-up", "votes:unanimous=3", "--from", "s.jsonl.design.json")
+    done = annotate_cli("sample", panel, *more, "--out", "more.jsonl")
+    assert done.code == 0, done.err
+    stratum = design_of(tmp_path / "more.jsonl").strata["votes:unanimous"]
+    assert (stratum, len(sheet_of(tmp_path / "more.jsonl"))) == (SampledStratum(30, 7), 3)
 
 
 @pytest.mark.parametrize(
