@@ -1,9 +1,8 @@
 """Agreement of two raters beyond chance, from a table of label pairs or from the labels.
 
-The table says how many items got each pair of labels, so memory grows with the labels, not with
-the items. "No code" is a label like any other: give those items one, "none" for example. An item
-that a rater did not label belongs in no table. Sums are taken in fractions: near an expected
-agreement of 1 the difference of two rounded shares would be mostly rounding.
+A table maps pairs of labels to numbers of items. "No code" is a label like any other, for example
+"none". Leave out items that a rater did not label. Sums are fractions: near an expected agreement
+of 1 the difference of two rounded shares would be mostly rounding.
 """
 
 import math
@@ -14,11 +13,11 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import check_whole
+from validation.checks import check_count
 from validation.estimate import Estimate
 from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
 
-LEAST_POSITIVES = 10  # a side, below which kappa's limits cover .79 to .84 where they say .95
+LEAST_POSITIVES = 10  # a side; with fewer, kappa's 95 % limits cover .79 to .84
 
 Pair = tuple[str, str]
 Chance = tuple[Fraction | None, str | None]
@@ -27,12 +26,12 @@ Chance = tuple[Fraction | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A chance-corrected agreement with its interval, and what is needed to compute it again.
+    """A chance-corrected agreement with its interval and its inputs.
 
-    ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 what
-    chance would give. ``expected`` is the agreement by chance, None without items. Where the
-    measure is undefined, ``value`` is None and ``reason`` says why; the limits are then -1 and 1:
-    nothing is known. ``measure`` names the kind of chance, ``method`` the interval.
+    ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 is
+    agreement by chance. ``expected`` is the agreement by chance, None without items. If the measure
+    is undefined, ``value`` is None with a ``reason``, and the limits are -1 and 1. ``measure``
+    names the kind of chance, ``method`` the interval.
     """
 
     measure: str
@@ -80,28 +79,25 @@ def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
 def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
     """Return Cohen's kappa of two raters with its Wilson-mapped interval.
 
-    kappa = (po - pe) / (1 - pe), with po the share of items that got the same label from both and
-    pe = sum over labels of the product of both raters' shares of that label. It is the same with
-    the raters exchanged.
+    kappa = (po - pe) / (1 - pe), where po is the share of items with the same label from both, and
+    pe the sum over labels of the product of both raters' shares. The raters can be exchanged.
 
-    The limits are Wilson's limits of po put through the same formula, with pe held at its
-    estimate. They are never of zero width, also at perfect agreement, where the textbook standard
-    error is 0. They are not cut off: ``high`` is at most 1, but with pe near 1 ``low`` can lie
-    below -1, which says that the table hardly bears on kappa. They cover the sampling error of
-    independent items and nothing else.
+    The limits are Wilson's limits of po put through the same formula, with pe at its estimate. They
+    have a width at perfect agreement, too, where the textbook standard error is 0. ``high`` is at
+    most 1; with pe near 1 ``low`` can be below -1. They cover the sampling error of independent
+    items only.
 
     Args:
-        table: (label of the first rater, label of the second) -> number of items. Pairs that
-            are missing count as 0.
+        table: (label of the first rater, label of the second) -> number of items; missing pairs
+            count as 0.
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        Undefined, with a reason, if there are no items, and if both raters gave all items the same
-        one label: pe is 1 then. One rater with a single label is a defined 0.
+        Undefined without items, and if both raters gave all items the same label (pe is 1). If only
+        one rater used a single label, kappa is 0.
 
     Raises:
-        ValueError: a key is no pair of strings, a count is negative or not a whole number, or
-            confidence is not in (0, 1).
+        ValueError: a count is negative or not a whole number, or confidence is not in (0, 1).
 
     Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
@@ -126,17 +122,17 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
 def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     """Return Cohen's kappa with the interval of its asymptotic standard error.
 
-    The textbook interval, value +- z se, for comparison with published ones. It is too narrow in
-    samples of usual size; ``compute_cohen_kappa`` has a better one.
+    The textbook interval, value +- z se, for comparison with published ones. It is too narrow for
+    samples of usual size.
 
     Args:
         table: (label of the first rater, label of the second) -> number of items.
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut off at -1
-        and 1. A standard error of 0 (perfect agreement, a rater with one label) leaves both limits
-        at the value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
+        ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut at -1 and 1.
+        With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
+        value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
 
     Raises:
         ValueError: as for ``compute_cohen_kappa``.
@@ -149,7 +145,7 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
     value, low, high, reason, se = kappa.value, kappa.low, kappa.high, kappa.reason, None
     observed, (chance, _) = _compute_observed(cells), _compute_kappa_chance(cells)
     if value is not None and observed is not None and chance is not None:
-        # In fractions, so that a standard error of 0 is 0.
+        # In fractions: a standard error of 0 is exactly 0.
         se = math.sqrt(_compute_kappa_variance(cells, observed, chance))
         half = NormalDist().inv_cdf((1 + confidence) / 2) * se
         low, high = value - half, value + half
@@ -182,18 +178,17 @@ def measure_agreement(
         first: one label per item.
         second: the other rater's, in the same order.
         weights: positive sampling weights (1 / inclusion probability); default: all the same.
-        clusters: what each item belongs to, its task; default: items are independent.
+        clusters: one per item, its task; default: items are independent.
         confidence: between 0 and 1, both excluded.
         categories: all labels that could have been given, "none" included, for AC1; default: those
             that were.
 
     Returns:
-        ``inputs`` of kappa and AC1 hold what they come from: ``observed`` with the limits that are
-        mapped, ``expected``, ``n_effective`` and ``table``, a list of [label of the first, of the
-        second, number of items or sum of weights]. Undefined, with a reason and the limits -1 and
-        1, are both without items, kappa if both raters gave one label only, AC1 with one category.
-        Kappa has a value without limits, and a reason, where a rater gave fewer than 10 items
-        another label than its commonest.
+        ``inputs`` of kappa and AC1: ``observed`` with the mapped limits, ``expected``,
+        ``n_effective`` and ``table``, a list of [label of the first, of the second, number of items
+        or sum of weights]. Both are undefined (limits -1 and 1) without items, kappa if both raters
+        gave one label only, AC1 with one category. Kappa has no limits if a rater gave fewer than
+        10 items another label than its commonest.
 
     Raises:
         ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
@@ -230,7 +225,7 @@ def measure_agreement(
     pairs = list(zip(first, second, strict=True))
 
     def move(chance: Chance, moves: Mapping[Pair, float]) -> Estimate:
-        """Return the observed agreement with the limits of as many items as pe leaves."""
+        """Return the observed agreement with limits for the variance that pe adds."""
         share = _compute_observed(cells)
         if share is None or chance[0] is None or not 0 < share < 1 or chance[0] == 1:
             return observed
@@ -262,9 +257,7 @@ def measure_agreement(
 
 
 def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimate:
-    """Return the observed agreement with the limits of as many items as ``variance`` leaves, but
-    not more than it has; ``spread`` over their number is its variance.
-    """
+    """Return the observed agreement with the limits for spread / variance items, at most its n."""
     has = observed.inputs["n_effective"]
     if variance * has <= spread or observed.reason:
         return observed
@@ -275,14 +268,14 @@ def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimat
 
 
 def _compute_kappa_moves(cells: Mapping[Pair, Fraction]) -> dict[Pair, float]:
-    """Return how far an item with each pair of labels moves pe of kappa."""
+    """Return the influence of an item with each pair of labels on kappa's pe."""
     first, second = _compute_margins(cells)
     chance = sum((first[label] * second[label] for label in first), Fraction(0))
     return {(a, b): float(second[a] + first[b] - 2 * chance) for a, b in cells}
 
 
 def _compute_ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dict[Pair, float]:
-    """Return how far an item with each pair of labels moves pe of AC1."""
+    """Return the influence of an item with each pair of labels on AC1's pe."""
     first, second = _compute_margins(cells)
     shares = {label: (first[label] + second[label]) / 2 for label in first}
     mean = sum((share * (1 - 2 * share) for share in shares.values()), Fraction(0))
@@ -293,7 +286,7 @@ def _compute_ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dic
 
 
 def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """Return kappa without its limits where a rater has hardly any but one label."""
+    """Return kappa, without limits if a rater used hardly more than one label."""
     if kappa.value is None:
         return kappa
     others = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
@@ -306,23 +299,10 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
     return replace(kappa, low=None, high=None, reason=reason)
 
 
-def _check_pair(pair: Any) -> None:
-    is_pair = isinstance(pair, tuple) and len(pair) == 2
-    if not (is_pair and all(isinstance(label, str) for label in pair)):
-        raise ValueError(f"a key of the table must be a pair of labels (strings), not {pair!r}")
-
-
 def _check_table(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
     """Return the pairs that occur."""
-    counts = {}
-    for pair, number in table.items():
-        _check_pair(pair)
-        count = check_whole(f"the count of {pair!r}", number)
-        if count < 0:
-            raise ValueError(f"the count of {pair!r} must not be negative, but is {count}")
-        if count:
-            counts[pair] = Fraction(count)
-    return counts
+    counts = {pair: check_count(f"the count of {pair!r}", n) for pair, n in table.items()}
+    return {pair: Fraction(count) for pair, count in counts.items() if count}
 
 
 def _check_labels(rater: str, labels: Sequence[str], categories: Sequence[str] | None) -> None:

@@ -1,4 +1,4 @@
-"""Checks of what callers pass in."""
+"""Checks of arguments."""
 
 from typing import SupportsInt
 

@@ -1,4 +1,4 @@
-"""Differences between two groups of items that come in clusters, traces of tasks say."""
+"""Differences between two groups of clustered items, such as traces of tasks."""
 
 import itertools
 import math
@@ -15,10 +15,10 @@ from validation.influence import compute_cluster_variance
 from validation.intervals import check_confidence, compute_quantile
 from validation.resampling import Floats
 
-LEAST_CLUSTERS = 6  # a side; with fewer, not even the clearest difference is beyond chance
+LEAST_CLUSTERS = 6  # a side; with fewer, no difference can be significant
 _PERMUTATIONS = 10_000
-_FEWEST = 999  # of which there are so many at least, where 10,000 of very many clusters take long
-_DEALT = 20_000_000  # clusters dealt in all
+_FEWEST = 999  # permutations of very many clusters, where 10,000 take long
+_DEALT = 20_000_000  # permutations times clusters, at most
 _CELLS = 2_000_000  # of one array of permutations
 
 
@@ -48,8 +48,7 @@ def estimate_clustered_difference(
     confidence: float = 0.95,
     least_variance: float = 0.0,
 ) -> Estimate:
-    """Return the difference of two shares of one code, first minus second, with an interval that
-    knows of clusters.
+    """Return the difference of two shares, first minus second, with an interval over clusters.
 
     The variance is the linearised one of the difference: where the sides share clusters, G / (G -
     1) times the sum over clusters of (u1 - u2)^2, u = (k_g - p n_g) / n, with Student's t on G - 1;
@@ -62,14 +61,14 @@ def estimate_clustered_difference(
         first: totals of the first side.
         second: totals of the second side, of the same clusters.
         confidence: between 0 and 1, both excluded.
-        least_variance: what the variance is at least where the sides share clusters; for pairs of
-            items that of independent pairs.
+        least_variance: the minimum of the variance if the sides share clusters; for pairs of items
+            that of independent pairs.
 
     Returns:
         In [-1, 1], method "clustered" or "clustered_newcombe". ``inputs``: ``k1``, ``n1``, ``k2``,
         ``n2``, ``p1``, ``p2``, ``clusters1``, ``clusters2``, ``shared_clusters``, ``se`` and
-        ``df``. Without items on a side the value is None; with fewer than 6 clusters on a side the
-        value stands without limits, and ``reason`` says why.
+        ``df``. Without items on a side the value is None. With fewer than 6 clusters on a side
+        there are no limits, and ``reason`` says why.
 
     Raises:
         ValueError: the sides are not of the same clusters, or a number is not in its range.
@@ -129,7 +128,7 @@ def estimate_clustered_difference(
 
 
 def explain_too_few(first: SideTotals, second: SideTotals) -> str | None:
-    """Return why so few clusters have neither interval nor test, None if they are enough."""
+    """Return why there is neither interval nor test, None with enough clusters."""
     least = min(first.clusters, second.clusters)
     if least >= LEAST_CLUSTERS:
         return None
@@ -145,7 +144,7 @@ def _pair_with_shares(first: SideTotals, second: SideTotals) -> list[tuple[SideT
 
 
 def _select_present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
-    """Return what each cluster adds to the difference, of those that either side has."""
+    """Return the influences on the difference, of the clusters that either side has."""
     difference: Floats = influences[0] - influences[1]
     return difference[(first.n > 0) | (second.n > 0)]
 
@@ -164,7 +163,7 @@ def _compute_welch_variance(
 
 
 def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> list[Test]:
-    """Return for each code a test of no difference that knows of clusters.
+    """Return a permutation test of no difference for each code.
 
     The statistic is the difference over its linearised standard error. Sides that share clusters
     swap them, each cluster with a chance of one half; else clusters are dealt to the sides anew, as
@@ -224,7 +223,7 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
 
 
 def _compute_moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, Floats]]:
-    """Return what the statistic sums over clusters, as each of the two sides sees it."""
+    """Return the terms that the statistic sums over clusters, for both sides."""
     k1, n1, k2, n2 = first.k, first.n, second.k, second.n
     pairs = {
         "k": (k1, k2),

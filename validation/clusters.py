@@ -1,8 +1,7 @@
-"""Shares of items that weigh differently or come in clusters, several traces of one task say.
+"""Shares of weighted or clustered items, such as several traces of one task.
 
-Items of one cluster resemble each other, so n of them tell less than n independent ones. How much
-less says the design effect: the variance of the share over the one of a simple random sample of the
-same (Kish) size.
+Items of one cluster resemble each other: n of them tell less than n independent ones. The design
+effect is the variance of the share over that of a simple random sample of the same (Kish) size.
 """
 
 import math
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from validation.estimate import Estimate
+from validation.influence import compute_cluster_variance
 from validation.intervals import (
     Interval,
     check_confidence,
@@ -57,11 +57,11 @@ def estimate_clustered_share(
     n_effective = Kish's n / design effect. The design effect is the linearised variance of the
     weighted share over clusters, G / (G - 1) sum_g (sum_i w_i (y_i - p) / sum w)^2, over
     p (1 - p) / Kish's n; without clusters it is 1. With clusters Student's quantile on G - 1
-    degrees of freedom stands in place of the normal one.
+    degrees of freedom replaces the normal one.
 
     Args:
         values: 0 or 1 (or bool), one per item.
-        clusters: what each item belongs to, its task say; never None.
+        clusters: one per item, its task; never None.
         weights: above 0 and finite, one over the chance to be in the sample.
         confidence: between 0 and 1, both excluded.
         least_design_effect: a smaller design effect is replaced by this one. 1 is the careful
@@ -74,8 +74,8 @@ def estimate_clustered_share(
         ``low_t`` and ``high_t`` (the plain t interval, not cut at 0 and 1), ``icc_anova`` (without
         weights) and ``note``. Where all values are the same, or all clusters have the same share,
         the clusters show no design effect: max(1, least_design_effect) is taken, and ``note`` says
-        so. Without items the value is None and the limits are 0 and 1; with fewer than two
-        clusters the value stands, but the limits are 0 and 1, and ``reason`` says why.
+        so. Without items the value is None and the limits are 0 and 1. With one cluster the limits
+        are 0 and 1, and ``reason`` says why.
 
     Raises:
         ValueError: lengths differ, a value is not 0 or 1, a weight not above 0, a cluster is None,
@@ -210,8 +210,7 @@ def _sum_weights(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats
 
 def _compute_cluster_variance(share: float, ones: Floats, totals: Floats) -> float:
     """Return the linearised variance of a share from the clusters' (weighted) totals."""
-    deviations = (ones - share * totals) / totals.sum()
-    return float(len(totals) / (len(totals) - 1) * (deviations**2).sum())
+    return compute_cluster_variance((ones - share * totals) / totals.sum())
 
 
 def _describe_effect(effect: float | None, design_effect: float) -> str | None:

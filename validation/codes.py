@@ -1,7 +1,6 @@
-"""How well a judge finds each code, against a human's labels taken as truth.
+"""Precision, recall and F1 of a judge on each code, with a human's labels as the truth.
 
-A trace can have any number of codes. Counts are kept per code; everything is one pass over the
-labels and costs O(labels + codes).
+A trace can have any number of codes.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -45,7 +44,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """Scores by code in the order asked for, and over all codes; see ``score_codes``."""
+    """Scores by code and over all codes; see ``score_codes``."""
 
     per_code: Mapping[str, CodeScore]
     micro: Averages
@@ -70,8 +69,8 @@ def tabulate_confusion(
     Raises:
         ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
 
-    Source: scikit-learn's ``confusion_matrix``, which silently drops what is not listed; that is
-    why the labels are checked before. It is imported here: it takes a second.
+    Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
+    so they are checked before.
     """
     listed = _check_distinct(labels)
     unknown = {label for pair in count_pairs(human, judge) for label in pair} - set(listed)
@@ -103,7 +102,7 @@ def score_codes(
         human_sets: the codes of every trace by the human; empty: none.
         judge_sets: by the judge, in the same order.
         weights: positive sampling weights of the traces; default: all the same.
-        clusters: what the traces belong to, their tasks; default: traces are independent.
+        clusters: one per trace, its task; default: traces are independent.
         confidence: between 0 and 1, both excluded.
         resamples: of the clusters, at least 1.
         seed: the same seed gives the same limits.
@@ -116,8 +115,8 @@ def score_codes(
         over codes have the interval of resampled clusters. F1 has a value without limits where
         human or judge gave the code to fewer than 10 traces: they would turn on the seed.
 
-        What has an empty denominator is undefined with a reason: precision without flags, recall
-        without human codes, F1 without either. The macro averages are over the codes where the rate
+        A rate with an empty denominator is undefined: precision without flags, recall without human
+        codes, F1 without either. The macro averages are over the codes where the rate
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
 
     Raises:
@@ -291,7 +290,7 @@ def _check(
 
 
 def _check_distinct(codes: Sequence[str]) -> list[str]:
-    """Return the codes, each of which must be listed once."""
+    """Return the codes as a list without duplicates."""
     if len(set(codes)) < len(codes):
         raise ValueError(f"a code is listed twice in {list(codes)}")
     return list(codes)

@@ -1,8 +1,8 @@
-"""What each task adds to a share that human labels correct, and the variance that follows.
+"""Influences of tasks on a share that human labels correct, and its variance.
 
-An estimate is nearly its value plus a sum over independent tasks: their influences, which add up to
-nothing. Traces and labels of one task are in the same summand, so however they go together there,
-the spread of the summands is the variance of the whole.
+An estimate is nearly its value plus the sum of the influences of independent tasks, which add up to
+0. All traces and labels of a task are in one influence, so the spread of the influences gives the
+variance, whatever the dependence within tasks.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,11 +16,11 @@ from validation.resampling import Floats, sum_by_number
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influences:
-    """The influences of G tasks on the share of ``prevalence.poststratify``, and on its first term,
-    the traces that have the code and the judge's flag; shape (G,) each.
+    """The influences of G tasks on the share of ``prevalence.poststratify`` and on its first term.
 
-    ``share`` and ``hits`` are these two numbers; ``recall_variance`` the linearised variance of
-    hits / share if traces were independent.
+    The first term, ``hits``, is the share of traces with the code and the judge's flag. The two
+    arrays have the shape (G,). ``recall_variance``: the linearised variance of hits / share for
+    independent traces.
     """
 
     on_share: Floats
@@ -36,9 +36,7 @@ class Influences:
 
     @property
     def recall_design_effect(self) -> float:
-        """How much more recall, hits / share, varies than with independent traces; at least 1, and
-        1 where that cannot be told.
-        """
+        """The design effect of recall, hits / share; at least 1, and 1 where it is undefined."""
         if not self.share or not self.recall_variance:
             return 1.0
         on_recall = (self.on_hits - self.hits / self.share * self.on_share) / self.share
@@ -46,8 +44,9 @@ class Influences:
 
 
 def compute_cluster_variance(influences: Floats) -> float:
-    """Return the variance of an estimate from the influences of G clusters, G / (G - 1) times the
-    sum of their squares; 0 where G is below 2, as nothing is known.
+    """Return the variance of an estimate, G / (G - 1) times the sum of G squared influences.
+
+    It is 0 for fewer than two clusters.
 
     Source: W. G. Cochran, Sampling Techniques (1977), section 11.5.
     """
@@ -60,8 +59,9 @@ def sum_by_cluster(
     clusters: Sequence[Hashable] | None = None,
     weights: Sequence[float] | None = None,
 ) -> Floats:
-    """Return what each cluster adds to an estimate, from what each of n items would add if it were
-    alone, n times its part; by default items are clusters of their own and weigh alike.
+    """Return the influences of clusters, the weighted sums of their items' influences over n.
+
+    By default each item is a cluster, and weights are equal.
     """
     u = np.asarray(influences, dtype=float)
     w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=float)
@@ -78,9 +78,9 @@ def compute_influences(
 ) -> Influences:
     """Return the influences of clusters on a post-stratified share.
 
-    That of cluster g is [sum over its traces of (p of the judge's answer - share)] / N + sum over
-    its labels of W of their answer times w (y - p) / (sum of the w with this answer). An answer
-    without labels counts with p = 1/2.
+    The influence of a cluster is the sum over its traces of (p_j - share) / N, plus the sum over
+    its labels of W_j w (y - p_j) / (sum of the w of answer j), where j is the judge's answer, W_j
+    and p_j as in ``poststratify``. Without labels p_j is 1/2.
 
     Args:
         counts: the traces of each cluster by the judge's answer, shape (G, K); at least one in all.

@@ -10,14 +10,11 @@ from validation.checks import check_whole
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A share with its interval, and what is needed to compute it again.
+    """A share, k of n, with its interval.
 
-    ``value``, ``low`` and ``high`` are shares in [0, 1]. Where the share is undefined, ``value`` is
-    None and ``reason`` says why; the limits then say that nothing is known.
-
-    Where items come in clusters, ``design_effect`` is what they cost: n / design_effect is the
-    effective number of items. They are of so many ``clusters``, and ``clusters_with`` of these have
-    a success.
+    ``value``, ``low`` and ``high`` are in [0, 1]. If the share is undefined, ``value`` is None,
+    ``reason`` says why, and the limits are 0 and 1. For clustered items n / ``design_effect`` is
+    the effective number of items; ``clusters_with`` of the ``clusters`` have a success.
     """
 
     value: float | None
@@ -40,13 +37,11 @@ class Interval:
 def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval:
     """Return the share k / n with Wilson's score interval.
 
-    It covers the sampling error of a simple random sample and nothing else: neither a judge's
-    errors nor traces that depend on each other.
+    It covers the sampling error of independent items only, not a judge's errors.
 
     Args:
         k: number of successes, 0 to n.
-        n: number of trials. 0 gives an undefined share with the limits 0 and 1: no data says
-            nothing.
+        n: number of trials. 0 gives an undefined share with the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
 
     Raises:
@@ -68,7 +63,7 @@ def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interva
 def compute_wilson_limits(
     share: float, n_effective: float, confidence: float = 0.95, df: float | None = None
 ) -> tuple[float, float]:
-    """Return Wilson's limits of a share that rests on as much as ``n_effective`` independent items.
+    """Return Wilson's limits of a share for an effective number of items.
 
     Args:
         share: the observed share, weighted if the sample is; 0 to 1.
@@ -76,7 +71,7 @@ def compute_wilson_limits(
             need not be whole. 0 gives the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
         df: degrees of freedom of the design effect, clusters - 1: the quantile is then Student's
-            and not the normal one. Below 1 nothing is known and the limits are 0 and 1.
+            instead of the normal one. Below 1 the limits are 0 and 1.
 
     Raises:
         ValueError: an argument is not in its range.
@@ -94,11 +89,11 @@ def compute_wilson_limits(
 
 
 def compute_quantile(confidence: float, df: float | None = None) -> float:
-    """Return how many standard errors a two-sided interval goes: Student's t with df, else z."""
+    """Return the two-sided quantile: Student's t with df, else the normal one."""
     upper = (1 + confidence) / 2
     if df is None:
         return NormalDist().inv_cdf(upper)
-    # Here and not on top: a frequency table without clusters must not wait for scipy.
+    # scipy is slow to import, and a frequency table without clusters needs none.
     from scipy.special import stdtrit
 
     return float(stdtrit(df, upper))
@@ -126,7 +121,7 @@ def check_share(name: str, share: float) -> None:
 
 
 def _compute_score_limits(share: float, n: float, z: float) -> tuple[float, float]:
-    """Return the score limits of a share of n items; z is the quantile."""
+    """Return the score limits of a share of n items for the quantile z."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # At the ends the limit is the end itself; rounding would leave 1e-17 of it.

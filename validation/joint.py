@@ -1,4 +1,4 @@
-"""Shares of exclusive codes corrected together, so that they add up to one."""
+"""Shares of exclusive codes, corrected together: they add up to one."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ from validation.intervals import check_confidence, compute_quantile
 from validation.prevalence import compute_beta_limits
 from validation.resampling import Floats
 
-# A code that people found in fewer tasks is left out of the promise.
+# Joint limits are not promised for a code that people found in fewer tasks.
 FOUND_IN = 5
 
 
@@ -122,7 +122,7 @@ def estimate_joint_shares(
     widened = 1.0 if df is None or df < 1 else compute_quantile(each, df) / compute_quantile(each)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
-    # What a code has of the answers without labels is assumed: it may be none of them, or all.
+    # A code's part of the answers without labels is assumed; its limits reach from 0 to all of it.
     assumed, unlabelled = of_judge[~there] @ p[~there], float(of_judge[~there].sum())
     blind = int(totals[~there].sum())
     note = f"none of the {blind} traces with one of the judge's answers has a label"
@@ -152,15 +152,13 @@ def estimate_joint_shares(
 
 
 def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
-    """Return how one label of each answer is divided among the codes; ``diagonal``: 1 for its
-    code.
-    """
+    """Return one label of each answer, divided among the codes; ``diagonal``: 1 for its code."""
     prior: Floats = diagonal / 2 + (1 - diagonal.sum(axis=1, keepdims=True) / 2) * shares
     return prior
 
 
 def _average_rows(weights: Floats, p: Floats) -> Floats:
-    """Return the mean of the rows; the plain one if the judge gives none of these answers now."""
+    """Return the weighted mean of the rows, the plain mean if all weights are 0."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean
 

@@ -1,4 +1,4 @@
-"""How common something is, from a judge's flags and its error rates.
+"""The share of traces with a code, from a judge's flags and its error rates.
 
 Both error rates must hold for the traces in question. Where some of these have human labels,
 ``validation.prevalence.poststratify`` needs no such assumption and is the estimate to use.
@@ -69,7 +69,7 @@ def estimate_lang_reiczigel(
     n_negative: int,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return ``estimate_rogan_gladen`` with an interval that knows the errors of both rates.
+    """Return ``estimate_rogan_gladen`` with an interval for counts of labels.
 
     The limits come from a normal approximation on counts with pseudo-observations: z^2 / 2 flagged
     and as many unflagged ones of n, one right and one wrong answer of each class; they are cut at 0
@@ -137,7 +137,7 @@ def estimate_lang_reiczigel(
 
 
 def _is_useless(sensitivity: float, specificity: float) -> bool:
-    # The margin is for rates such as 0.55 and 0.45, whose sum may round to above 1.
+    # A margin: the sum of rates such as 0.55 and 0.45 may round to above 1.
     return sensitivity + specificity - 1 <= 1e-12
 
 
@@ -151,7 +151,7 @@ def _explain_missing_class(positive: int, negative: int) -> str | None:
 
 
 def _check_part(name: str, part: int, n: int) -> tuple[int, int]:
-    """Return the checked count and what it is a part of."""
+    """Return a count and its total, checked."""
     k, total = check_whole(name, part), check_whole("its total", n)
     if not 0 <= k <= total:
         raise ValueError(f"{name} must be between 0 and its total, not {k} of {total}")

@@ -1,4 +1,4 @@
-"""How many labels: for a width, for a planned allocation."""
+"""Plan a sample: the number of labels for a width, the width for a number of labels."""
 
 import math
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def predict_half_width(
     planned = [(W * N, precision, n1), ((1 - W) * N, miss_rate, n0), *others]
     strata = [(size, _expect(share, n)) for size, share, n in planned]
     value = sum(size * share for size, share, _ in planned) / sum(size for size, _, _ in planned)
-    # Of an answer without labels nothing is known, from none of its traces to all.
+    # An answer without labels may have the code in none of its traces, or in all.
     ends = [
         compute_beta_limits(*compute_beta_posterior(strata, unlabelled=share), confidence, value)
         for share in (0.0, 1.0)

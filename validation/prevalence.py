@@ -19,19 +19,17 @@ from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
 from validation.intervals import check_confidence, check_share, compute_quantile
 
-# Draws of the posterior of recall: another seed moves a limit by less than a hundredth of the
-# interval's width.
+# Draws of recall: another seed moves a limit by less than 1 % of the interval's width.
 _DRAWS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What the human labels say about the traces that got the same answer from the judge.
+    """The human labels of traces with the same answer from the judge.
 
-    ``share`` is the (weighted) share of labelled traces where the human says yes, None without
-    labels; ``k`` of ``n`` are the plain counts. The labels tell as much as ``n_effective`` that
-    weigh alike, Kish's number. Counts may be broken numbers when they are expected ones, in
-    planning.
+    ``share`` is the (weighted) share of labels with the code, None without labels; ``k`` of ``n``
+    are the plain counts, which need not be whole in planning. ``n_effective`` is Kish's effective
+    number of labels.
     """
 
     share: float | None
@@ -67,7 +65,7 @@ class Cell:
 def make_cell(
     values: Sequence[int] | Sequence[bool], weights: Sequence[float] | None = None
 ) -> Cell:
-    """Return the summary of the human labels of one cell; no labels are an empty cell.
+    """Return the cell of some human labels, an empty one without labels.
 
     Args:
         values: 0 or 1 (or bool), one per labelled trace.
@@ -108,9 +106,8 @@ def poststratify(
     answers; or with ``cluster_variance`` for V, if that is larger. It is stretched to contain the
     share. Where V is too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
 
-    Nothing is known of a cell that has traces, but no labels. The share then counts half of it, and
-    the interval reaches from the lower limit where none of these traces has the code to the upper
-    limit where all have it.
+    If a cell has traces but no labels, the share counts half of it. The interval then reaches from
+    the lower limit with the code in none of these traces to the upper limit with it in all.
 
     Args:
         n_judged: traces that the judge decided.
@@ -122,10 +119,10 @@ def poststratify(
         judge_design_effect: D; 1 where ``cluster_variance`` is given.
         cluster_variance: the linearised variance of the share over tasks
             (``influence.compute_influences``); 0 without tasks.
-        df: tasks - 1 when traces come from several tasks: V is multiplied by (t / z)^2. Below 1
-            nothing is known of the variance, and the limits are 0 and 1.
-        population: "process" is about whatever makes such traces; "corpus" about these traces only:
-            the last term of V falls away and each v is multiplied by its unlabelled fraction.
+        df: tasks - 1 if traces come from several tasks: V is multiplied by (t / z)^2. Below 1 the
+            limits are 0 and 1.
+        population: "process" is about future traces, too; "corpus" about these traces only: V has
+            no last term, and each v is multiplied by its unlabelled fraction.
 
     Returns:
         Method "two_cell_beta", or "cells_beta" with ``others``. ``inputs``: ``W`` (of the flagged),
@@ -146,12 +143,6 @@ def poststratify(
     """
     strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
-    if not 0 <= judge_design_effect < math.inf:
-        raise ValueError(f"judge_design_effect must be at least 0, not {judge_design_effect!r}")
-    if not 0 <= cluster_variance < math.inf:
-        raise ValueError(f"cluster_variance must be at least 0, not {cluster_variance!r}")
-    if population not in ("process", "corpus"):
-        raise ValueError(f"population must be 'process' or 'corpus', not {population!r}")
     inputs = _list_inputs(strata) | {
         "judge_design_effect": judge_design_effect,
         "df": df,
@@ -201,10 +192,10 @@ def estimate_recall(
 ) -> Estimate:
     """Return the share of the traces with a code that the judge flags.
 
-    It is W_1 p_1 / (sum of W_j p_j), names as in ``poststratify``: what the judge left undecided,
-    it did not find. The limits are quantiles of the same expression over draws of all W and p from
-    their Jeffreys posteriors, stretched to contain the value: a judge that never flagged a code has
-    a recall of 0 with an upper limit.
+    It is W_1 p_1 / (sum of W_j p_j), names as in ``poststratify``: undecided traces count as not
+    found. The limits are quantiles of this expression over draws of all W and p from their Jeffreys
+    posteriors, stretched to contain the value. If the judge never flagged the code, recall is 0
+    with an upper limit.
 
     Args:
         n_judged: traces that the judge decided.
@@ -288,8 +279,7 @@ def estimate_ppi_mean(
     Returns:
         Method "ppi"; the limits are not cut at 0 and 1. ``inputs``: ``n_labelled``,
         ``n_unlabelled``, ``tuning``, ``tuned``, ``se``. Without labelled or unlabelled traces the
-        value is None. With one trace of either kind, or where nothing varies, the value stands but
-        the limits are None: a width of zero would claim certainty.
+        value is None. With one trace of either kind, or if nothing varies, the limits are None.
 
     Raises:
         ValueError: lengths differ, an answer is not a finite number, or a number is not in its
@@ -424,7 +414,7 @@ def _explain_undefined(strata: _Strata) -> str | None:
 
 
 def _explain_empty(strata: _Strata) -> str | None:
-    """Return which cell has traces, but no labels."""
+    """Return a note on the first cell with traces but without labels."""
     for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
         if size and cell.share is None:
             return f"none of the {size} traces {name} has a human label"
@@ -439,12 +429,13 @@ def _mix_shares(strata: _Strata) -> float:
 
 
 def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.float64]:
-    """Draw recall from the posteriors of the judge's shares and of all cells; traces and labels
-    count ``narrower`` times.
+    """Return draws of recall from the posteriors of the judge's shares and of all cells.
+
+    Traces and labels count ``narrower`` times.
     """
     rng = np.random.default_rng(seed)
     total = sum(size for size, _ in strata)
-    # The shares of the answers one after the other, each of what the ones before have left.
+    # The shares of the answers, each drawn from the rest of those before.
     rest, left, shares = np.ones(_DRAWS), float(total), []
     for size, _ in strata[:-1]:
         part = rng.beta(size * narrower + 0.5, (left - size) * narrower + 0.5, _DRAWS)

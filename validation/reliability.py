@@ -1,4 +1,4 @@
-"""Agreement of any number of raters, also where some did not rate everything.
+"""Agreement of any number of raters, with missing ratings.
 
 Ratings are one sequence per rater with one entry per unit, in the same order; None is missing. Any
 other value is a label, the string "nan" too. For set-valued distances every entry is a set of
@@ -37,9 +37,9 @@ _NO_PAIRS = "no unit has two ratings"
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How stable a code is over re-runs.
+    """The stability of a code over re-runs.
 
-    ``given`` traces got the code in at least one run, ``flipped`` of them not in all; ``rate`` is
+    ``given``: traces with the code in some run; ``flipped``: not in all of their runs; ``rate``:
     flipped / given.
     """
 
@@ -76,13 +76,13 @@ def compute_krippendorff_alpha(
 ) -> Estimate:
     """Return Krippendorff's alpha, 1 - observed / expected disagreement, with its interval.
 
-    Units with fewer than two ratings say nothing of agreement and are left out. The interval is
-    the percentile one of resampled clusters.
+    Units with fewer than two ratings are left out. The interval is the percentile one of resampled
+    clusters.
 
     Args:
         ratings: see the module.
         distance: "nominal" takes labels that are the same or not; "jaccard" and "masi" take sets.
-        clusters: one per unit, what units must be drawn together; default: every unit alone.
+        clusters: one per unit; units of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
@@ -122,8 +122,8 @@ def compute_set_alpha(
 ) -> Estimate:
     """Return MASI alpha of two raters' sets in a weighted sample of items.
 
-    Every item counts by its weight over the mean weight, so that the number of ratings stays what
-    it is. See ``compute_krippendorff_alpha``.
+    Weights are divided by their mean: the number of ratings stays the same. See
+    ``compute_krippendorff_alpha``.
     """
     weight = check_weights(weights, len(first))
     return _compute_alpha(
@@ -147,20 +147,21 @@ def estimate_kappa_difference(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Estimate:
-    """Return by how much Cohen's kappa of one pair of raters is above that of another pair, on the
-    same items, with the cluster bootstrap interval.
+    """Return the difference of Cohen's kappa of two pairs of raters on the same items.
+
+    The interval is the percentile one of resampled clusters.
 
     Args:
         first: the labels of two raters, one per item.
         second: those of two others (one may be the same), of the same items in the same order.
-        clusters: what items must be drawn together; default: every item alone.
+        clusters: one per item; items of a cluster are resampled together. Default: one each.
         weights: positive sampling weights; default: all the same.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
 
     Raises:
-        ValueError: an argument is out of its range, or they do not speak of equally many items.
+        ValueError: an argument is out of its range, or lengths differ.
     """
     sides = [*first, *second]
     if len({len(labels) for labels in sides}) > 1:
@@ -201,11 +202,11 @@ def measure_retest_agreement(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Retest:
-    """Return how far a judge agrees with itself over re-runs of the same traces.
+    """Return the agreement of a judge with itself over re-runs of the same traces.
 
     Args:
         runs_per_trace: the labels of every trace's runs, None for a run that failed.
-        clusters: one per trace, what traces must be drawn together; default: every trace alone.
+        clusters: one per trace; traces of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.

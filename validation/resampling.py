@@ -1,9 +1,9 @@
 """Percentile intervals from resampling whole clusters, for ratios that have no formula.
 
-What is resampled are clusters (tasks), because traces of one task depend on each other. A statistic
-must be a function of totals that add up over clusters: a resample is then one row of counts "how
-often was each cluster drawn" times the clusters' totals, and thousands of them are one matrix
-product. scipy's ``bootstrap`` calls the statistic on index arrays and is some fifty times slower.
+Traces of one task depend on each other, so clusters (tasks) are resampled. A statistic must be a
+function of totals that add up over clusters: a resample is a row of counts of the clusters times
+their totals, and thousands of resamples are one matrix product. scipy's ``bootstrap`` calls the
+statistic on index arrays and is some fifty times slower.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -28,9 +28,9 @@ _CELLS = 250_000
 class BootstrapInterval:
     """A statistic of all clusters with the percentile interval of its resamples.
 
-    ``value`` is None where the statistic is undefined. ``low`` and ``high`` are None, and
-    ``reason`` says why, where there is no usable interval. ``undefined`` counts the resamples in
-    which the statistic was undefined; they are left out.
+    ``value`` is None if the statistic is undefined. Without a usable interval ``low`` and ``high``
+    are None, and ``reason`` says why. ``undefined`` counts the resamples that are left out because
+    the statistic is undefined there.
     """
 
     value: float | None
@@ -54,7 +54,7 @@ class BootstrapInterval:
         inputs: Mapping[str, Any] | None = None,
         undefined_because: str = "no items",
     ) -> Estimate:
-        """Return it as an estimate from ``n`` items; the last argument is why ``value`` is None."""
+        """Return it as an estimate from ``n`` items, with the reason for a missing ``value``."""
         return Estimate(
             measure,
             self.value,
@@ -153,9 +153,8 @@ def bootstrap_clusters(
 ) -> BootstrapInterval:
     """Return a statistic of totals with the percentile interval of resampled clusters.
 
-    The limits are stretched to contain the value. There are none where they would say nothing
-    true: below 2 clusters, and where the resamples do not differ (perfect agreement). Below 20
-    clusters they tend to be too narrow.
+    The limits are stretched to contain the value. There are none for fewer than 2 clusters, and if
+    the resamples do not differ (perfect agreement). Below 20 clusters they tend to be too narrow.
 
     Args:
         tables: totals by cluster, shape (G, K); a row each for independent items.
@@ -189,13 +188,13 @@ def bootstrap_mean(
         measure: the name of the result.
         values: finite numbers, one per item. None at all give an undefined mean.
         weights: positive sampling weights; default: all the same.
-        clusters: what items must be drawn together; default: every item alone.
+        clusters: one per item; items of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
 
     Raises:
-        ValueError: an argument is out of its range, or they do not speak of equally many items.
+        ValueError: an argument is out of its range, or lengths differ.
     """
     weight = check_weights(weights, len(values))
     columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])

@@ -35,17 +35,16 @@ def measure_set_agreement(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> SetAgreement:
-    """Return how alike the sets of codes are that two raters gave the same items.
+    """Return the similarity of the sets of codes that two raters gave the same items.
 
-    The empty set ("no code") is an answer like any other: two of them are alike. The share of
-    exact matches has Wilson's interval for the effective number of items, the other results the
-    percentile interval of resampled clusters.
+    Two empty sets ("no code") are equal. The share of exact matches has Wilson's interval for the
+    effective number of items, the other results the percentile interval of resampled clusters.
 
     Args:
         first_sets: one set of codes per item.
         second_sets: the other rater's, in the same order.
         weights: positive sampling weights; default: all the same.
-        clusters: what items must be drawn together, their tasks; default: every item alone.
+        clusters: one per item, its task; they are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
@@ -78,7 +77,7 @@ def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return collections of codes as sets.
 
     Raises:
-        ValueError: one is no collection, is a string, or holds something else than strings.
+        ValueError: an entry is not a collection of strings.
     """
     for item, codes in enumerate(sets):
         is_set = isinstance(codes, Collection) and not isinstance(codes, str | bytes)

@@ -35,7 +35,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from tests.conftest import make_scheme
+from tests.conftest import make_scheme, run_name, write_run
 
 ALL = Split("all", "annotator", 0.33)
 
@@ -376,6 +376,8 @@ def test_a_plan_by_a_calibration(annotate_cli, calibrate, tmp_path, rubric):
 
 
 def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
+    """A passed run is not sampled: the rubric is for failures."""
+    write_run(tmp_path / run_name(13), passed=True)
     done = annotate_cli(
         *("sample", runs(12), "--rubric", "symptoms", "--split", "all", "-n", 8),
         *("--double", 0, "--out", "s.csv"),
@@ -384,6 +386,7 @@ def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
     design, rows = design_of(tmp_path / "s.csv"), sheet_of(tmp_path / "s.csv")
     assert design.judge_sha256 is None
     assert design.strata == {"": SampledStratum(12, 8)}
+    assert "1 trace" in done.err
     assert len({row["trace_id"] for row in rows}) == 8
     assert {row["inclusion_probability"] for row in rows} == {str(8 / 12)}
     assert {row["task"] for row in rows} <= {f"shop_task/{n}" for n in range(1, 13)}

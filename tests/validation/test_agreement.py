@@ -9,7 +9,6 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
 from validation import (
-    Agreement,
     compute_asymptotic_kappa,
     compute_cohen_kappa,
     compute_wilson_limits,
@@ -127,29 +126,12 @@ def test_many_items_lose_no_digits():
     [
         ({("a", "b"): -1}, 0.95, r"the count of \('a', 'b'\) must not be negative, but is -1"),
         ({("a", "a"): 5, ("a", "b"): 2.5}, 0.95, r"count of \('a', 'b'\) .* whole .*, not 2.5"),
-        ({("a", "b"): float("nan")}, 0.95, "whole number, not nan"),
-        ({("a", "b"): float("inf")}, 0.95, "whole number, not inf"),
-        ({("a", "b"): True}, 0.95, "whole number, not True"),
-        ({("a", "b"): "3"}, 0.95, "whole number, not '3'"),
-        ({("a", "b"): None}, 0.95, "whole number, not None"),
-        ({("a", None): 1}, 0.95, r"pair of labels \(strings\), not \('a', None\)"),
-        ({(0, 1): 1}, 0.95, r"pair of labels \(strings\), not \(0, 1\)"),
-        ({("a", "b", "c"): 1}, 0.95, r"pair of labels \(strings\), not \('a', 'b', 'c'\)"),
-        ({"ab": 1}, 0.95, r"pair of labels \(strings\), not 'ab'"),
         ({("a", "b"): 1}, 95, "confidence must be between 0 and 1, not 95"),
-        ({("a", "a"): 1}, 0.0, "confidence must be between 0 and 1"),
-        ({}, 1.0, "confidence must be between 0 and 1"),
     ],
 )
 def test_bad_input_raises(table, confidence, message):
     with pytest.raises(ValueError, match=message):
         compute_cohen_kappa(table, confidence)
-
-
-def test_whole_floats_are_counts():
-    assert compute_cohen_kappa({("a", "a"): 2.0, ("b", "b"): 1.0}) == compute_cohen_kappa(
-        {("a", "a"): 2, ("b", "b"): 1}
-    )
 
 
 def test_confusion_counts_pairs_in_order():
@@ -159,27 +141,6 @@ def test_confusion_counts_pairs_in_order():
         ("none", "a"): 1,
     }
     assert count_pairs([], []) == {}
-
-
-@pytest.mark.parametrize(("first", "second"), [("aab", "aa"), ("", "a")])
-def test_confusion_needs_the_same_items(first, second):
-    numbers = f"not {len(first)} and {len(second)}"
-    with pytest.raises(ValueError, match=numbers):
-        count_pairs(list(first), list(second))
-
-
-@pytest.mark.parametrize(
-    "table", [{}, {("a", "a"): 3}, {("a", "a"): 3, ("b", "a"): 1, ("b", "b"): 2}]
-)
-def test_as_dict_can_be_stored_and_computed_again(table):
-    found = compute_cohen_kappa(table, 0.9)
-    stored = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert stored == found.as_dict()
-    assert (stored["confidence"], stored["observed"]["n"]) == (0.9, stored["n"])
-    if stored["value"] is not None:
-        pe, observed = stored["expected"], stored["observed"]
-        for name in ("value", "low", "high"):
-            assert stored[name] == pytest.approx((observed[name] - pe) / (1 - pe), abs=1e-12)
 
 
 @pytest.mark.parametrize(("rubric", "kappa"), [("comm_errors", 0.81), ("symptoms", 0.94)])
@@ -220,14 +181,6 @@ def test_same_as_scikit_learn(table):
     assert found.value == pytest.approx(other, abs=1e-9)
 
 
-@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=60))
-def test_two_lists_same_as_scikit_learn(pairs):
-    first, second = [list(labels) for labels in zip(*pairs, strict=True)]
-    found = defined(count_pairs(first, second))
-    assert found.value == pytest.approx(cohen_kappa_score(first, second), abs=1e-9)
-    assert found.n == len(pairs)
-
-
 @given(TABLES, CONFIDENCE)
 def test_limits_same_as_scipy_put_through_the_formula(table, confidence):
     defined(table)
@@ -238,31 +191,6 @@ def test_limits_same_as_scipy_put_through_the_formula(table, confidence):
     for limit, share in ((found.low, limits.low), (found.high, limits.high)):
         assert limit * room == pytest.approx(share - found.expected, abs=1e-9)
     assert found.confidence == confidence
-
-
-@given(TABLES, CONFIDENCE)
-def test_limits_lie_around_the_value(table, confidence):
-    defined(table)
-    found = compute_cohen_kappa(table, confidence)
-    assert found.low <= found.value <= found.high <= 1
-    assert found.value >= -1
-    assert found.low < found.high
-
-
-@given(TABLES)
-def test_the_raters_can_be_exchanged(table):
-    exchanged = {(other, one): count for (one, other), count in table.items()}
-    one, two = compute_cohen_kappa(table), compute_cohen_kappa(exchanged)
-    assert one == two
-    assert isinstance(one, Agreement)
-
-
-@given(TABLES, st.permutations(["none", "work_overlap", "repetition", "C3a"]))
-def test_names_of_the_labels_do_not_matter(table, names):
-    new = dict(zip(["none", "work_overlap", "repetition", "C3a"], names, strict=True))
-    renamed = {(new[one], new[other]): count for (one, other), count in table.items()}
-    one, two = compute_cohen_kappa(table), compute_cohen_kappa(renamed)
-    assert (one.value, one.low, one.high) == (two.value, two.low, two.high)
 
 
 @pytest.mark.parametrize(

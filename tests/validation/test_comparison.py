@@ -181,13 +181,10 @@ def test_holm_by_hand():
         (lambda: estimate_difference(3, 2, 1, 2), "k must be between 0 and n, not 3 of 2"),
         (lambda: estimate_difference(1, 2, 1, 2, 95), "confidence must be between 0 and 1"),
         (lambda: estimate_paired_difference(1, -1, 0, 0), "first_only must not be negative"),
-        (lambda: run_fisher_test([[1, 2, 3], [1, 2, 3]]), "two rows of two counts"),
         (lambda: run_fisher_test([[1, math.nan], [1, 2]]), "must be a whole number"),
-        (lambda: run_mcnemar_test(1, 2, "mid"), "method must be 'exact' or 'chi2'"),
         (lambda: run_mcnemar_test(-1, 2), "first_only must not be negative"),
         (lambda: adjust_p_values([1.5]), "a p-value must be between 0 and 1, not 1.5"),
         (lambda: adjust_p_values([math.nan]), "a p-value must be between 0 and 1, not nan"),
-        (lambda: adjust_p_values([0.5], "bonferroni"), "method must be 'holm' or 'bh'"),
     ],
 )
 def test_bad_input_raises(call, message):

@@ -176,18 +176,6 @@ def test_limits_surround_the_estimate(flags, others, flagged, unflagged, confide
             assert 0 <= found.low <= found.value <= found.high <= 1
 
 
-@given(st.integers(60, 2000), st.integers(60, 2000), CELLS, CELLS)
-def test_absence_mirrors_presence(flags, others, flagged, unflagged):
-    def turned(one):
-        return labels(one.n - one.k, one.n)
-
-    here = poststratify(flags + others, flags, flagged, unflagged)
-    there = poststratify(flags + others, others, turned(unflagged), turned(flagged))
-    if here.value is not None:
-        assert here.low == pytest.approx(1 - there.high, abs=1e-9)
-        assert here.value == pytest.approx(1 - there.value, abs=1e-9)
-
-
 def test_recall():
     found = estimate_recall(1000, 200, labels(40, 50), labels(5, 50))
     assert found.value == pytest.approx(0.16 / (0.16 + 0.08))
@@ -307,11 +295,8 @@ def test_ppi_that_is_degenerate():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make_cell([2]), "a value must be 0 or 1"),
         (lambda: estimate_recall(9, 5, EMPTY, EMPTY, design_effect=0.5), "must be at least 1"),
-        (lambda: poststratify(9, 5, EMPTY, EMPTY, cluster_variance=-1), "must be at least 0"),
         (lambda: Cell(0.5, 3, 2, 2), "k must be between 0 and n"),
-        (lambda: Cell(None, 0, 2, 2), "a share of None does not go with 2 labels"),
         (lambda: Cell(0.5, 1, 2, 9), "n_effective must be between 0 and n"),
         (lambda: poststratify(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
         (
@@ -323,11 +308,6 @@ def test_ppi_that_is_degenerate():
             "3 traces without the judge's flag are labelled",
         ),
         (lambda: poststratify(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
-        (
-            lambda: poststratify(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
-            "judge_design_effect must be at least 0",
-        ),
-        (lambda: poststratify(10, 5, EMPTY, EMPTY, population="all"), "population must be"),
         (lambda: estimate_recall(10.5, 5, EMPTY, EMPTY), "n_judged must be a whole number"),
         (
             lambda: estimate_rogan_gladen(5, 4, 0.9, 0.9),
@@ -337,7 +317,6 @@ def test_ppi_that_is_degenerate():
         (lambda: estimate_lang_reiczigel(5, 10, 3, 2, 1, 2), "tp must be between 0 and its total"),
         (lambda: estimate_ppi_mean([1], [1, 0], [1]), "the same traces, not 1 and 2"),
         (lambda: estimate_ppi_mean([None], [1], [1]), "an answer is missing"),
-        (lambda: estimate_ppi_mean(["x"], [1], [1]), "answers must be numbers"),
         (lambda: estimate_ppi_mean([1], [1], [1], tuning=2), "tuning must be between 0 and 1"),
     ],
 )
