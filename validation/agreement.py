@@ -13,7 +13,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import check_count
+from validation.checks import check_count, check_lengths
 from validation.estimate import Estimate
 from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
 
@@ -69,10 +69,7 @@ def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     Raises:
         ValueError: the raters did not label equally many items.
     """
-    if len(first) != len(second):
-        raise ValueError(
-            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
-        )
+    check_lengths(first, second)
     return Counter(zip(first, second, strict=True))
 
 
@@ -210,8 +207,8 @@ def measure_agreement(
         cells = dict.fromkeys(table, Fraction(0))
         for pair, weight in zip(zip(first, second, strict=True), weights, strict=True):
             cells[pair] += Fraction(weight)
-    used = sorted({label for pair in table for label in pair})
-    n_categories = len(used if categories is None else categories)
+    labels_used = sorted({label for pair in table for label in pair})
+    n_categories = len(labels_used if categories is None else categories)
     of_table = {
         "table": [
             [*pair, table[pair] if weights is None else float(total)]
@@ -230,8 +227,8 @@ def measure_agreement(
         if share is None or chance[0] is None or not 0 < share < 1 or chance[0] == 1:
             return observed
         spread = float(share) - 1  # of (p - pe) / (1 - pe), times (1 - pe)
-        rest = float(1 - chance[0])
-        influences = [(a == b) - float(share) + spread / rest * moves[a, b] for a, b in pairs]
+        room = float(1 - chance[0])
+        influences = [(a == b) - float(share) + spread / room * moves[a, b] for a, b in pairs]
         variance = compute_cluster_variance(sum_by_cluster(influences, clusters, weights))
         return _reduce_items(observed, float(share * (1 - share)), variance)
 
@@ -258,8 +255,8 @@ def measure_agreement(
 
 def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimate:
     """Return the observed agreement with the limits for spread / variance items, at most its n."""
-    has = observed.inputs["n_effective"]
-    if variance * has <= spread or observed.reason:
+    n_effective = observed.inputs["n_effective"]
+    if variance * n_effective <= spread or observed.reason:
         return observed
     n, df = spread / variance, observed.inputs["df"]
     low, high = compute_wilson_limits(observed.value or 0.0, n, observed.confidence, df)
@@ -289,11 +286,11 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
     """Return kappa, without limits if a rater used hardly more than one label."""
     if kappa.value is None:
         return kappa
-    others = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
-    if min(others) >= LEAST_POSITIVES:
+    uncommon = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
+    if min(uncommon) >= LEAST_POSITIVES:
         return kappa
     reason = (
-        f"no interval: {others[0]} and {others[1]} labels beside the commonest, fewer than"
+        f"no interval: {uncommon[0]} and {uncommon[1]} labels beside the commonest, fewer than"
         f" {LEAST_POSITIVES}"
     )
     return replace(kappa, low=None, high=None, reason=reason)
@@ -369,14 +366,14 @@ def _compute_kappa_variance(
     """Return the squared asymptotic standard error of kappa from its parts, chance below 1."""
     n = sum(cells.values())
     first, second = _compute_margins(cells)
-    rest = 1 - (observed - chance) / (1 - chance)
+    disagreement = 1 - (observed - chance) / (1 - chance)
     spread = Fraction(0)
     for (row, column), count in cells.items():
         if row == column:
-            spread += count / n * (1 - (first[row] + second[row]) * rest) ** 2
+            spread += count / n * (1 - (first[row] + second[row]) * disagreement) ** 2
         else:
-            spread += count / n * ((second[row] + first[column]) * rest) ** 2
-    spread -= (1 - rest - chance * rest) ** 2
+            spread += count / n * ((second[row] + first[column]) * disagreement) ** 2
+    spread -= (1 - disagreement - chance * disagreement) ** 2
     return spread / (n * (1 - chance) ** 2)
 
 

@@ -1,5 +1,6 @@
 """Checks of arguments."""
 
+from collections.abc import Sized
 from typing import SupportsInt
 
 
@@ -25,3 +26,11 @@ def check_count(name: str, number: SupportsInt) -> int:
     if count < 0:
         raise ValueError(f"{name} must not be negative, but is {count}")
     return count
+
+
+def check_lengths(first: Sized, second: Sized) -> None:
+    """Raise ValueError unless two raters labelled equally many items."""
+    if len(first) != len(second):
+        raise ValueError(
+            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
+        )

@@ -129,10 +129,10 @@ def estimate_clustered_difference(
 
 def explain_too_few(first: SideTotals, second: SideTotals) -> str | None:
     """Return why there is neither interval nor test, None with enough clusters."""
-    least = min(first.clusters, second.clusters)
-    if least >= LEAST_CLUSTERS:
+    clusters = min(first.clusters, second.clusters)
+    if clusters >= LEAST_CLUSTERS:
         return None
-    return f"{least} {'cluster' if least == 1 else 'clusters'} on a side, fewer than 6"
+    return f"{clusters} {'cluster' if clusters == 1 else 'clusters'} on a side, fewer than 6"
 
 
 def _list_totals(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
@@ -188,30 +188,32 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
     too_few = explain_too_few(first, second)
     if too_few is not None:
         return [Test("permutation", None, None, n, too_few) for _ in first.k]
-    here = (first.n > 0) | (second.n > 0)
-    sides = [SideTotals(side.k[:, here], side.n[here]) for side in (first, second)]
+    present = (first.n > 0) | (second.n > 0)
+    sides = [SideTotals(side.k[:, present], side.n[present]) for side in (first, second)]
     shared = bool(((first.n > 0) & (second.n > 0)).any())
-    counts = (int(here.sum()),) * 2 if shared else (first.clusters, second.clusters)
-    observed = _studentize(_compute_moments(*sides), np.ones((1, here.sum())), counts)[0]
+    counts = (int(present.sum()),) * 2 if shared else (first.clusters, second.clusters)
+    observed = _studentize(_compute_moments(*sides), np.ones((1, present.sum())), counts)[0]
     if not shared:  # every cluster with its items, to be dealt to the first side or not
-        whole = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
-        sides = [whole, SideTotals(np.zeros_like(whole.k), np.zeros_like(whole.n))]
+        pooled = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
+        sides = [pooled, SideTotals(np.zeros_like(pooled.k), np.zeros_like(pooled.n))]
     moments = _compute_moments(*sides)
-    dealt = None if shared else (first.n > 0)[here]
-    more, count = np.zeros(len(first.k)), 0
-    for arrangements in _arrange(int(here.sum()), dealt, seed):
-        drawn = _studentize(moments, arrangements, counts)
-        more += (drawn >= observed * (1 - 1e-9)).sum(axis=0)
+    dealt = None if shared else (first.n > 0)[present]
+    extremes, count = np.zeros(len(first.k)), 0
+    for arrangements in _arrange(int(present.sum()), dealt, seed):
+        statistics = _studentize(moments, arrangements, counts)
+        extremes += (statistics >= observed * (1 - 1e-9)).sum(axis=0)
         count += len(arrangements)
-    exact = _count_arrangements(int(here.sum()), dealt) <= _PERMUTATIONS
+    exact = _count_arrangements(int(present.sum()), dealt) <= _PERMUTATIONS
     tests = []
-    alike = (first.k == second.k).all(axis=1) & (first.n == second.n).all()
-    for k, statistic, extreme, same in zip(first.k + second.k, observed, more, alike, strict=True):
+    equal = (first.k == second.k).all(axis=1) & (first.n == second.n).all()
+    for k, statistic, extreme, is_equal in zip(
+        first.k + second.k, observed, extremes, equal, strict=True
+    ):
         if k.sum() in (0, n):
             reason = f"{'every' if k.sum() else 'no'} item of either side has it"
             tests.append(Test("permutation", None, None, n, reason))
             continue
-        if same:
+        if is_equal:
             tests.append(Test("permutation", None, 1.0, n, "no cluster differs"))
             continue
         p = extreme / count if exact else (extreme + 1) / (count + 1)
@@ -273,11 +275,11 @@ def _arrange(count: int, dealt: np.ndarray | None, seed: int) -> Iterator[Floats
     """Yield arrangements of clusters, in blocks of shape (R, G)."""
     if _count_arrangements(count, dealt) <= _PERMUTATIONS:
         if dealt is None:
-            every = np.arange(2**count)[:, None] >> np.arange(count) & 1
+            arrangements = np.arange(2**count)[:, None] >> np.arange(count) & 1
         else:
-            chosen = list(itertools.combinations(range(count), int(dealt.sum())))
-            every = (np.array(chosen)[:, :, None] == np.arange(count)).any(axis=1)
-        yield every.astype(float)
+            combinations = list(itertools.combinations(range(count), int(dealt.sum())))
+            arrangements = (np.array(combinations)[:, :, None] == np.arange(count)).any(axis=1)
+        yield arrangements.astype(float)
         return
     random = np.random.default_rng(seed)
     step = max(1, _CELLS // count)

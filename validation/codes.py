@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from validation.agreement import LEAST_POSITIVES, count_pairs
+from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
 from validation.resampling import Floats, Resamples, check_weights, sum_by_number
@@ -128,15 +129,15 @@ def score_codes(
     """
     codes = _check_distinct(codes)
     human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
-    _check(codes, human, judge)
+    _check_codes(codes, human, judge)
     weight = check_weights(weights, len(human))
     rows = _make_rows(codes, human, judge)
     tables = sum_by_number(rows * weight[:, None], clusters)
-    drawn = Resamples.draw(tables, resamples=resamples, seed=seed)
-    sample = _Sample(human, judge, weights, clusters, confidence, drawn)
+    totals = Resamples.draw(tables, resamples=resamples, seed=seed)
+    sample = _Sample(human, judge, weights, clusters, confidence, totals)
     counts = rows.sum(axis=0).astype(int).tolist()
     k = len(codes)
-    members = (_select_members(codes, judge), _select_members(codes, human))
+    members = (_list_members(codes, judge), _list_members(codes, human))
     return CodeReport(
         per_code={code: sample.score(code, i, counts, members) for i, code in enumerate(codes)},
         micro=sample.averages("micro", k),
@@ -153,16 +154,16 @@ def _make_rows(
 ) -> Floats:
     """Return the totals of every item."""
     k = len(codes)
-    place = {code: number for number, code in enumerate(codes)}
+    columns = {code: column for column, code in enumerate(codes)}
     rows = np.zeros((len(human), 3 * k))
     for row, truth, flags in zip(rows, human, judge, strict=True):
         for code in truth | flags:
             outcome = 0 if code in truth & flags else 1 if code in flags else 2
-            row[outcome * k + place[code]] = 1
+            row[outcome * k + columns[code]] = 1
     return rows
 
 
-def _select_items(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
+def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
     """Return numerator and denominator of a rate."""
     if measure == "precision":
         return tp, tp + fp
@@ -171,7 +172,7 @@ def _select_items(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Flo
     return 2 * tp, 2 * tp + fp + fn
 
 
-def _select_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+def _list_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     """Return the items that have each code."""
     members: dict[str, list[int]] = {code: [] for code in codes}
     for item, its_codes in enumerate(sets):
@@ -189,19 +190,19 @@ class _Sample:
     weights: Sequence[float] | None
     clusters: Sequence[Hashable] | None
     confidence: float
-    drawn: Resamples
+    resamples: Resamples
 
     def score(
         self,
         code: str,
-        place: int,
+        column: int,
         counts: Sequence[int],
         members: tuple[Mapping[str, list[int]], Mapping[str, list[int]]],
     ) -> CodeScore:
-        """Return the scores of the code at this place; ``members`` are the flagged, the true."""
+        """Return the scores of a code; ``members``: the items with each code by judge and human."""
         k, n = len(members[0]), len(self.human)
-        parts = [place, k + place, 2 * k + place]
-        tp, fp, fn = (int(counts[part]) for part in parts)
+        columns = [column, k + column, 2 * k + column]
+        tp, fp, fn = (int(counts[each]) for each in columns)
         flagged, true = (side[code] for side in members)
         hits = [code in self.human[item] for item in flagged]
         return CodeScore(
@@ -211,16 +212,18 @@ class _Sample:
             tn=n - tp - fp - fn,
             precision=self._share("precision", hits, flagged, "the judge never gave it"),
             recall=self._recall(code, true),
-            f1=self._f1(parts, tp + fn, tp + fp),
+            f1=self._f1(columns, tp + fn, tp + fp),
         )
 
-    def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
+    def _f1(self, columns: list[int], human: int, judge: int) -> Estimate:
         def statistic(totals: Floats) -> Floats:
-            above, below = _select_items("f1", *(totals[:, part] for part in parts))
+            above, below = _split_rate("f1", *(totals[:, column] for column in columns))
             return np.where(below > 0, above / below, np.nan)
 
-        above, below = _select_items("f1", *(self.drawn.observed[0, part] for part in parts))
-        f1 = self.drawn.interval(statistic, self.confidence).estimate(
+        above, below = _split_rate(
+            "f1", *(self.resamples.observed[0, column] for column in columns)
+        )
+        f1 = self.resamples.interval(statistic, self.confidence).estimate(
             "f1",
             len(self.human),
             {"numerator": float(above), "denominator": float(below)},
@@ -236,21 +239,21 @@ class _Sample:
         return Averages(*(self._average(kind, name, k) for name in ("precision", "recall", "f1")))
 
     def _average(self, kind: str, name: str, k: int) -> Estimate:
-        def parts(totals: Floats) -> tuple[Floats, Floats]:
-            return _select_items(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
+        def split(totals: Floats) -> tuple[Floats, Floats]:
+            return _split_rate(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
 
         def micro(totals: Floats) -> Floats:
-            above, below = (part.sum(axis=1) for part in parts(totals))
+            above, below = (part.sum(axis=1) for part in split(totals))
             return np.where(below > 0, above / below, np.nan)
 
         def macro(totals: Floats) -> Floats:
-            above, below = parts(totals)
+            above, below = split(totals)
             rates: Floats = np.where(below > 0, above / below, 0)
             mean: Floats = rates.sum(axis=1) / (below > 0).sum(axis=1)
             return mean
 
-        defined = int((parts(self.drawn.observed)[1] > 0).sum())
-        interval = self.drawn.interval(micro if kind == "micro" else macro, self.confidence)
+        defined = int((split(self.resamples.observed)[1] > 0).sum())
+        interval = self.resamples.interval(micro if kind == "micro" else macro, self.confidence)
         reason = f"{name} is defined for no code"
         return interval.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
 
@@ -275,13 +278,10 @@ class _Sample:
         return replace(share, low=None, high=None, method="none", reason=reason)
 
 
-def _check(
+def _check_codes(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> None:
-    if len(human) != len(judge):
-        raise ValueError(
-            f"both raters must label the same items, not {len(human)} and {len(judge)} of them"
-        )
+    check_lengths(human, judge)
     allowed = frozenset(codes)
     for side in (human, judge):
         for item, its_codes in enumerate(side):

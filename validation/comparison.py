@@ -268,17 +268,17 @@ def adjust_p_values(
     for p in p_values:
         if p is not None and not 0 <= p <= 1:
             raise ValueError(f"a p-value must be between 0 and 1, not {p!r}")
-    ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ordered = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     m = len(ordered)
     if method == "holm":
         so_far = 0.0
-        for rank, (p, place) in enumerate(ordered):
-            adjusted[place] = so_far = max(so_far, min(1.0, (m - rank) * p))
+        for rank, (p, index) in enumerate(ordered):
+            adjusted[index] = so_far = max(so_far, min(1.0, (m - rank) * p))
     else:
         so_far = 1.0
-        for rank, (p, place) in reversed(list(enumerate(ordered, start=1))):
-            adjusted[place] = so_far = min(so_far, p * m / rank)
+        for rank, (p, index) in reversed(list(enumerate(ordered, start=1))):
+            adjusted[index] = so_far = min(so_far, p * m / rank)
     return adjusted
 
 

@@ -27,6 +27,6 @@ def compute_masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> 
     """
     if first == second:
         return 0.0
-    both = len(first & second)
-    nested = both == min(len(first), len(second))
-    return 1 - both / len(first | second) * (2 if nested else 1) / 3
+    common = len(first & second)
+    nested = common == min(len(first), len(second))
+    return 1 - common / len(first | second) * (2 if nested else 1) / 3

@@ -98,11 +98,13 @@ def estimate_joint_shares(
     np.add.at(squares, rows, w**2)
     of_judge = totals.sum(axis=1) / size
     weight = labelled.sum(axis=1)
-    there = weight > 0
-    kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=there)
-    p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=there[:, None])
+    has_labels = weight > 0
+    kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=has_labels)
+    p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=has_labels[:, None])
     diagonal = np.array([[float(answer == code) for code in names] for answer in answers])
-    p[~there] = _make_prior(diagonal, _average_rows(of_judge[there], p[there]))[~there]
+    p[~has_labels] = _make_prior(diagonal, _average_rows(of_judge[has_labels], p[has_labels]))[
+        ~has_labels
+    ]
     shares = of_judge @ p
     prior = _make_prior(diagonal, shares) + of_judge[:, None] / 2
     total = kish[:, None] + prior.sum(axis=1, keepdims=True)
@@ -110,7 +112,7 @@ def estimate_joint_shares(
     centre = of_judge @ q
     variance = (of_judge**2) @ (q * (1 - q) / (total + 1))
     variance += (of_judge @ q**2 - centre**2) / size
-    each = 1 - (1 - confidence) / len(names)
+    level = 1 - (1 - confidence) / len(names)
     df: int | None = None
     places: Sequence[int] = range(len(rows)) if clusters is None else clusters
     if clusters is not None:
@@ -119,25 +121,28 @@ def estimate_joint_shares(
             variance,
             _compute_variances(totals, p, shares, rows, columns, w / weight[rows], clusters),
         )
-    widened = 1.0 if df is None or df < 1 else compute_quantile(each, df) / compute_quantile(each)
+    widened = 1.0 if df is None or df < 1 else compute_quantile(level, df) / compute_quantile(level)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
     # A code's part of the answers without labels is assumed; its limits reach from 0 to all of it.
-    assumed, unlabelled = of_judge[~there] @ p[~there], float(of_judge[~there].sum())
-    blind = int(totals[~there].sum())
+    assumed, unlabelled = of_judge[~has_labels] @ p[~has_labels], float(of_judge[~has_labels].sum())
+    blind = int(totals[~has_labels].sum())
     note = f"none of the {blind} traces with one of the judge's answers has a label"
     estimates = {}
     moments = zip(names, shares, centre, variance * widened**2, assumed, strict=True)
-    for code, share, m, v, part in moments:
+    for code, share, m, v, unlabelled_part in moments:
         low, high = 0.0, 1.0
         value = min(1.0, float(share))
         if not reason:
-            low, high = compute_beta_limits(float(m), float(v), each, value)
-            low, high = max(0.0, low - float(part)), min(1.0, high + unlabelled - float(part))
+            low, high = compute_beta_limits(float(m), float(v), level, value)
+            low, high = (
+                max(0.0, low - float(unlabelled_part)),
+                min(1.0, high + unlabelled - float(unlabelled_part)),
+            )
         inputs = {
             "found_in": found_in[code],
             "promised": not reason and found_in[code] >= FOUND_IN,
-            "confidence_each": each,
+            "confidence_each": level,
             "posterior_mean": float(m),
             "posterior_sd": math.sqrt(v),
             "clusters": None if df is None else totals.shape[1],

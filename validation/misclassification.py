@@ -150,9 +150,9 @@ def _explain_missing_class(positive: int, negative: int) -> str | None:
     return f"{'every' if positive else 'no'} labelled trace has the code: {missing} is unknown"
 
 
-def _check_part(name: str, part: int, n: int) -> tuple[int, int]:
+def _check_part(name: str, count: int, n: int) -> tuple[int, int]:
     """Return a count and its total, checked."""
-    k, total = check_whole(name, part), check_whole("its total", n)
+    k, total = check_whole(name, count), check_whole("its total", n)
     if not 0 <= k <= total:
         raise ValueError(f"{name} must be between 0 and its total, not {k} of {total}")
     return k, total

@@ -165,7 +165,7 @@ def poststratify(
         variance = max(variance, cluster_variance) * factor**2
         moments.append((mean, math.sqrt(variance)))
         ends.append(compute_beta_limits(mean, variance, confidence, value))
-    low, high, reason = min(ends)[0], max(end for _, end in ends), None
+    low, high, reason = min(ends)[0], max(limit for _, limit in ends), None
     if df is not None and df < 1:
         low, high = 0.0, 1.0
         reason = "all traces are of one task: how tasks differ is not known"
@@ -436,11 +436,11 @@ def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.floa
     rng = np.random.default_rng(seed)
     total = sum(size for size, _ in strata)
     # The shares of the answers, each drawn from the rest of those before.
-    rest, left, shares = np.ones(_DRAWS), float(total), []
+    remainder, remaining, shares = np.ones(_DRAWS), float(total), []
     for size, _ in strata[:-1]:
-        part = rng.beta(size * narrower + 0.5, (left - size) * narrower + 0.5, _DRAWS)
-        shares.append(rest * part)
-        rest, left = rest * (1 - part), left - size
+        draws = rng.beta(size * narrower + 0.5, (remaining - size) * narrower + 0.5, _DRAWS)
+        shares.append(remainder * draws)
+        remainder, remaining = remainder * (1 - draws), remaining - size
     with_code = [
         share
         * rng.beta(
@@ -448,7 +448,7 @@ def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.floa
             (1 - (cell.share or 0.0)) * cell.n_effective * narrower + 0.5,
             _DRAWS,
         )
-        for share, (_, cell) in zip([*shares, rest], strata, strict=True)
+        for share, (_, cell) in zip([*shares, remainder], strata, strict=True)
     ]
     total_with_code = sum(with_code[1:], start=with_code[0])
     recall = np.zeros(_DRAWS)

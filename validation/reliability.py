@@ -228,10 +228,10 @@ def measure_retest_agreement(
         Counter(label for label in runs if label is not None) for runs in runs_per_trace
     ]
     owners = number_clusters(clusters, len(units))
-    used = [unit for unit in units if unit.total() > 1]
+    repeated = [unit for unit in units if unit.total() > 1]
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     unanimous = estimate_clustered_share(
-        [len(unit) == 1 for unit in used],
+        [len(unit) == 1 for unit in repeated],
         clusters=None
         if clusters is None
         else [owner for owner, unit in zip(owners, units, strict=True) if unit.total() > 1],
@@ -241,11 +241,11 @@ def measure_retest_agreement(
     return Retest(
         mean_pairwise_agreement=_estimate_mean_agreement(units, owners, settings),
         share_unanimous=replace(unanimous, measure="share_unanimous"),
-        fleiss_kappa=_compute_fleiss(used, confidence),
+        fleiss_kappa=_compute_fleiss(repeated, confidence),
         krippendorff_alpha=_compute_alpha(units, distance="nominal", clusters=clusters, **settings),
         majority=[_find_majority(unit) for unit in units],
-        flips=_count_flips(used),
-        n=len(used),
+        flips=_count_flips(repeated),
+        n=len(repeated),
     )
 
 

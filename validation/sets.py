@@ -4,6 +4,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
 from validation.distances import compute_jaccard_distance, compute_masi_distance
 from validation.estimate import Estimate
@@ -59,7 +60,7 @@ def measure_set_agreement(
             out of its range.
     """
     first, second = freeze_sets(first_sets), freeze_sets(second_sets)
-    _check_lengths(first, second)
+    check_lengths(first, second)
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
     pairs = list(zip(first, second, strict=True))
@@ -95,10 +96,3 @@ def _estimate_share(
 ) -> Estimate:
     share = estimate_clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
     return replace(share, measure=measure)
-
-
-def _check_lengths(first: Sequence[Any], second: Sequence[Any]) -> None:
-    if len(first) != len(second):
-        raise ValueError(
-            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
-        )

@@ -93,7 +93,7 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
     ``gold`` (labels agreed on afterwards) does not count as a person. Alpha is not weighted.
     """
     by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
-    answers = {name: basis.answers_of(given) for name, given in by_name.items()}
+    answers = {name: basis.answers_of(person_labels) for name, person_labels in by_name.items()}
     pairs = (
         basis.compare(f"{first} and {second}", answers[first], answers[second])
         for first, second in combinations(by_name, 2)
@@ -101,13 +101,16 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
     comparisons = tuple(filter(None, pairs))
     if not comparisons:
         return (), None
-    units = sorted({unit for given in by_name.values() for unit in given})
+    units = sorted({unit for person_labels in by_name.values() for unit in person_labels})
     many = basis.rubric.choice == "many"
     rate = frozenset if many else join_labels
     alpha = compute_krippendorff_alpha(
         [
-            [rate(basis.rubric.labels_of(given[unit])) if unit in given else None for unit in units]
-            for given in by_name.values()
+            [
+                rate(basis.rubric.labels_of(person_labels[unit])) if unit in person_labels else None
+                for unit in units
+            ]
+            for person_labels in by_name.values()
         ],
         distance="masi" if many else "nominal",
         clusters=basis.clusters_of(units),
@@ -133,8 +136,8 @@ def compare_reference(
     for name in labels.annotators:
         if names == {name}:
             continue
-        given = basis.answers_of(labels.of(name))
-        person = {unit: given[unit] for unit in answers if unit in given}
+        person_answers = basis.answers_of(labels.of(name))
+        person = {unit: person_answers[unit] for unit in answers if unit in person_answers}
         comparisons.append(basis.compare(f"judge and {name}", person, judge))
         if name not in names:
             pair = f"{'+'.join(sorted(names))} and {name}"
@@ -223,16 +226,18 @@ def suspect_fit(
     people = {name: basis.answers_of(labels.of(name)) for name in labels.annotators if name != GOLD}
     pairs: list[tuple[float, str, Estimate, float]] = []
     for first, second in combinations(people, 2):
-        both = people[first], people[second]
-        units = [unit for unit in gold if all(unit in each for each in (judge, *both))]
+        pair_answers = people[first], people[second]
+        units = [
+            unit for unit in gold if all(unit in answers for answers in (judge, *pair_answers))
+        ]
         ours = basis.compare("", {unit: gold[unit] for unit in units}, judge)
-        theirs = basis.compare("", {unit: both[0][unit] for unit in units}, both[1])
+        theirs = basis.compare("", {unit: pair_answers[0][unit] for unit in units}, pair_answers[1])
         if len(units) < _LEAST_COMMON or not ours or not theirs:
             continue
         kappas = ours.agreement.kappa.value, theirs.agreement.kappa.value
         if kappas[0] is None or kappas[1] is None:
             continue
-        sides = [[answers[unit] for unit in units] for answers in (gold, judge, *both)]
+        sides = [[answers[unit] for unit in units] for answers in (gold, judge, *pair_answers)]
         gap = estimate_kappa_difference(
             (sides[0], sides[1]),
             (sides[2], sides[3]),
@@ -291,9 +296,9 @@ def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[
             if annotation.status in ("labelled", "none")
         ]
         if len(runs) > 1:
-            some = set[str]().union(*runs)
-            traces.update(some)
-            flipped.update(some - set[str].intersection(*runs))
+            union = set[str]().union(*runs)
+            traces.update(union)
+            flipped.update(union - set[str].intersection(*runs))
     return {
         label: Flips(traces[label], flipped[label], flipped[label] / traces[label])
         for label in rubric.labels

@@ -96,15 +96,15 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     # Judges are compared on traces that only other people labelled, too; the weights of the
     # matched traces do not fit those.
     in_split = [label for label in labels.labels if label.split in (None, split)]
-    same = all(label.trace_id in selected for label in in_split)
-    of_judges = of_reference if same else of_people
+    is_complete = all(label.trace_id in selected for label in in_split)
+    of_judges = of_reference if is_complete else of_people
     between, alpha = compare_people(labels, of_people)
-    others = _read_others(sample, labelled, request)
+    other_samples = _read_others(sample, labelled, request)
     judges = [
         _compare_run(sample, other, (run, other_run), of_judges)
-        for other_run, other in zip(request.against, others, strict=True)
+        for other_run, other in zip(request.against, other_samples, strict=True)
     ]
-    same_judge = [other for other in others if other.judge_sha256 == sample.judge_sha256]
+    same_judge = [other for other in other_samples if other.judge_sha256 == sample.judge_sha256]
     attribution = compare_attribution(sample, matched, selected, request.confidence)
 
     # Measure the judge, and correct the shares.
@@ -197,9 +197,9 @@ def _find_weights(
     """Return the weights of all labelled traces: those of the ``sampled`` ones, else the inverse
     inclusion probability. None if a trace lacks one, or if all are equal.
     """
-    drawn = design.probabilities if design else {}
+    probabilities = design.probabilities if design else {}
     chances = {
-        label.trace_id: drawn.get(label.trace_id, label.inclusion_probability)
+        label.trace_id: probabilities.get(label.trace_id, label.inclusion_probability)
         for label in labels.labels
     }
     weights = {trace_id: 1 / chance for trace_id, chance in chances.items() if chance}
@@ -228,13 +228,13 @@ def _read_others(sample: JudgedSample, labelled: set[str], request: Request) -> 
 def _compare_run(
     sample: JudgedSample, other: JudgedSample, runs: tuple[Run, Run], basis: Basis
 ) -> Comparison | None:
-    again = other.judge_sha256 == sample.judge_sha256
+    is_rerun = other.judge_sha256 == sample.judge_sha256
     note = None
-    if again and any(run.manifest.totals.get("cache_hits") for run in runs):
+    if is_rerun and any(run.manifest.totals.get("cache_hits") for run in runs):
         note = "answers out of the cache: it agrees with itself by construction"
-    elif again and sample.judge == "rules":
+    elif is_rerun and sample.judge == "rules":
         note = "the rules judge always answers the same"
-    name = f"{sample.judge} again" if again else f"{sample.judge} and {other.judge}"
+    name = f"{sample.judge} again" if is_rerun else f"{sample.judge} and {other.judge}"
     return basis.compare(name, list_judge_answers(sample), list_judge_answers(other), note)
 
 
@@ -297,8 +297,8 @@ def _range_over_people(
         judged = replace(count_judged(row.code, sample, traces), clusters=None)
         shares = [correct_share(row.code, judged, labelled) for labelled in complete]
         values = [share.value for share in shares if share.value is not None]
-        every = len(values) == len(complete) and row.corrected.value is not None
-        ranged.append(replace(row, over_annotators=(min(values), max(values)) if every else None))
+        has_all = len(values) == len(complete) and row.corrected.value is not None
+        ranged.append(replace(row, over_annotators=(min(values), max(values)) if has_all else None))
     return tuple(ranged)
 
 

@@ -62,13 +62,13 @@ def explain_misfit(calibration: Calibration, judged: JudgedSample, run: Run) -> 
             " a run that was judged by this version"
         )
     if calibration.judge_sha256 != judged.judge_sha256:
-        same = (
+        detail = (
             ": the same name with other prompts or settings (compare judge in the run.json of both)"
         )
         return (
             f"it was made for another judge, {calibration.judge}"
             f" ({calibration.judge_sha256[:12]}), and {run} was judged by {judged.judge}"
-            f" ({judged.judge_sha256[:12]})" + (same if calibration.judge == judged.judge else "")
+            f" ({judged.judge_sha256[:12]})" + (detail if calibration.judge == judged.judge else "")
         )
     if calibration.ids_sha256 != judged.ids_sha256:
         return f"it was made on other traces than {run} judged (or the run has grown since)"
@@ -224,8 +224,8 @@ def _describe_tasks(
     """Return how many tasks have labels, and the range of the design effects."""
     if not sample.clusters.named:
         return "; traces are treated as independent"
-    inputs = [each.corrected.inputs for each in codes.values()]
-    effects = [given["design_effect"] for given in inputs if given.get("design_effect")]
+    inputs = [estimates.corrected.inputs for estimates in codes.values()]
+    effects = [values["design_effect"] for values in inputs if values.get("design_effect")]
     spread = f", design effects {min(effects):.1f} to {max(effects):.1f}" if effects else ""
     return f"; labels of {len({trace.cluster for trace in traces})} tasks{spread}"
 
@@ -258,13 +258,16 @@ def _correct_jointly(
         codes=list(codes),
     )
     return {
-        code: replace(each, corrected=withhold_guess(shares[code])) for code, each in codes.items()
+        code: replace(estimates, corrected=withhold_guess(shares[code]))
+        for code, estimates in codes.items()
     }
 
 
 def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> list[str]:
     """Return a note that names the codes whose joint intervals are not promised, if any."""
-    names = [code for code, each in codes.items() if not each.corrected.inputs["promised"]]
+    names = [
+        code for code, estimates in codes.items() if not estimates.corrected.inputs["promised"]
+    ]
     if not names:
         return []
     units = "tasks" if sample.clusters.named else "traces"
@@ -345,8 +348,8 @@ def carry_over(
 
 
 def _describe_left_out(sample: JudgedSample) -> list[str]:
-    left = " and ".join(f"{sample.statuses[s]} {s}" for s in OPEN if sample.statuses[s])
-    return [f"Corrected shares leave out the {left} traces."] if left else []
+    open_counts = " and ".join(f"{sample.statuses[s]} {s}" for s in OPEN if sample.statuses[s])
+    return [f"Corrected shares leave out the {open_counts} traces."] if open_counts else []
 
 
 def _add_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:

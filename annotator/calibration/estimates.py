@@ -284,10 +284,12 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
     """
     lines = []
     if open:
-        left = " and ".join(f"{statuses[s]} {s}" for s, answer in OPEN.items() if answer in open)
+        open_counts = " and ".join(
+            f"{statuses[s]} {s}" for s, answer in OPEN.items() if answer in open
+        )
         lines.append(
             f"Corrected shares and recall are of {total + sum(open.values())} traces: the judge"
-            f" left {left}, and labels tell what people find in them."
+            f" left {open_counts}, and labels tell what people find in them."
         )
     for status, answer in OPEN.items():
         size = statuses[status]
@@ -360,9 +362,9 @@ def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
     for code, share in corrected.items():
         if share.value is None and share.reason != share.inputs.get("note"):
             reasons.setdefault(share.reason or "not known", []).append(code)
-    every = len(corrected)
+    total = len(corrected)
     return [
-        f"Not corrected: {', '.join(codes) if len(codes) < every else 'every code'} ({reason})."
+        f"Not corrected: {', '.join(codes) if len(codes) < total else 'every code'} ({reason})."
         for reason, codes in reasons.items()
     ]
 

@@ -111,7 +111,7 @@ def note_look(
         AnnotatorError: a ledger cannot be read or written, or has an invalid line.
     """
     with ExitStack() as opened:
-        before: dict[str, dict[str, Any]] = {}
+        earlier: dict[str, dict[str, Any]] = {}
         logs = []
         for ledger in ledgers:
             # Locked: simultaneous looks get different numbers.
@@ -124,11 +124,11 @@ def note_look(
                         f"{ledger}, line {n}: not a look of the ledger; correct the line, or move"
                         " the file away"
                     )
-                same = all(look[name] == entry[name] for name in ("rubric", "split"))
-                if same and not {*entry["labels"]}.isdisjoint(look["labels"]):
-                    before[look["id"]] = look
-        judges = {str(look["judge_sha256"]) for look in (*before.values(), entry)}
-        noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
+                is_same_set = all(look[name] == entry[name] for name in ("rubric", "split"))
+                if is_same_set and not {*entry["labels"]}.isdisjoint(look["labels"]):
+                    earlier[look["id"]] = look
+        judges = {str(look["judge_sha256"]) for look in (*earlier.values(), entry)}
+        noted = {"id": uuid.uuid4().hex, **entry, "look": len(earlier) + 1, "judges": len(judges)}
         for log in logs:
             log.append(json.dumps(noted).encode() + b"\n")
     return noted
@@ -136,14 +136,14 @@ def note_look(
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
     """End the last line of a ledger, or remove it if it is torn."""
-    if not (end := log.torn):
+    if not (tail := log.torn):
         return
-    if _parse_look(end):  # an editor may have removed the newline
+    if _parse_look(tail):  # an editor may have removed the newline
         log.append(b"\n")
     else:
         log.cut_torn()
         notice(
-            f"{log.file}: its last line was cut off while it was written, {len(end)} bytes;"
+            f"{log.file}: its last line was cut off while it was written, {len(tail)} bytes;"
             " taken out"
         )
 

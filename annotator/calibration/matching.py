@@ -273,7 +273,7 @@ def describe_unlabelled(matched: MatchedLabels, labels: Labels) -> list[str]:
     if matched.missing:
         lost = sum(missing for missing, _ in matched.missing.values())
         strata = matched.missing.items()
-        parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
+        parts = (f"{name or 'all'} {missing}/{sampled}" for name, (missing, sampled) in strata)
         notes.append(
             f"{format_count(lost, 'drawn trace')} without a label: the labelled ones of"
             " the same stratum"

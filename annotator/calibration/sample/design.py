@@ -120,15 +120,15 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     """
     n = min(n, sum(sizes.values()))
     base = {name: min(floor, size) for name, size in sizes.items()}
-    rest = n - sum(base.values())
-    if rest < 0:
+    remaining = n - sum(base.values())
+    if remaining < 0:
         raise AnnotatorError(
             f"-n {n}: {n} labels cannot cover {len(sizes)} strata with {floor} each. Use"
             f" -n {sum(base.values())}, a smaller --floor, or --uniform"
         )
     rooms = {name: size - base[name] for name, size in sizes.items()}
     total = sum(rooms.values())
-    exact = {name: rest * room / total if total else 0.0 for name, room in rooms.items()}
+    exact = {name: remaining * room / total if total else 0.0 for name, room in rooms.items()}
     sampled = {name: base[name] + math.floor(exact[name]) for name in sizes}
     short = n - sum(sampled.values())
     by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))

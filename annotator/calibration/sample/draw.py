@@ -134,37 +134,37 @@ def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
     """
     if out.exists():
         raise AnnotatorError(f"{out} is there already and may hold labels; name another")
-    before = read_design(options.before) if options.before else None
-    split = Split(before.split, before.salt, before.dev_share) if before else options.split
-    if before:
-        uniform = before.strata_by == "none"  # its only stratum may hold undecided traces
+    earlier = read_design(options.before) if options.before else None
+    split = Split(earlier.split, earlier.salt, earlier.dev_share) if earlier else options.split
+    if earlier:
+        uniform = earlier.strata_by == "none"  # its only stratum may hold undecided traces
         options = replace(
-            options, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
+            options, strata=earlier.strata_by, undecided=uniform or UNDECIDED in earlier.strata
         )
     population = _find_population(source, options, split)
-    if before and len(population.candidates) != before.size:
+    if earlier and len(population.candidates) != earlier.size:
         population = _find_population(source, replace(options, undecided=False), split)
-    if before:
-        if population.rubric_sha256 != before.rubric_sha256:
+    if earlier:
+        if population.rubric_sha256 != earlier.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
-        more: Counter[str] = Counter()
+        additions: Counter[str] = Counter()
         for code, number in options.more:
-            more[code] += number
-        design, selected = top_up(population.candidates, before, more, options.seed)
-        twice: list[Candidate] = []
+            additions[code] += number
+        design, selected = top_up(population.candidates, earlier, additions, options.seed)
+        doubles: list[Candidate] = []
     else:
         design, selected = _draw_first(population, options, split)
-        twice = draw_doubles(selected, options.double, options.seed)
+        doubles = draw_doubles(selected, options.double, options.seed)
     where, format = _find_sources(source, options)
     design = replace(design, sources=where, format=format)
-    sheet = make_rows(selected, twice, design, split)
-    beside = locate_design(out)
-    write_design(beside, design)  # first: a sheet without its design has no weights
+    sheet = make_rows(selected, doubles, design, split)
+    design_path = locate_design(out)
+    write_design(design_path, design)  # first: a sheet without its design has no weights
     write_sheet(out, sheet)
     recorded = not isinstance(source, Run) or record_design(source, design)
     tasks = len({trace.task for trace in selected}) if population.tasks_known else None
     return Sheet(
-        out, beside, design, len(selected), len(sheet), tasks, population.left_out, recorded
+        out, design_path, design, len(selected), len(sheet), tasks, population.left_out, recorded
     )
 
 

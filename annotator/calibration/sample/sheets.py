@@ -169,10 +169,10 @@ def find_traces(
 
 
 def make_rows(
-    selected: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
+    selected: Sequence[Candidate], doubles: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet, one per trace and rater, without anything from a judge."""
-    second = {trace.trace_id for trace in twice}
+    second = {trace.trace_id for trace in doubles}
     design_id, probabilities = design.id, design.probabilities  # properties that read all traces
     raters = [
         *((1, trace) for trace in selected),
