@@ -39,12 +39,12 @@ from bench.judge_errors import measure_corpus, measure_undecided, measure_unequa
 from bench.simulation import JUDGE, SHARES, draw_codes, draw_labels, draw_shares, draw_sizes
 from validation import (
     SideTotals,
-    cell,
-    clustered_difference,
+    compute_influences,
+    estimate_clustered_difference,
+    estimate_share_of_totals,
+    make_cell,
     permute_clusters,
-    poststratified_influences,
     poststratify,
-    share_of_totals,
 )
 
 RUNS, SEED = 1000, 0
@@ -75,19 +75,17 @@ def cover_shares(
         }
         for code in range(3):
             counted = np.bincount(task, truth == code, minlength=tasks).astype(int)
-            intervals = {"all": share_of_totals(counted, totals)}
+            intervals = {"all": estimate_share_of_totals(counted, totals)}
             flagged = np.bincount(task, judged == code, minlength=tasks).astype(int)
             for way, (chosen, weights) in drawn.items():
                 flags, human = judged[chosen] == code, truth[chosen] == code
                 counts = np.column_stack([flagged, totals - flagged])
-                over_tasks = poststratified_influences(
-                    counts, task[chosen], 1 - flags, human, weights
-                )
+                over_tasks = compute_influences(counts, task[chosen], 1 - flags, human, weights)
                 intervals[way] = poststratify(
                     n,
                     int(flagged.sum()),
-                    cell(human[flags], weights[flags]),
-                    cell(human[~flags], weights[~flags]),
+                    make_cell(human[flags], weights[flags]),
+                    make_cell(human[~flags], weights[~flags]),
                     cluster_variance=over_tasks.variance,
                     df=tasks - 1,
                 )
@@ -117,7 +115,7 @@ def reject(
         sides = [SideTotals(count[:, :3].T, count.sum(axis=1)) for count in counts]
         for code, test in enumerate(permute_clusters(*sides, seed=run)):
             rejected[code] += test.p is not None and test.p < 0.05
-            gap = clustered_difference(sides[0].of(code), sides[1].of(code))
+            gap = estimate_clustered_difference(sides[0].of(code), sides[1].of(code))
             missed[code] += not gap.low <= 0 <= gap.high
     return rejected / runs, missed / runs
 

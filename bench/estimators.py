@@ -30,13 +30,13 @@ import numpy as np
 
 from bench.simulation import JUDGE, SHARES, draw_codes, draw_labels, draw_shares, draw_sizes
 from validation import (
-    cell,
-    clustered_share,
-    lang_reiczigel,
-    poststratified_influences,
+    compute_influences,
+    compute_wilson_interval,
+    estimate_clustered_share,
+    estimate_lang_reiczigel,
+    estimate_ppi_mean,
+    make_cell,
     poststratify,
-    ppi_mean,
-    wilson,
 )
 
 try:
@@ -57,7 +57,7 @@ def judge_alone(
     flags: np.ndarray, task: np.ndarray, chosen: np.ndarray, human: np.ndarray
 ) -> Limits:
     """Return the limits of the judge's own share."""
-    share = wilson(int(flags.sum()), len(flags))
+    share = compute_wilson_interval(int(flags.sum()), len(flags))
     return share.low, share.high
 
 
@@ -65,7 +65,7 @@ def labels_alone(
     flags: np.ndarray, task: np.ndarray, chosen: np.ndarray, human: np.ndarray
 ) -> Limits:
     """Return the limits of the share among the labels."""
-    share = clustered_share(
+    share = estimate_clustered_share(
         human.tolist(), task[chosen].tolist(), None, 0.95, least_design_effect=1.0
     )
     return share.low, share.high
@@ -78,12 +78,12 @@ def this_project(
     flagged, totals = np.bincount(task, flags).astype(int), np.bincount(task)
     given = flags[chosen]
     counts = np.column_stack([flagged, totals - flagged])
-    over_tasks = poststratified_influences(counts, task[chosen], 1 - given, human)
+    over_tasks = compute_influences(counts, task[chosen], 1 - given, human)
     share = poststratify(
         len(flags),
         int(flags.sum()),
-        cell(human[given]),
-        cell(human[~given]),
+        make_cell(human[given]),
+        make_cell(human[~given]),
         cluster_variance=over_tasks.variance,
         df=len(set(task[chosen])) - 1,
     )
@@ -93,7 +93,7 @@ def this_project(
 def ppi(flags: np.ndarray, task: np.ndarray, chosen: np.ndarray, human: np.ndarray) -> Limits:
     """Return PPI++'s limits, None where nothing varies."""
     rest = np.delete(flags, chosen)
-    share = ppi_mean(human.astype(float), flags[chosen].astype(float), rest.astype(float))
+    share = estimate_ppi_mean(human.astype(float), flags[chosen].astype(float), rest.astype(float))
     return None if share.low is None else (share.low, share.high)
 
 
@@ -102,7 +102,7 @@ def rogan_gladen(
 ) -> Limits:
     """Return Lang and Reiczigel's limits, None where an error rate is not known."""
     given, positive = flags[chosen], int(human.sum())
-    share = lang_reiczigel(
+    share = estimate_lang_reiczigel(
         int(flags.sum()),
         len(flags),
         int((given & human).sum()),

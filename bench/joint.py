@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 
 from bench.simulation import draw_codes, draw_labels, draw_shares, draw_sizes
-from validation import joint_shares
+from validation import estimate_joint_shares
 
 SYMPTOMS = np.array([0.332, 0.297, 0.147, 0.087, 0.043, 0.037, 0.017, 0.015, 0.013, 0.011])
 SHARES = np.append(0.9 * SYMPTOMS / SYMPTOMS.sum(), [0.005, 0.095])
@@ -72,7 +72,7 @@ def measure_joint(rng: np.random.Generator, runs: int) -> bool:
             truth = draw_codes(rng, draw_shares(rng, setting.tasks, setting.icc, SHARES)[task])
             judged = draw_codes(rng, rates[truth])
             chosen, weights = draw_labels(rng, judged, setting.labels, setting.design)
-            found = joint_shares(
+            found = estimate_joint_shares(
                 {
                     answer: np.bincount(task[judged == number], minlength=setting.tasks).tolist()
                     for number, answer in enumerate(answers)

@@ -21,7 +21,7 @@ from annotator.cooperbench.rules import REVISION
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import NONE, load_rubric
 from annotator.traces import Trace, read_traces
-from validation import cohen_kappa, confusion, wilson
+from validation import compute_cohen_kappa, compute_wilson_interval, count_pairs
 
 LEDGER = Path(__file__).parent / "ledger.md"
 FEWEST = 5  # times a code is given, or labelled, before its precision, or recall, is printed
@@ -42,7 +42,7 @@ def row(name: str, gold: Answers, judged: Answers, keys: Sequence[str]) -> str:
     """Return a line of the table: agreements, kappa with its interval, and what is undecided."""
     pairs = [(gold[key] or NONE, answer) for key in keys if (answer := judged.get(key, NONE))]
     undecided = sum(judged.get(key, NONE) is None for key in keys)
-    kappa = cohen_kappa(confusion([one for one, _ in pairs], [two for _, two in pairs]))
+    kappa = compute_cohen_kappa(count_pairs([one for one, _ in pairs], [two for _, two in pairs]))
     value = "-" if kappa.value is None else f"{kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}]"
     same = sum(one == two for one, two in pairs)
     return f"| {name} | {same} of {len(pairs)} | {value} | {undecided} |"
@@ -122,7 +122,7 @@ def often(of: Mapping[str, int]) -> list[str]:
 
 def shared(code: str, right: int, n: int) -> str:
     """Return a code with a share and its Wilson interval."""
-    share = wilson(right, n)
+    share = compute_wilson_interval(right, n)
     return f"{code} {right} of {n} [{100 * share.low:.0f}, {100 * share.high:.0f}] %"
 
 

@@ -11,55 +11,71 @@ if TYPE_CHECKING:
     from validation.agreement import (
         Agreement,
         RaterAgreement,
-        agreement_of,
-        cohen_kappa,
-        confusion,
-        kappa_ase,
+        compute_asymptotic_kappa,
+        compute_cohen_kappa,
+        count_pairs,
+        measure_agreement,
     )
     from validation.cluster_comparison import (
         LEAST_CLUSTERS,
         SideTotals,
-        clustered_difference,
+        estimate_clustered_difference,
         permute_clusters,
     )
-    from validation.clusters import clustered_share, share_of_totals
-    from validation.codes import Averages, CodeReport, CodeScore, code_report, confusion_matrix
+    from validation.clusters import estimate_clustered_share, estimate_share_of_totals
+    from validation.codes import Averages, CodeReport, CodeScore, score_codes, tabulate_confusion
     from validation.comparison import (
         Test,
-        adjust,
-        difference,
-        fisher,
-        mcnemar,
-        mover,
-        paired_difference,
+        adjust_p_values,
+        estimate_difference,
+        estimate_paired_difference,
+        run_fisher_test,
+        run_mcnemar_test,
+        subtract_estimates,
     )
     from validation.estimate import Estimate
-    from validation.influence import Influences, cluster_variance, poststratified_influences
-    from validation.intervals import Interval, wilson, wilson_effective
-    from validation.joint import joint_shares
-    from validation.misclassification import lang_reiczigel, rogan_gladen
-    from validation.planning import expected_half_widths, sample_size
-    from validation.prevalence import Cell, cell, poststratify, ppi_mean, recall_estimate
-    from validation.reliability import Flips, Retest, kappa_difference, krippendorff_alpha, retest
-    from validation.resampling import BootstrapInterval, cluster_bootstrap, cluster_mean
-    from validation.sets import SetAgreement, set_agreement
+    from validation.influence import Influences, compute_cluster_variance, compute_influences
+    from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
+    from validation.joint import estimate_joint_shares
+    from validation.misclassification import estimate_lang_reiczigel, estimate_rogan_gladen
+    from validation.planning import compute_sample_size, predict_half_width
+    from validation.prevalence import (
+        Cell,
+        estimate_ppi_mean,
+        estimate_recall,
+        make_cell,
+        poststratify,
+    )
+    from validation.reliability import (
+        Flips,
+        Retest,
+        compute_krippendorff_alpha,
+        estimate_kappa_difference,
+        measure_retest_agreement,
+    )
+    from validation.resampling import BootstrapInterval, bootstrap_clusters, bootstrap_mean
+    from validation.sets import SetAgreement, measure_set_agreement
 
 _MODULES = {
-    "agreement": "Agreement RaterAgreement agreement_of cohen_kappa confusion kappa_ase",
-    "cluster_comparison": "LEAST_CLUSTERS SideTotals clustered_difference permute_clusters",
-    "clusters": "clustered_share share_of_totals",
-    "codes": "Averages CodeReport CodeScore code_report confusion_matrix",
-    "comparison": "Test adjust difference fisher mcnemar mover paired_difference",
+    "agreement": "Agreement RaterAgreement compute_asymptotic_kappa compute_cohen_kappa count_pairs"
+    " measure_agreement",
+    "cluster_comparison": "LEAST_CLUSTERS SideTotals estimate_clustered_difference"
+    " permute_clusters",
+    "clusters": "estimate_clustered_share estimate_share_of_totals",
+    "codes": "Averages CodeReport CodeScore score_codes tabulate_confusion",
+    "comparison": "Test adjust_p_values estimate_difference estimate_paired_difference"
+    " run_fisher_test run_mcnemar_test subtract_estimates",
     "estimate": "Estimate",
-    "influence": "Influences cluster_variance poststratified_influences",
-    "intervals": "Interval wilson wilson_effective",
-    "joint": "joint_shares",
-    "misclassification": "lang_reiczigel rogan_gladen",
-    "planning": "expected_half_widths sample_size",
-    "prevalence": "Cell cell poststratify ppi_mean recall_estimate",
-    "reliability": "Flips Retest kappa_difference krippendorff_alpha retest",
-    "resampling": "BootstrapInterval cluster_bootstrap cluster_mean",
-    "sets": "SetAgreement set_agreement",
+    "influence": "Influences compute_cluster_variance compute_influences",
+    "intervals": "Interval compute_wilson_interval compute_wilson_limits",
+    "joint": "estimate_joint_shares",
+    "misclassification": "estimate_lang_reiczigel estimate_rogan_gladen",
+    "planning": "predict_half_width compute_sample_size",
+    "prevalence": "Cell make_cell poststratify estimate_ppi_mean estimate_recall",
+    "reliability": "Flips Retest compute_krippendorff_alpha estimate_kappa_difference"
+    " measure_retest_agreement",
+    "resampling": "BootstrapInterval bootstrap_clusters bootstrap_mean",
+    "sets": "SetAgreement measure_set_agreement",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -80,41 +96,41 @@ __all__ = [
     "SetAgreement",
     "SideTotals",
     "Test",
-    "adjust",
-    "agreement_of",
-    "cell",
-    "cluster_bootstrap",
-    "cluster_mean",
-    "cluster_variance",
-    "clustered_difference",
-    "clustered_share",
-    "code_report",
-    "cohen_kappa",
-    "confusion",
-    "confusion_matrix",
-    "difference",
-    "expected_half_widths",
-    "fisher",
-    "joint_shares",
-    "kappa_ase",
-    "kappa_difference",
-    "krippendorff_alpha",
-    "lang_reiczigel",
-    "mcnemar",
-    "mover",
-    "paired_difference",
+    "adjust_p_values",
+    "bootstrap_clusters",
+    "bootstrap_mean",
+    "compute_asymptotic_kappa",
+    "compute_cluster_variance",
+    "compute_cohen_kappa",
+    "compute_influences",
+    "compute_krippendorff_alpha",
+    "compute_sample_size",
+    "compute_wilson_interval",
+    "compute_wilson_limits",
+    "count_pairs",
+    "estimate_clustered_difference",
+    "estimate_clustered_share",
+    "estimate_difference",
+    "estimate_joint_shares",
+    "estimate_kappa_difference",
+    "estimate_lang_reiczigel",
+    "estimate_paired_difference",
+    "estimate_ppi_mean",
+    "estimate_recall",
+    "estimate_rogan_gladen",
+    "estimate_share_of_totals",
+    "make_cell",
+    "measure_agreement",
+    "measure_retest_agreement",
+    "measure_set_agreement",
     "permute_clusters",
-    "poststratified_influences",
     "poststratify",
-    "ppi_mean",
-    "recall_estimate",
-    "retest",
-    "rogan_gladen",
-    "sample_size",
-    "set_agreement",
-    "share_of_totals",
-    "wilson",
-    "wilson_effective",
+    "predict_half_width",
+    "run_fisher_test",
+    "run_mcnemar_test",
+    "score_codes",
+    "subtract_estimates",
+    "tabulate_confusion",
 ]
 
 

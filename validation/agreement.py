@@ -1,9 +1,8 @@
 """Agreement of two raters beyond chance, from a table of label pairs or from the labels.
 
-The table says how many items got each pair of labels, so memory grows with the labels, not with
-the items. "No code" is a label like any other: give those items one, "none" for example. An item
-that a rater did not label belongs in no table. Sums are taken in fractions: near an expected
-agreement of 1 the difference of two rounded shares would be mostly rounding.
+A table maps pairs of labels to numbers of items. "No code" is a label like any other, for example
+"none". Leave out items that a rater did not label. Sums are fractions: near an expected agreement
+of 1 the difference of two rounded shares would be mostly rounding.
 """
 
 import math
@@ -14,11 +13,11 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import whole
+from validation.checks import check_count, check_lengths
 from validation.estimate import Estimate
-from validation.intervals import Interval, wilson, wilson_effective
+from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
 
-LEAST_POSITIVES = 10  # a side, below which kappa's limits cover .79 to .84 where they say .95
+LEAST_POSITIVES = 10  # a side; with fewer, kappa's 95 % limits cover .79 to .84
 
 Pair = tuple[str, str]
 Chance = tuple[Fraction | None, str | None]
@@ -27,12 +26,12 @@ Chance = tuple[Fraction | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A chance-corrected agreement with its interval, and what is needed to compute it again.
+    """A chance-corrected agreement with its interval and its inputs.
 
-    ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 what
-    chance would give. ``expected`` is the agreement by chance, None without items. Where the
-    measure is undefined, ``value`` is None and ``reason`` says why; the limits are then -1 and 1:
-    nothing is known. ``measure`` names the kind of chance, ``method`` the interval.
+    ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 is
+    agreement by chance. ``expected`` is the agreement by chance, None without items. If the measure
+    is undefined, ``value`` is None with a ``reason``, and the limits are -1 and 1. ``measure``
+    names the kind of chance, ``method`` the interval.
     """
 
     measure: str
@@ -53,7 +52,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """Agreement of two raters, as observed and corrected for chance; see ``agreement_of``."""
+    """Agreement of two raters, as observed and corrected for chance; see ``measure_agreement``."""
 
     observed: Estimate
     kappa: Estimate
@@ -64,44 +63,38 @@ class RaterAgreement:
         return asdict(self)
 
 
-def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
+def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     """Count the pairs of labels that two raters gave the same items, in the same order.
 
     Raises:
         ValueError: the raters did not label equally many items.
     """
-    if len(first) != len(second):
-        raise ValueError(
-            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
-        )
+    check_lengths(first, second)
     return Counter(zip(first, second, strict=True))
 
 
-def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
+def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
     """Return Cohen's kappa of two raters with its Wilson-mapped interval.
 
-    kappa = (po - pe) / (1 - pe), with po the share of items that got the same label from both and
-    pe = sum over labels of the product of both raters' shares of that label. It is the same with
-    the raters exchanged.
+    kappa = (po - pe) / (1 - pe), where po is the share of items with the same label from both, and
+    pe the sum over labels of the product of both raters' shares. The raters can be exchanged.
 
-    The limits are Wilson's limits of po put through the same formula, with pe held at its
-    estimate. They are never of zero width, also at perfect agreement, where the textbook standard
-    error is 0. They are not cut off: ``high`` is at most 1, but with pe near 1 ``low`` can lie
-    below -1, which says that the table hardly bears on kappa. They cover the sampling error of
-    independent items and nothing else.
+    The limits are Wilson's limits of po put through the same formula, with pe at its estimate. They
+    have a width at perfect agreement, too, where the textbook standard error is 0. ``high`` is at
+    most 1; with pe near 1 ``low`` can be below -1. They cover the sampling error of independent
+    items only.
 
     Args:
-        table: (label of the first rater, label of the second) -> number of items. Pairs that
-            are missing count as 0.
+        table: (label of the first rater, label of the second) -> number of items; missing pairs
+            count as 0.
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        Undefined, with a reason, if there are no items, and if both raters gave all items the same
-        one label: pe is 1 then. One rater with a single label is a defined 0.
+        Undefined without items, and if both raters gave all items the same label (pe is 1). If only
+        one rater used a single label, kappa is 0.
 
     Raises:
-        ValueError: a key is no pair of strings, a count is negative or not a whole number, or
-            confidence is not in (0, 1).
+        ValueError: a count is negative or not a whole number, or confidence is not in (0, 1).
 
     Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
@@ -110,45 +103,47 @@ def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreemen
     counts = _check_table(table)
     n = int(sum(counts.values()))
     agreed = int(sum(count for (first, second), count in counts.items() if first == second))
-    observed = wilson(agreed, n, confidence)
-    expected, reason = _kappa_chance(counts)
+    observed = compute_wilson_interval(agreed, n, confidence)
+    expected, reason = _compute_kappa_chance(counts)
     value, low, high = None, -1.0, 1.0
     if reason is None and expected is not None:
-        value, low, high = _limits(observed.low, observed.high, Fraction(agreed, n), expected)
+        value, low, high = _correct_limits(
+            observed.low, observed.high, Fraction(agreed, n), expected
+        )
     return Agreement(
         "cohen_kappa",
-        *(value, low, high, observed, _number(expected), n, confidence, "wilson_mapped", reason),
+        *(value, low, high, observed, _to_float(expected), n, confidence, "wilson_mapped", reason),
     )
 
 
-def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
+def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     """Return Cohen's kappa with the interval of its asymptotic standard error.
 
-    The textbook interval, value +- z se, for comparison with published ones. It is too narrow in
-    samples of usual size; ``cohen_kappa`` has a better one.
+    The textbook interval, value +- z se, for comparison with published ones. It is too narrow for
+    samples of usual size.
 
     Args:
         table: (label of the first rater, label of the second) -> number of items.
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut off at -1
-        and 1. A standard error of 0 (perfect agreement, a rater with one label) leaves both limits
-        at the value, and ``reason`` warns of it. Undefined as in ``cohen_kappa``.
+        ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut at -1 and 1.
+        With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
+        value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
 
     Raises:
-        ValueError: as for ``cohen_kappa``.
+        ValueError: as for ``compute_cohen_kappa``.
 
     Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
     code: statsmodels has it, but is a heavy dependency.
     """
-    kappa = cohen_kappa(table, confidence)
+    kappa = compute_cohen_kappa(table, confidence)
     cells = _check_table(table)
     value, low, high, reason, se = kappa.value, kappa.low, kappa.high, kappa.reason, None
-    observed, (chance, _) = _observed_share(cells), _kappa_chance(cells)
+    observed, (chance, _) = _compute_observed(cells), _compute_kappa_chance(cells)
     if value is not None and observed is not None and chance is not None:
-        # In fractions, so that a standard error of 0 is 0.
-        se = math.sqrt(_kappa_variance(cells, observed, chance))
+        # In fractions: a standard error of 0 is exactly 0.
+        se = math.sqrt(_compute_kappa_variance(cells, observed, chance))
         half = NormalDist().inv_cdf((1 + confidence) / 2) * se
         low, high = value - half, value + half
         if se == 0:
@@ -159,7 +154,7 @@ def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     )
 
 
-def agreement_of(
+def measure_agreement(
     first: Sequence[str],
     second: Sequence[str],
     *,
@@ -168,51 +163,52 @@ def agreement_of(
     confidence: float = 0.95,
     categories: Sequence[str] | None = None,
 ) -> RaterAgreement:
-    """Return how far two raters agree, in a sample with weights and clusters.
+    """Return the agreement, kappa and AC1 of two raters in a sample with weights and clusters.
 
-    The observed agreement has Wilson's interval for the effective number of items, see
-    ``clustered_share``; a design effect of the clusters below 1 counts as 1. Kappa and AC1 take
-    Wilson's limits of it through (p - pe) / (1 - pe), see ``cohen_kappa``, for as many items as
-    give these the linearised variance of kappa or AC1 itself, in which pe moves with the raters'
-    shares; never for more than the observed agreement has.
+    The observed agreement po has Wilson's interval for the effective number of items, as in
+    ``estimate_clustered_share``; a design effect below 1 counts as 1. Kappa and AC1 are
+    (po - pe) / (1 - pe). Their limits are Wilson's limits of po put through the same formula, as in
+    ``compute_cohen_kappa``. The number of items is lowered until these limits have the linearised
+    variance of kappa or AC1, in which pe varies with the raters' shares; it is never raised.
 
     Args:
         first: one label per item.
         second: the other rater's, in the same order.
         weights: positive sampling weights (1 / inclusion probability); default: all the same.
-        clusters: what each item belongs to, its task; default: items are independent.
+        clusters: one per item, its task; default: items are independent.
         confidence: between 0 and 1, both excluded.
         categories: all labels that could have been given, "none" included, for AC1; default: those
             that were.
 
     Returns:
-        ``inputs`` of kappa and AC1 hold what they come from: ``observed`` with the limits that are
-        mapped, ``expected``, ``n_effective`` and ``table``, a list of [label of the first, of the
-        second, number of items or sum of weights]. Undefined, with a reason and the limits -1 and
-        1, are both without items, kappa if both raters gave one label only, AC1 with one category.
-        Kappa has a value without limits, and a reason, where a rater gave fewer than 10 items
-        another label than its commonest.
+        ``inputs`` of kappa and AC1: ``observed`` with the mapped limits, ``expected``,
+        ``n_effective`` and ``table``, a list of [label of the first, of the second, number of items
+        or sum of weights]. Both are undefined (limits -1 and 1) without items, kappa if both raters
+        gave one label only, AC1 with one category. Kappa has no limits if a rater gave fewer than
+        10 items another label than its commonest.
 
     Raises:
         ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
             none of the categories, or a weight is not positive.
     """
     # Only here: numpy, which `import validation` must not load.
-    from validation.clusters import clustered_share
-    from validation.influence import cluster_variance, sum_by_cluster
+    from validation.clusters import estimate_clustered_share
+    from validation.influence import compute_cluster_variance, sum_by_cluster
 
     for rater, labels in (("first", first), ("second", second)):
         _check_labels(rater, labels, categories)
-    table = confusion(first, second)
+    table = count_pairs(first, second)
     agreed = [label == other for label, other in zip(first, second, strict=True)]
-    observed = clustered_share(agreed, clusters, weights, confidence, least_design_effect=1.0)
+    observed = estimate_clustered_share(
+        agreed, clusters, weights, confidence, least_design_effect=1.0
+    )
     cells: dict[Pair, Fraction] = {pair: Fraction(count) for pair, count in table.items()}
     if weights is not None:
         cells = dict.fromkeys(table, Fraction(0))
         for pair, weight in zip(zip(first, second, strict=True), weights, strict=True):
             cells[pair] += Fraction(weight)
-    used = sorted({label for pair in table for label in pair})
-    n_categories = len(used if categories is None else categories)
+    labels_used = sorted({label for pair in table for label in pair})
+    n_categories = len(labels_used if categories is None else categories)
     of_table = {
         "table": [
             [*pair, table[pair] if weights is None else float(total)]
@@ -226,21 +222,28 @@ def agreement_of(
     pairs = list(zip(first, second, strict=True))
 
     def move(chance: Chance, moves: Mapping[Pair, float]) -> Estimate:
-        """Return the observed agreement with the limits of as many items as pe leaves."""
-        share = _observed_share(cells)
+        """Return the observed agreement with limits for the variance that pe adds."""
+        share = _compute_observed(cells)
         if share is None or chance[0] is None or not 0 < share < 1 or chance[0] == 1:
             return observed
         spread = float(share) - 1  # of (p - pe) / (1 - pe), times (1 - pe)
-        rest = float(1 - chance[0])
-        influences = [(a == b) - float(share) + spread / rest * moves[a, b] for a, b in pairs]
-        variance = cluster_variance(sum_by_cluster(influences, clusters, weights))
-        return _with_fewer_items(observed, float(share * (1 - share)), variance)
+        room = float(1 - chance[0])
+        influences = [(a == b) - float(share) + spread / room * moves[a, b] for a, b in pairs]
+        variance = compute_cluster_variance(sum_by_cluster(influences, clusters, weights))
+        return _reduce_items(observed, float(share * (1 - share)), variance)
 
-    kappa_chance, ac1_chance = _kappa_chance(cells), _ac1_chance(cells, n_categories)
-    kappa = _map_limits(
-        "cohen_kappa", cells, move(kappa_chance, _kappa_moves(cells)), kappa_chance, of_table
+    kappa_chance, ac1_chance = (
+        _compute_kappa_chance(cells),
+        _compute_ac1_chance(cells, n_categories),
     )
-    ac1_moves = _ac1_moves(cells, n_categories)
+    kappa = _map_limits(
+        "cohen_kappa",
+        cells,
+        move(kappa_chance, _compute_kappa_moves(cells)),
+        kappa_chance,
+        of_table,
+    )
+    ac1_moves = _compute_ac1_moves(cells, n_categories)
     return RaterAgreement(
         observed=replace(observed, measure="observed_agreement"),
         kappa=_check_positives(kappa, first, second),
@@ -250,29 +253,27 @@ def agreement_of(
     )
 
 
-def _with_fewer_items(observed: Estimate, spread: float, variance: float) -> Estimate:
-    """Return the observed agreement with the limits of as many items as ``variance`` leaves, but
-    not more than it has; ``spread`` over their number is its variance.
-    """
-    has = observed.inputs["n_effective"]
-    if variance * has <= spread or observed.reason:
+def _reduce_items(observed: Estimate, spread: float, variance: float) -> Estimate:
+    """Return the observed agreement with the limits for spread / variance items, at most its n."""
+    n_effective = observed.inputs["n_effective"]
+    if variance * n_effective <= spread or observed.reason:
         return observed
     n, df = spread / variance, observed.inputs["df"]
-    low, high = wilson_effective(observed.value or 0.0, n, observed.confidence, df)
+    low, high = compute_wilson_limits(observed.value or 0.0, n, observed.confidence, df)
     inputs = {**observed.inputs, "n_effective": n}
     return replace(observed, low=low, high=high, inputs=inputs)
 
 
-def _kappa_moves(cells: Mapping[Pair, Fraction]) -> dict[Pair, float]:
-    """Return how far an item with each pair of labels moves pe of kappa."""
-    first, second = _margins(cells)
+def _compute_kappa_moves(cells: Mapping[Pair, Fraction]) -> dict[Pair, float]:
+    """Return the influence of an item with each pair of labels on kappa's pe."""
+    first, second = _compute_margins(cells)
     chance = sum((first[label] * second[label] for label in first), Fraction(0))
     return {(a, b): float(second[a] + first[b] - 2 * chance) for a, b in cells}
 
 
-def _ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dict[Pair, float]:
-    """Return how far an item with each pair of labels moves pe of AC1."""
-    first, second = _margins(cells)
+def _compute_ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dict[Pair, float]:
+    """Return the influence of an item with each pair of labels on AC1's pe."""
+    first, second = _compute_margins(cells)
     shares = {label: (first[label] + second[label]) / 2 for label in first}
     mean = sum((share * (1 - 2 * share) for share in shares.values()), Fraction(0))
     return {
@@ -282,36 +283,23 @@ def _ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dict[Pair, 
 
 
 def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """Return kappa without its limits where a rater has hardly any but one label."""
+    """Return kappa, without limits if a rater used hardly more than one label."""
     if kappa.value is None:
         return kappa
-    others = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
-    if min(others) >= LEAST_POSITIVES:
+    uncommon = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
+    if min(uncommon) >= LEAST_POSITIVES:
         return kappa
     reason = (
-        f"no interval: {others[0]} and {others[1]} labels beside the commonest, fewer than"
+        f"no interval: {uncommon[0]} and {uncommon[1]} labels beside the commonest, fewer than"
         f" {LEAST_POSITIVES}"
     )
     return replace(kappa, low=None, high=None, reason=reason)
 
 
-def _check_pair(pair: Any) -> None:
-    is_pair = isinstance(pair, tuple) and len(pair) == 2
-    if not (is_pair and all(isinstance(label, str) for label in pair)):
-        raise ValueError(f"a key of the table must be a pair of labels (strings), not {pair!r}")
-
-
 def _check_table(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
     """Return the pairs that occur."""
-    counts = {}
-    for pair, number in table.items():
-        _check_pair(pair)
-        count = whole(f"the count of {pair!r}", number)
-        if count < 0:
-            raise ValueError(f"the count of {pair!r} must not be negative, but is {count}")
-        if count:
-            counts[pair] = Fraction(count)
-    return counts
+    counts = {pair: check_count(f"the count of {pair!r}", n) for pair, n in table.items()}
+    return {pair: Fraction(count) for pair, count in counts.items() if count}
 
 
 def _check_labels(rater: str, labels: Sequence[str], categories: Sequence[str] | None) -> None:
@@ -330,7 +318,9 @@ def _check_labels(rater: str, labels: Sequence[str], categories: Sequence[str] |
             raise ValueError(f"item {item}: the label {label!r} is none of the categories")
 
 
-def _margins(cells: Mapping[Pair, Fraction]) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+def _compute_margins(
+    cells: Mapping[Pair, Fraction],
+) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
     """Return both raters' shares of every label that occurs."""
     total = sum(cells.values())
     labels = {label: Fraction(0) for pair in cells for label in pair}
@@ -341,7 +331,7 @@ def _margins(cells: Mapping[Pair, Fraction]) -> tuple[dict[str, Fraction], dict[
     return first, second
 
 
-def _observed_share(cells: Mapping[Pair, Fraction]) -> Fraction | None:
+def _compute_observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
     """Return the share of items with the same label from both."""
     if not cells:
         return None
@@ -349,10 +339,10 @@ def _observed_share(cells: Mapping[Pair, Fraction]) -> Fraction | None:
     return agreed / sum(cells.values())
 
 
-def _kappa_chance(cells: Mapping[Pair, Fraction]) -> Chance:
+def _compute_kappa_chance(cells: Mapping[Pair, Fraction]) -> Chance:
     if not cells:
         return None, "no items"
-    first, second = _margins(cells)
+    first, second = _compute_margins(cells)
     chance = sum((first[label] * second[label] for label in first), Fraction(0))
     if chance < 1:
         return chance, None
@@ -360,34 +350,34 @@ def _kappa_chance(cells: Mapping[Pair, Fraction]) -> Chance:
     return chance, f"both raters gave every item the label {label!r}: chance agrees as often"
 
 
-def _ac1_chance(cells: Mapping[Pair, Fraction], n_categories: int) -> Chance:
+def _compute_ac1_chance(cells: Mapping[Pair, Fraction], n_categories: int) -> Chance:
     if not cells:
         return None, "no items"
     if n_categories < 2:
         return None, "one category only: raters cannot but agree"
-    first, second = _margins(cells)
+    first, second = _compute_margins(cells)
     shares = [(first[label] + second[label]) / 2 for label in first]
     return sum((s * (1 - s) for s in shares), Fraction(0)) / (n_categories - 1), None
 
 
-def _kappa_variance(
+def _compute_kappa_variance(
     cells: Mapping[Pair, Fraction], observed: Fraction, chance: Fraction
 ) -> Fraction:
     """Return the squared asymptotic standard error of kappa from its parts, chance below 1."""
     n = sum(cells.values())
-    first, second = _margins(cells)
-    rest = 1 - (observed - chance) / (1 - chance)
+    first, second = _compute_margins(cells)
+    disagreement = 1 - (observed - chance) / (1 - chance)
     spread = Fraction(0)
     for (row, column), count in cells.items():
         if row == column:
-            spread += count / n * (1 - (first[row] + second[row]) * rest) ** 2
+            spread += count / n * (1 - (first[row] + second[row]) * disagreement) ** 2
         else:
-            spread += count / n * ((second[row] + first[column]) * rest) ** 2
-    spread -= (1 - rest - chance * rest) ** 2
+            spread += count / n * ((second[row] + first[column]) * disagreement) ** 2
+    spread -= (1 - disagreement - chance * disagreement) ** 2
     return spread / (n * (1 - chance) ** 2)
 
 
-def _limits(
+def _correct_limits(
     low: float, high: float, value: Fraction, expected: Fraction
 ) -> tuple[float, float, float]:
     """Return the value and the limits of the observed agreement, corrected for chance."""
@@ -407,20 +397,22 @@ def _map_limits(
 ) -> Estimate:
     """Return the observed agreement, corrected for chance, with its mapped limits."""
     expected, reason = chance
-    share = _observed_share(cells)
+    share = _compute_observed(cells)
     value: float | None = None
     low: float | None = -1.0
     high: float | None = 1.0
     if reason is None and share is not None and expected is not None:
         # Both limits exist: a share always has Wilson's.
-        value, low, high = _limits(observed.low or 0.0, observed.high or 0.0, share, expected)
+        value, low, high = _correct_limits(
+            observed.low or 0.0, observed.high or 0.0, share, expected
+        )
         if reason := observed.reason:  # one cluster: nothing is known of the observed agreement
             low, high = None, None
     shares = {
-        "observed": _number(share),
+        "observed": _to_float(share),
         "observed_low": observed.low,
         "observed_high": observed.high,
-        "expected": _number(expected),
+        "expected": _to_float(expected),
         "n_effective": observed.inputs.get("n_effective"),
     }
     return Estimate(
@@ -430,5 +422,5 @@ def _map_limits(
     )
 
 
-def _number(exact: Fraction | None) -> float | None:
+def _to_float(exact: Fraction | None) -> float | None:
     return None if exact is None else float(exact)

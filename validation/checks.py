@@ -1,9 +1,10 @@
-"""Checks of what callers pass in."""
+"""Checks of arguments."""
 
+from collections.abc import Sized
 from typing import SupportsInt
 
 
-def whole(name: str, number: SupportsInt) -> int:
+def check_whole(name: str, number: SupportsInt) -> int:
     """Return a whole number as an int; 3.0 is one, True and "3" are not.
 
     Raises:
@@ -21,7 +22,15 @@ def check_count(name: str, number: SupportsInt) -> int:
     Raises:
         ValueError: it is not; the message calls it ``name``.
     """
-    count = whole(name, number)
+    count = check_whole(name, number)
     if count < 0:
         raise ValueError(f"{name} must not be negative, but is {count}")
     return count
+
+
+def check_lengths(first: Sized, second: Sized) -> None:
+    """Raise ValueError unless two raters labelled equally many items."""
+    if len(first) != len(second):
+        raise ValueError(
+            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
+        )

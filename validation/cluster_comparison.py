@@ -1,4 +1,4 @@
-"""Differences between two groups of items that come in clusters, traces of tasks say."""
+"""Differences between two groups of clustered items, such as traces of tasks."""
 
 import itertools
 import math
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from validation.clusters import share_of_totals
+from validation.clusters import estimate_share_of_totals
 from validation.comparison import Test, combine_limits
 from validation.estimate import Estimate
-from validation.influence import cluster_variance
-from validation.intervals import check_confidence, quantile
+from validation.influence import compute_cluster_variance
+from validation.intervals import check_confidence, compute_quantile
 from validation.resampling import Floats
 
-LEAST_CLUSTERS = 6  # a side; with fewer, not even the clearest difference is beyond chance
+LEAST_CLUSTERS = 6  # a side; with fewer, no difference can be significant
 _PERMUTATIONS = 10_000
-_FEWEST = 999  # of which there are so many at least, where 10,000 of very many clusters take long
-_DEALT = 20_000_000  # clusters dealt in all
+_FEWEST = 999  # permutations of very many clusters, where 10,000 take long
+_DEALT = 20_000_000  # permutations times clusters, at most
 _CELLS = 2_000_000  # of one array of permutations
 
 
@@ -42,14 +42,13 @@ class SideTotals:
         return int((self.n > 0).sum())
 
 
-def clustered_difference(
+def estimate_clustered_difference(
     first: SideTotals,
     second: SideTotals,
     confidence: float = 0.95,
     least_variance: float = 0.0,
 ) -> Estimate:
-    """Return the difference of two shares of one code, first minus second, with an interval that
-    knows of clusters.
+    """Return the difference of two shares, first minus second, with an interval over clusters.
 
     The variance is the linearised one of the difference: where the sides share clusters, G / (G -
     1) times the sum over clusters of (u1 - u2)^2, u = (k_g - p n_g) / n, with Student's t on G - 1;
@@ -62,14 +61,14 @@ def clustered_difference(
         first: totals of the first side.
         second: totals of the second side, of the same clusters.
         confidence: between 0 and 1, both excluded.
-        least_variance: what the variance is at least where the sides share clusters; for pairs of
-            items that of independent pairs.
+        least_variance: the minimum of the variance if the sides share clusters; for pairs of items
+            that of independent pairs.
 
     Returns:
         In [-1, 1], method "clustered" or "clustered_newcombe". ``inputs``: ``k1``, ``n1``, ``k2``,
         ``n2``, ``p1``, ``p2``, ``clusters1``, ``clusters2``, ``shared_clusters``, ``se`` and
-        ``df``. Without items on a side the value is None; with fewer than 6 clusters on a side the
-        value stands without limits, and ``reason`` says why.
+        ``df``. Without items on a side the value is None. With fewer than 6 clusters on a side
+        there are no limits, and ``reason`` says why.
 
     Raises:
         ValueError: the sides are not of the same clusters, or a number is not in its range.
@@ -78,7 +77,7 @@ def clustered_difference(
     libraries have none.
     """
     check_confidence(confidence)
-    shares = [share_of_totals(*_as_lists(side), confidence) for side in (first, second)]
+    shares = [estimate_share_of_totals(*_list_totals(side), confidence) for side in (first, second)]
     if len(first.n) != len(second.n):
         raise ValueError("both sides must count the same clusters")
     share1, share2 = shares
@@ -105,62 +104,66 @@ def clustered_difference(
         return Estimate(
             "difference", value, None, None, n, confidence, "clustered", too_few, inputs
         )
-    influences = [(side.k - share * side.n) / side.n.sum() for side, share in _with(first, second)]
+    influences = [
+        (side.k - share * side.n) / side.n.sum() for side, share in _pair_with_shares(first, second)
+    ]
     if together:
         count = int(((first.n > 0) | (second.n > 0)).sum())
-        variance = max(least_variance, cluster_variance(_present(influences, first, second)))
+        variance = max(
+            least_variance, compute_cluster_variance(_select_present(influences, first, second))
+        )
         df = float(count - 1)
     else:
-        variance, df = _welch(influences, first, second)
+        variance, df = _compute_welch_variance(influences, first, second)
     if not variance or {share1.value, share2.value} & {0.0, 1.0}:
         low, high = combine_limits(
             (share1.value, share1.low, share1.high), (share2.value, share2.low, share2.high)
         )
         method = "clustered_newcombe"
         return Estimate("difference", value, low, high, n, confidence, method, None, inputs)
-    half = quantile(confidence, df) * math.sqrt(variance)
+    half = compute_quantile(confidence, df) * math.sqrt(variance)
     inputs |= {"se": math.sqrt(variance), "df": df}
     low, high = max(-1.0, value - half), min(1.0, value + half)
     return Estimate("difference", value, low, high, n, confidence, "clustered", None, inputs)
 
 
 def explain_too_few(first: SideTotals, second: SideTotals) -> str | None:
-    """Return why so few clusters have neither interval nor test, None if they are enough."""
-    least = min(first.clusters, second.clusters)
-    if least >= LEAST_CLUSTERS:
+    """Return why there is neither interval nor test, None with enough clusters."""
+    clusters = min(first.clusters, second.clusters)
+    if clusters >= LEAST_CLUSTERS:
         return None
-    return f"{least} {'cluster' if least == 1 else 'clusters'} on a side, fewer than 6"
+    return f"{clusters} {'cluster' if clusters == 1 else 'clusters'} on a side, fewer than 6"
 
 
-def _as_lists(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
+def _list_totals(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
     return side.k.tolist(), side.n.tolist()
 
 
-def _with(first: SideTotals, second: SideTotals) -> list[tuple[SideTotals, float]]:
+def _pair_with_shares(first: SideTotals, second: SideTotals) -> list[tuple[SideTotals, float]]:
     return [(side, float(side.k.sum() / side.n.sum())) for side in (first, second)]
 
 
-def _present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
-    """Return what each cluster adds to the difference, of those that either side has."""
+def _select_present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
+    """Return the influences on the difference, of the clusters that either side has."""
     difference: Floats = influences[0] - influences[1]
     return difference[(first.n > 0) | (second.n > 0)]
 
 
-def _welch(
+def _compute_welch_variance(
     influences: Sequence[Floats], first: SideTotals, second: SideTotals
 ) -> tuple[float, float]:
     """Return variance and degrees of freedom of a difference of sides without shared clusters."""
     variances, frees = [], []
-    for influence, (side, share) in zip(influences, _with(first, second), strict=True):
+    for influence, (side, share) in zip(influences, _pair_with_shares(first, second), strict=True):
         alone = share * (1 - share) / float(side.n.sum())
-        variances.append(max(alone, cluster_variance(influence[side.n > 0])))
+        variances.append(max(alone, compute_cluster_variance(influence[side.n > 0])))
         frees.append(side.clusters - 1)
     parts = sum(v**2 / free for v, free in zip(variances, frees, strict=True))
     return sum(variances), sum(variances) ** 2 / parts if parts else 1.0
 
 
 def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> list[Test]:
-    """Return for each code a test of no difference that knows of clusters.
+    """Return a permutation test of no difference for each code.
 
     The statistic is the difference over its linearised standard error. Sides that share clusters
     swap them, each cluster with a chance of one half; else clusters are dealt to the sides anew, as
@@ -185,30 +188,32 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
     too_few = explain_too_few(first, second)
     if too_few is not None:
         return [Test("permutation", None, None, n, too_few) for _ in first.k]
-    here = (first.n > 0) | (second.n > 0)
-    sides = [SideTotals(side.k[:, here], side.n[here]) for side in (first, second)]
+    present = (first.n > 0) | (second.n > 0)
+    sides = [SideTotals(side.k[:, present], side.n[present]) for side in (first, second)]
     shared = bool(((first.n > 0) & (second.n > 0)).any())
-    counts = (int(here.sum()),) * 2 if shared else (first.clusters, second.clusters)
-    observed = _studentize(_moments(*sides), np.ones((1, here.sum())), counts)[0]
+    counts = (int(present.sum()),) * 2 if shared else (first.clusters, second.clusters)
+    observed = _studentize(_compute_moments(*sides), np.ones((1, present.sum())), counts)[0]
     if not shared:  # every cluster with its items, to be dealt to the first side or not
-        whole = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
-        sides = [whole, SideTotals(np.zeros_like(whole.k), np.zeros_like(whole.n))]
-    moments = _moments(*sides)
-    dealt = None if shared else (first.n > 0)[here]
-    more, count = np.zeros(len(first.k)), 0
-    for arrangements in _arrange(int(here.sum()), dealt, seed):
-        drawn = _studentize(moments, arrangements, counts)
-        more += (drawn >= observed * (1 - 1e-9)).sum(axis=0)
+        pooled = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
+        sides = [pooled, SideTotals(np.zeros_like(pooled.k), np.zeros_like(pooled.n))]
+    moments = _compute_moments(*sides)
+    dealt = None if shared else (first.n > 0)[present]
+    extremes, count = np.zeros(len(first.k)), 0
+    for arrangements in _arrange(int(present.sum()), dealt, seed):
+        statistics = _studentize(moments, arrangements, counts)
+        extremes += (statistics >= observed * (1 - 1e-9)).sum(axis=0)
         count += len(arrangements)
-    exact = _count_arrangements(int(here.sum()), dealt) <= _PERMUTATIONS
+    exact = _count_arrangements(int(present.sum()), dealt) <= _PERMUTATIONS
     tests = []
-    alike = (first.k == second.k).all(axis=1) & (first.n == second.n).all()
-    for k, statistic, extreme, same in zip(first.k + second.k, observed, more, alike, strict=True):
+    equal = (first.k == second.k).all(axis=1) & (first.n == second.n).all()
+    for k, statistic, extreme, is_equal in zip(
+        first.k + second.k, observed, extremes, equal, strict=True
+    ):
         if k.sum() in (0, n):
             reason = f"{'every' if k.sum() else 'no'} item of either side has it"
             tests.append(Test("permutation", None, None, n, reason))
             continue
-        if same:
+        if is_equal:
             tests.append(Test("permutation", None, 1.0, n, "no cluster differs"))
             continue
         p = extreme / count if exact else (extreme + 1) / (count + 1)
@@ -219,8 +224,8 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
     return tests
 
 
-def _moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, Floats]]:
-    """Return what the statistic sums over clusters, as each of the two sides sees it."""
+def _compute_moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, Floats]]:
+    """Return the terms that the statistic sums over clusters, for both sides."""
     k1, n1, k2, n2 = first.k, first.n, second.k, second.n
     pairs = {
         "k": (k1, k2),
@@ -270,11 +275,11 @@ def _arrange(count: int, dealt: np.ndarray | None, seed: int) -> Iterator[Floats
     """Yield arrangements of clusters, in blocks of shape (R, G)."""
     if _count_arrangements(count, dealt) <= _PERMUTATIONS:
         if dealt is None:
-            every = np.arange(2**count)[:, None] >> np.arange(count) & 1
+            arrangements = np.arange(2**count)[:, None] >> np.arange(count) & 1
         else:
-            chosen = list(itertools.combinations(range(count), int(dealt.sum())))
-            every = (np.array(chosen)[:, :, None] == np.arange(count)).any(axis=1)
-        yield every.astype(float)
+            combinations = list(itertools.combinations(range(count), int(dealt.sum())))
+            arrangements = (np.array(combinations)[:, :, None] == np.arange(count)).any(axis=1)
+        yield arrangements.astype(float)
         return
     random = np.random.default_rng(seed)
     step = max(1, _CELLS // count)

@@ -1,8 +1,7 @@
-"""Shares of items that weigh differently or come in clusters, several traces of one task say.
+"""Shares of weighted or clustered items, such as several traces of one task.
 
-Items of one cluster resemble each other, so n of them tell less than n independent ones. How much
-less says the design effect: the variance of the share over the one of a simple random sample of the
-same (Kish) size.
+Items of one cluster resemble each other: n of them tell less than n independent ones. The design
+effect is the variance of the share over that of a simple random sample of the same (Kish) size.
 """
 
 import math
@@ -13,15 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from validation.estimate import Estimate
-from validation.intervals import Interval, check_confidence, quantile, wilson, wilson_effective
-from validation.resampling import Floats, cluster_numbers, item_weights
+from validation.influence import compute_cluster_variance
+from validation.intervals import (
+    Interval,
+    check_confidence,
+    compute_quantile,
+    compute_wilson_interval,
+    compute_wilson_limits,
+)
+from validation.resampling import Floats, check_weights, number_clusters
 
 # Below this a design effect is rounding of 0: all clusters have exactly the same share.
 _NOTHING = 1e-9
 _ONE_CLUSTER = "all items are of one cluster: how clusters differ is not known"
 
 
-def kish(weights: Sequence[float] | Floats) -> float:
+def compute_effective_size(weights: Sequence[float] | Floats) -> float:
     """Return the effective number of items, (sum w)^2 / sum w^2; 0 without items.
 
     Args:
@@ -32,14 +38,14 @@ def kish(weights: Sequence[float] | Floats) -> float:
 
     Source: L. Kish, Survey Sampling (1965), section 11.7. Own code: one line.
     """
-    checked = item_weights(weights, len(weights))
+    checked = check_weights(weights, len(weights))
     if not len(checked):
         return 0.0
     scaled = checked / checked.max()
     return float(scaled.sum() ** 2 / (scaled**2).sum())
 
 
-def clustered_share(
+def estimate_clustered_share(
     values: Sequence[int] | Sequence[bool],
     clusters: Sequence[Hashable] | None = None,
     weights: Sequence[float] | None = None,
@@ -51,79 +57,80 @@ def clustered_share(
     n_effective = Kish's n / design effect. The design effect is the linearised variance of the
     weighted share over clusters, G / (G - 1) sum_g (sum_i w_i (y_i - p) / sum w)^2, over
     p (1 - p) / Kish's n; without clusters it is 1. With clusters Student's quantile on G - 1
-    degrees of freedom stands in place of the normal one.
+    degrees of freedom replaces the normal one.
 
     Args:
         values: 0 or 1 (or bool), one per item.
-        clusters: what each item belongs to, its task say; never None.
+        clusters: one per item, its task; never None.
         weights: above 0 and finite, one over the chance to be in the sample.
         confidence: between 0 and 1, both excluded.
         least_design_effect: a smaller design effect is replaced by this one. 1 is the careful
             choice with few clusters, where the estimate is noisy.
 
     Returns:
-        Method "wilson" without weights and clusters (the same as ``wilson``), "wilson_effective"
-        otherwise. ``inputs``: ``k`` (ones), ``k_weighted``, ``n``, ``n_effective``,
+        Method "wilson" without weights and clusters (as ``compute_wilson_interval``), else
+        "wilson_effective". ``inputs``: ``k`` (ones), ``k_weighted``, ``n``, ``n_effective``,
         ``design_effect``, ``weighting_design_effect``, ``clusters`` (G), ``df``, ``se_cluster``,
         ``low_t`` and ``high_t`` (the plain t interval, not cut at 0 and 1), ``icc_anova`` (without
         weights) and ``note``. Where all values are the same, or all clusters have the same share,
         the clusters show no design effect: max(1, least_design_effect) is taken, and ``note`` says
-        so. Without items the value is None and the limits are 0 and 1; with fewer than two
-        clusters the value stands, but the limits are 0 and 1, and ``reason`` says why.
+        so. Without items the value is None and the limits are 0 and 1. With one cluster the limits
+        are 0 and 1, and ``reason`` says why.
 
     Raises:
         ValueError: lengths differ, a value is not 0 or 1, a weight not above 0, a cluster is None,
             or a number is not in its range.
 
     Source: linearised variance: W. G. Cochran, Sampling Techniques (1977), section 11.5; Wilson
-    with an effective n: see ``wilson_effective``. Own code: no light library has weights, clusters
-    and Wilson's interval together.
+    with an effective n: see ``compute_wilson_limits``. Own code: no light library has weights,
+    clusters and Wilson's interval together.
     """
     check_confidence(confidence)
     if not 0 <= least_design_effect < math.inf:
         raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
-    y = _zeros_and_ones(values)
+    y = _check_binary(values)
     n, k = len(y), int(y.sum())
-    w = item_weights(weights, n)
-    groups = None if clusters is None else np.asarray(cluster_numbers(clusters, n), dtype=np.intp)
+    w = check_weights(weights, n)
+    groups = None if clusters is None else np.asarray(number_clusters(clusters, n), dtype=np.intp)
     method = "wilson" if weights is None and clusters is None else "wilson_effective"
     if not n:
         empty = {"k": 0, "n": 0, "clusters": None if clusters is None else 0}
         return Estimate("share", None, 0.0, 1.0, 0, confidence, method, "no items", empty)
-    share = _weighted_share(y, w)
-    effect = _design_effect(share, y, w, groups)
+    share = _compute_weighted_share(y, w)
+    effect = _compute_design_effect(share, y, w, groups)
     design_effect = max(1.0 if effect is None else effect, least_design_effect)
-    n_effective = kish(w) / design_effect
+    n_effective = compute_effective_size(w) / design_effect
     df = None if groups is None else int(groups.max())
     reason = None
     if df == 0:
         reason = _ONE_CLUSTER
     if method == "wilson" and design_effect == 1:
-        limits = wilson(k, n, confidence)
+        limits = compute_wilson_interval(k, n, confidence)
         low, high = limits.low, limits.high
     else:
-        low, high = wilson_effective(share, n_effective, confidence, df)
+        low, high = compute_wilson_limits(share, n_effective, confidence, df)
     inputs: dict[str, Any] = {
         "k": k,
         "k_weighted": float((w * y).sum()),
         "n": n,
         "n_effective": n_effective,
         "design_effect": design_effect,
-        "weighting_design_effect": n / kish(w),
+        "weighting_design_effect": n / compute_effective_size(w),
         "clusters": None if df is None else df + 1,
         "df": df,
-        "note": _note(effect, design_effect),
-        **_plain_t(share, y, w, groups, confidence),
-        "icc_anova": None if groups is None or weights is not None else _icc(y, groups),
+        "note": _describe_effect(effect, design_effect),
+        **_compute_t_interval(share, y, w, groups, confidence),
+        "icc_anova": None if groups is None or weights is not None else _compute_icc(y, groups),
     }
     return Estimate("share", share, low, high, n, confidence, method, reason, inputs)
 
 
-def share_of_totals(
+def estimate_share_of_totals(
     k_per_cluster: Sequence[int], n_per_cluster: Sequence[int], confidence: float = 0.95
 ) -> Interval:
-    """Return the share of ones as ``clustered_share`` does, from each cluster's totals: for when
-    there are too many items to keep. A design effect below 1 counts as 1.
+    """Return the share of ones as ``estimate_clustered_share`` does, from each cluster's totals.
+
+    A design effect below 1 counts as 1.
 
     Args:
         k_per_cluster: ones in each cluster, 0 to that cluster's n.
@@ -143,11 +150,11 @@ def share_of_totals(
     share = ones / items if items else None
     effect = 1.0
     if share is not None and clusters > 1 and 0 < share < 1:
-        effect = max(1.0, _cluster_variance(share, k, n) / (share * (1 - share) / items))
+        effect = max(1.0, _compute_cluster_variance(share, k, n) / (share * (1 - share) / items))
     low, high = 0.0, 1.0
     reason = "no trials" if share is None else _ONE_CLUSTER if clusters == 1 else None
     if share is not None and not reason:
-        low, high = wilson_effective(share, items / effect, confidence, clusters - 1)
+        low, high = compute_wilson_limits(share, items / effect, confidence, clusters - 1)
     return Interval(
         *(share, low, high, ones, items, confidence, "wilson_effective", reason),
         design_effect=effect,
@@ -175,14 +182,14 @@ def check_totals(k: Sequence[int], n: Sequence[int]) -> tuple[Floats, Floats]:
     return ones[items > 0], items[items > 0]
 
 
-def _weighted_share(y: Floats, w: Floats) -> float:
+def _compute_weighted_share(y: Floats, w: Floats) -> float:
     # All or none must be exactly 1 or 0, which the quotient of two rounded sums need not be.
     if y.min() == y.max():
         return float(y[0])
     return float((w * y).sum() / w.sum())
 
 
-def _design_effect(
+def _compute_design_effect(
     share: float, y: Floats, w: Floats, groups: NDArray[np.intp] | None
 ) -> float | None:
     """Return the design effect beside the weighting: 1 without clusters, None if not estimable."""
@@ -190,41 +197,40 @@ def _design_effect(
         return 1.0
     if groups.max() == 0 or share in (0, 1):
         return None
-    variance = _cluster_variance(share, *_totals(y, w, groups))
-    effect = variance / (share * (1 - share) / kish(w))
+    variance = _compute_cluster_variance(share, *_sum_weights(y, w, groups))
+    effect = variance / (share * (1 - share) / compute_effective_size(w))
     return effect if effect > _NOTHING else None
 
 
-def _totals(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def _sum_weights(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Return the weighted ones and the weights of each cluster."""
     ones, totals = np.bincount(groups, w * y), np.bincount(groups, w)
     return ones.astype(float), totals.astype(float)
 
 
-def _cluster_variance(share: float, ones: Floats, totals: Floats) -> float:
+def _compute_cluster_variance(share: float, ones: Floats, totals: Floats) -> float:
     """Return the linearised variance of a share from the clusters' (weighted) totals."""
-    deviations = (ones - share * totals) / totals.sum()
-    return float(len(totals) / (len(totals) - 1) * (deviations**2).sum())
+    return compute_cluster_variance((ones - share * totals) / totals.sum())
 
 
-def _note(effect: float | None, design_effect: float) -> str | None:
+def _describe_effect(effect: float | None, design_effect: float) -> str | None:
     if effect is not None:
         return None
     return f"the clusters show no design effect; {design_effect:g} is assumed"
 
 
-def _plain_t(
+def _compute_t_interval(
     share: float, y: Floats, w: Floats, groups: NDArray[np.intp] | None, confidence: float
 ) -> dict[str, float | None]:
     """Return the standard error over clusters and the t interval, None where there is none."""
     if groups is None or groups.max() == 0:
         return {"se_cluster": None, "low_t": None, "high_t": None}
-    variance = _cluster_variance(share, *_totals(y, w, groups))
-    half = quantile(confidence, int(groups.max())) * math.sqrt(variance)
+    variance = _compute_cluster_variance(share, *_sum_weights(y, w, groups))
+    half = compute_quantile(confidence, int(groups.max())) * math.sqrt(variance)
     return {"se_cluster": math.sqrt(variance), "low_t": share - half, "high_t": share + half}
 
 
-def _icc(y: Floats, groups: NDArray[np.intp]) -> float | None:
+def _compute_icc(y: Floats, groups: NDArray[np.intp]) -> float | None:
     """Return the intraclass correlation by analysis of variance, None where nothing varies."""
     sizes = np.bincount(groups).astype(float)
     n, clusters = len(y), len(sizes)
@@ -238,7 +244,7 @@ def _icc(y: Floats, groups: NDArray[np.intp]) -> float | None:
     return (between - within) / spread if spread > 0 else None
 
 
-def _zeros_and_ones(values: Sequence[int] | Sequence[bool]) -> Floats:
+def _check_binary(values: Sequence[int] | Sequence[bool]) -> Floats:
     for value in values:
         if value not in (0, 1):
             raise ValueError(f"a value must be 0 or 1, not {value!r}")

@@ -1,7 +1,6 @@
-"""How well a judge finds each code, against a human's labels taken as truth.
+"""Precision, recall and F1 of a judge on each code, with a human's labels as the truth.
 
-A trace can have any number of codes. Counts are kept per code; everything is one pass over the
-labels and costs O(labels + codes).
+A trace can have any number of codes.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from validation.agreement import LEAST_POSITIVES, confusion
-from validation.clusters import clustered_share
+from validation.agreement import LEAST_POSITIVES, count_pairs
+from validation.checks import check_lengths
+from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.resampling import Floats, Resamples, cluster_totals, item_weights
-from validation.sets import code_sets
+from validation.resampling import Floats, Resamples, check_weights, sum_by_number
+from validation.sets import freeze_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """Scores by code in the order asked for, and over all codes; see ``code_report``."""
+    """Scores by code and over all codes; see ``score_codes``."""
 
     per_code: Mapping[str, CodeScore]
     micro: Averages
@@ -57,7 +57,7 @@ class CodeReport:
         return asdict(self)
 
 
-def confusion_matrix(
+def tabulate_confusion(
     human: Sequence[str], judge: Sequence[str], labels: Sequence[str]
 ) -> list[list[int]]:
     """Return how many items got each pair of labels: human in rows, judge in columns.
@@ -70,11 +70,11 @@ def confusion_matrix(
     Raises:
         ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
 
-    Source: scikit-learn's ``confusion_matrix``, which silently drops what is not listed; that is
-    why the labels are checked before. It is imported here: it takes a second.
+    Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
+    so they are checked before.
     """
-    listed = _distinct(labels)
-    unknown = {label for pair in confusion(human, judge) for label in pair} - set(listed)
+    listed = _check_distinct(labels)
+    unknown = {label for pair in count_pairs(human, judge) for label in pair} - set(listed)
     if unknown:
         raise ValueError(f"the label {min(unknown)!r} is none of {listed}")
     if not human:
@@ -85,7 +85,7 @@ def confusion_matrix(
     return matrix
 
 
-def code_report(
+def score_codes(
     codes: Sequence[str],
     human_sets: Sequence[Collection[str]],
     judge_sets: Sequence[Collection[str]],
@@ -103,7 +103,7 @@ def code_report(
         human_sets: the codes of every trace by the human; empty: none.
         judge_sets: by the judge, in the same order.
         weights: positive sampling weights of the traces; default: all the same.
-        clusters: what the traces belong to, their tasks; default: traces are independent.
+        clusters: one per trace, its task; default: traces are independent.
         confidence: between 0 and 1, both excluded.
         resamples: of the clusters, at least 1.
         seed: the same seed gives the same limits.
@@ -116,8 +116,8 @@ def code_report(
         over codes have the interval of resampled clusters. F1 has a value without limits where
         human or judge gave the code to fewer than 10 traces: they would turn on the seed.
 
-        What has an empty denominator is undefined with a reason: precision without flags, recall
-        without human codes, F1 without either. The macro averages are over the codes where the rate
+        A rate with an empty denominator is undefined: precision without flags, recall without human
+        codes, F1 without either. The macro averages are over the codes where the rate
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
 
     Raises:
@@ -127,17 +127,17 @@ def code_report(
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
     """
-    codes = _distinct(codes)
-    human, judge = code_sets(human_sets), code_sets(judge_sets)
-    _check(codes, human, judge)
-    weight = item_weights(weights, len(human))
-    rows = _rows(codes, human, judge)
-    tables = cluster_totals(rows * weight[:, None], clusters)
-    drawn = Resamples.draw(tables, resamples=resamples, seed=seed)
-    sample = _Sample(human, judge, weights, clusters, confidence, drawn)
+    codes = _check_distinct(codes)
+    human, judge = freeze_sets(human_sets), freeze_sets(judge_sets)
+    _check_codes(codes, human, judge)
+    weight = check_weights(weights, len(human))
+    rows = _make_rows(codes, human, judge)
+    tables = sum_by_number(rows * weight[:, None], clusters)
+    totals = Resamples.draw(tables, resamples=resamples, seed=seed)
+    sample = _Sample(human, judge, weights, clusters, confidence, totals)
     counts = rows.sum(axis=0).astype(int).tolist()
     k = len(codes)
-    members = (_members(codes, judge), _members(codes, human))
+    members = (_list_members(codes, judge), _list_members(codes, human))
     return CodeReport(
         per_code={code: sample.score(code, i, counts, members) for i, code in enumerate(codes)},
         micro=sample.averages("micro", k),
@@ -149,21 +149,21 @@ def code_report(
 # A row of totals: tp of every code, fp of every code, fn of every code.
 
 
-def _rows(
+def _make_rows(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> Floats:
     """Return the totals of every item."""
     k = len(codes)
-    place = {code: number for number, code in enumerate(codes)}
+    columns = {code: column for column, code in enumerate(codes)}
     rows = np.zeros((len(human), 3 * k))
     for row, truth, flags in zip(rows, human, judge, strict=True):
         for code in truth | flags:
             outcome = 0 if code in truth & flags else 1 if code in flags else 2
-            row[outcome * k + place[code]] = 1
+            row[outcome * k + columns[code]] = 1
     return rows
 
 
-def _parts(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
+def _split_rate(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
     """Return numerator and denominator of a rate."""
     if measure == "precision":
         return tp, tp + fp
@@ -172,7 +172,7 @@ def _parts(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Fl
     return 2 * tp, 2 * tp + fp + fn
 
 
-def _members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+def _list_members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     """Return the items that have each code."""
     members: dict[str, list[int]] = {code: [] for code in codes}
     for item, its_codes in enumerate(sets):
@@ -190,19 +190,19 @@ class _Sample:
     weights: Sequence[float] | None
     clusters: Sequence[Hashable] | None
     confidence: float
-    drawn: Resamples
+    resamples: Resamples
 
     def score(
         self,
         code: str,
-        place: int,
+        column: int,
         counts: Sequence[int],
         members: tuple[Mapping[str, list[int]], Mapping[str, list[int]]],
     ) -> CodeScore:
-        """Return the scores of the code at this place; ``members`` are the flagged, the true."""
+        """Return the scores of a code; ``members``: the items with each code by judge and human."""
         k, n = len(members[0]), len(self.human)
-        parts = [place, k + place, 2 * k + place]
-        tp, fp, fn = (int(counts[part]) for part in parts)
+        columns = [column, k + column, 2 * k + column]
+        tp, fp, fn = (int(counts[each]) for each in columns)
         flagged, true = (side[code] for side in members)
         hits = [code in self.human[item] for item in flagged]
         return CodeScore(
@@ -212,16 +212,18 @@ class _Sample:
             tn=n - tp - fp - fn,
             precision=self._share("precision", hits, flagged, "the judge never gave it"),
             recall=self._recall(code, true),
-            f1=self._f1(parts, tp + fn, tp + fp),
+            f1=self._f1(columns, tp + fn, tp + fp),
         )
 
-    def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
+    def _f1(self, columns: list[int], human: int, judge: int) -> Estimate:
         def statistic(totals: Floats) -> Floats:
-            above, below = _parts("f1", *(totals[:, part] for part in parts))
+            above, below = _split_rate("f1", *(totals[:, column] for column in columns))
             return np.where(below > 0, above / below, np.nan)
 
-        above, below = _parts("f1", *(self.drawn.observed[0, part] for part in parts))
-        f1 = self.drawn.interval(statistic, self.confidence).estimate(
+        above, below = _split_rate(
+            "f1", *(self.resamples.observed[0, column] for column in columns)
+        )
+        f1 = self.resamples.interval(statistic, self.confidence).estimate(
             "f1",
             len(self.human),
             {"numerator": float(above), "denominator": float(below)},
@@ -237,27 +239,27 @@ class _Sample:
         return Averages(*(self._average(kind, name, k) for name in ("precision", "recall", "f1")))
 
     def _average(self, kind: str, name: str, k: int) -> Estimate:
-        def parts(totals: Floats) -> tuple[Floats, Floats]:
-            return _parts(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
+        def split(totals: Floats) -> tuple[Floats, Floats]:
+            return _split_rate(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
 
         def micro(totals: Floats) -> Floats:
-            above, below = (part.sum(axis=1) for part in parts(totals))
+            above, below = (part.sum(axis=1) for part in split(totals))
             return np.where(below > 0, above / below, np.nan)
 
         def macro(totals: Floats) -> Floats:
-            above, below = parts(totals)
+            above, below = split(totals)
             rates: Floats = np.where(below > 0, above / below, 0)
             mean: Floats = rates.sum(axis=1) / (below > 0).sum(axis=1)
             return mean
 
-        defined = int((parts(self.drawn.observed)[1] > 0).sum())
-        interval = self.drawn.interval(micro if kind == "micro" else macro, self.confidence)
+        defined = int((split(self.resamples.observed)[1] > 0).sum())
+        interval = self.resamples.interval(micro if kind == "micro" else macro, self.confidence)
         reason = f"{name} is defined for no code"
         return interval.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
         """Return the share of ones among some of the items."""
-        share = clustered_share(
+        share = estimate_clustered_share(
             values,
             None if self.clusters is None else [self.clusters[item] for item in items],
             None if self.weights is None else [self.weights[item] for item in items],
@@ -276,13 +278,10 @@ class _Sample:
         return replace(share, low=None, high=None, method="none", reason=reason)
 
 
-def _check(
+def _check_codes(
     codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
 ) -> None:
-    if len(human) != len(judge):
-        raise ValueError(
-            f"both raters must label the same items, not {len(human)} and {len(judge)} of them"
-        )
+    check_lengths(human, judge)
     allowed = frozenset(codes)
     for side in (human, judge):
         for item, its_codes in enumerate(side):
@@ -290,8 +289,8 @@ def _check(
                 raise ValueError(f"item {item}: no such code: {sorted(its_codes - allowed)}")
 
 
-def _distinct(codes: Sequence[str]) -> list[str]:
-    """Return the codes, each of which must be listed once."""
+def _check_distinct(codes: Sequence[str]) -> list[str]:
+    """Return the codes as a list without duplicates."""
     if len(set(codes)) < len(codes):
         raise ValueError(f"a code is listed twice in {list(codes)}")
     return list(codes)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from validation.checks import check_count
 from validation.estimate import Estimate
-from validation.intervals import wilson
+from validation.intervals import compute_wilson_interval
 
 _NO_TRIALS = "a group has no trials"
 
@@ -35,11 +35,11 @@ class Test:
         return asdict(self)
 
 
-def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
+def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
     """Return the difference of two independent shares, k1 / n1 - k2 / n2.
 
     The limits are Wilson's of both shares combined (Newcombe's method 10). Shares of the same
-    traces, or of the same tasks, are not independent: see ``paired_difference``.
+    traces, or of the same tasks, are not independent: see ``estimate_paired_difference``.
 
     Args:
         k1: successes in the first group, 0 to n1.
@@ -59,7 +59,10 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
     worth the dependency.
     """
-    first, second = wilson(k1, n1, confidence), wilson(k2, n2, confidence)
+    first, second = (
+        compute_wilson_interval(k1, n1, confidence),
+        compute_wilson_interval(k2, n2, confidence),
+    )
     n = first.n + second.n
     inputs: dict[str, Any] = {"k1": first.k, "n1": first.n, "k2": second.k, "n2": second.n}
     inputs |= {"p1": first.value, "p2": second.value, "z": None, "p": None}
@@ -81,7 +84,7 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
 
-def paired_difference(
+def estimate_paired_difference(
     both: int, first_only: int, second_only: int, neither: int, confidence: float = 0.95
 ) -> Estimate:
     """Return the difference of two shares of the same items, (first_only - second_only) / n.
@@ -116,8 +119,11 @@ def paired_difference(
         )
     ]
     n = sum(counts)
-    first, second = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
-    phi = _corrected_phi(a, b, c, d)
+    first, second = (
+        compute_wilson_interval(a + b, n, confidence),
+        compute_wilson_interval(a + c, n, confidence),
+    )
+    phi = _compute_phi(a, b, c, d)
     inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
     inputs |= {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
@@ -131,7 +137,7 @@ def paired_difference(
     return Estimate("difference", (b - c) / n, low, high, n, confidence, method, None, inputs)
 
 
-def mover(a: Estimate, b: Estimate) -> Estimate:
+def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
     """Return the difference a - b of two independent estimates of shares from their intervals.
 
     The distance from the difference to each limit is the root of the sum of the squares of the
@@ -152,9 +158,9 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
         )
     numbers = (a.value, a.low, a.high), (b.value, b.low, b.high)
     inputs = {
-        f"{name}_{what}": number
+        f"{name}_{field}": number
         for name, triple in zip("ab", numbers, strict=True)
-        for what, number in zip(("value", "low", "high"), triple, strict=True)
+        for field, number in zip(("value", "low", "high"), triple, strict=True)
     }
     for name, number in inputs.items():
         if number is not None and not 0 <= number <= 1:
@@ -171,7 +177,7 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
     return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
 
 
-def fisher(table: Sequence[Sequence[int]]) -> Test:
+def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:
     """Return Fisher's exact test of a 2 x 2 table: do the rows have the same shares?
 
     p is the chance, with the margins as they are, of a table that is as unlikely or more so.
@@ -185,13 +191,11 @@ def fisher(table: Sequence[Sequence[int]]) -> Test:
         are.
 
     Raises:
-        ValueError: not 2 x 2, or a count is negative or not whole.
+        ValueError: the table is not 2 x 2, or a count is negative or not whole.
 
     Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02. p by
     ``scipy.stats.fisher_exact``.
     """
-    if len(table) != 2 or any(len(row) != 2 for row in table):
-        raise ValueError(f"the table must have two rows of two counts, not {table!r}")
     (a, b), (c, d) = (
         [check_count("a count of the table", number) for number in row] for row in table
     )
@@ -207,7 +211,9 @@ def fisher(table: Sequence[Sequence[int]]) -> Test:
     return Test("fisher", a * d / (b * c), p, n)
 
 
-def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] = "exact") -> Test:
+def run_mcnemar_test(
+    first_only: int, second_only: int, method: Literal["exact", "chi2"] = "exact"
+) -> Test:
     """Return McNemar's test of two shares of the same items.
 
     Only items with different answers count. Under no difference first_only is binomial with 1/2.
@@ -224,12 +230,10 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
         nothing to test, and nothing for an adjustment to count.
 
     Raises:
-        ValueError: a count is negative or not whole, or the method is unknown.
+        ValueError: a count is negative or not whole.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153-157. Binomial chances by ``scipy.special``.
     """
-    if method not in ("exact", "chi2"):
-        raise ValueError(f"method must be 'exact' or 'chi2', not {method!r}")
     b, c = check_count("first_only", first_only), check_count("second_only", second_only)
     name, n = f"mcnemar_{method}", b + c
     if not n:
@@ -242,43 +246,39 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
     return Test(name, float(min(b, c)), min(1.0, 2 * float(bdtr(min(b, c), n, 0.5))), n)
 
 
-def adjust(
+def adjust_p_values(
     p_values: Sequence[float | None], method: Literal["holm", "bh"] = "holm"
 ) -> list[float | None]:
-    """Return p-values adjusted for their number; compare them with the level for all together.
+    """Return p-values adjusted for their number, to compare with the level for all together.
 
     Args:
-        p_values: in [0, 1]; None is a test that could not be made: it stays None and does not
-            count.
-        method: "holm" holds the chance of any false rejection, for declared questions; "bh"
-            (Benjamini-Hochberg) the expected share of false ones among the rejections, for
-            exploration.
+        p_values: in [0, 1]; None (a test that could not be made) stays None and does not count.
+        method: "holm" bounds the chance of any false rejection, for declared questions; "bh"
+            (Benjamini-Hochberg) the expected share of false rejections, for exploration.
 
     Returns:
         In the order given, none smaller than before and none above 1.
 
     Raises:
-        ValueError: a p-value is not in [0, 1], or the method is unknown.
+        ValueError: a p-value is not in [0, 1].
 
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
     B 57 (1995) 289-300. Own code: scipy has no Holm.
     """
-    if method not in ("holm", "bh"):
-        raise ValueError(f"method must be 'holm' or 'bh', not {method!r}")
     for p in p_values:
         if p is not None and not 0 <= p <= 1:
             raise ValueError(f"a p-value must be between 0 and 1, not {p!r}")
-    ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ordered = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     m = len(ordered)
     if method == "holm":
         so_far = 0.0
-        for rank, (p, place) in enumerate(ordered):
-            adjusted[place] = so_far = max(so_far, min(1.0, (m - rank) * p))
+        for rank, (p, index) in enumerate(ordered):
+            adjusted[index] = so_far = max(so_far, min(1.0, (m - rank) * p))
     else:
         so_far = 1.0
-        for rank, (p, place) in reversed(list(enumerate(ordered, start=1))):
-            adjusted[place] = so_far = min(so_far, p * m / rank)
+        for rank, (p, index) in reversed(list(enumerate(ordered, start=1))):
+            adjusted[index] = so_far = min(so_far, p * m / rank)
     return adjusted
 
 
@@ -300,7 +300,7 @@ def combine_limits(
     return max(-1.0, low), min(1.0, high)
 
 
-def _corrected_phi(a: int, b: int, c: int, d: int) -> float:
+def _compute_phi(a: int, b: int, c: int, d: int) -> float:
     """Return the correlation of two answers to the same items, with Newcombe's correction."""
     margins = (a + b) * (c + d) * (a + c) * (b + d)
     if not margins:

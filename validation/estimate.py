@@ -1,4 +1,4 @@
-"""What a statistic returns: a number, its interval, and what is needed to compute it again."""
+"""The result of a statistic: a number, its interval and its inputs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,10 +9,9 @@ from typing import Any
 class Estimate:
     """A number with its interval.
 
-    ``measure`` says what it is, ``method`` how the interval was made ("none": there is none, and
-    ``low`` and ``high`` are None). Where the number is undefined, ``value`` is None and ``reason``
-    says why. ``n`` counts the units it rests on. ``inputs`` holds, as JSON values, what a reader
-    needs to compute it again, and the numbers on the way.
+    ``measure`` names the number, ``method`` the interval ("none": ``low`` and ``high`` are None).
+    If the number is undefined, ``value`` is None and ``reason`` says why. ``n`` counts the units.
+    ``inputs`` holds the JSON values from which it can be computed again.
     """
 
     measure: str

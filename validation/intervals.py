@@ -5,19 +5,16 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import whole
+from validation.checks import check_whole
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A share with its interval, and what is needed to compute it again.
+    """A share, k of n, with its interval.
 
-    ``value``, ``low`` and ``high`` are shares in [0, 1]. Where the share is undefined, ``value`` is
-    None and ``reason`` says why; the limits then say that nothing is known.
-
-    Where items come in clusters, ``design_effect`` is what they cost: n / design_effect is the
-    effective number of items. They are of so many ``clusters``, and ``clusters_with`` of these have
-    a success.
+    ``value``, ``low`` and ``high`` are in [0, 1]. If the share is undefined, ``value`` is None,
+    ``reason`` says why, and the limits are 0 and 1. For clustered items n / ``design_effect`` is
+    the effective number of items; ``clusters_with`` of the ``clusters`` have a success.
     """
 
     value: float | None
@@ -37,16 +34,14 @@ class Interval:
         return asdict(self)
 
 
-def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
+def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval:
     """Return the share k / n with Wilson's score interval.
 
-    It covers the sampling error of a simple random sample and nothing else: neither a judge's
-    errors nor traces that depend on each other.
+    It covers the sampling error of independent items only, not a judge's errors.
 
     Args:
         k: number of successes, 0 to n.
-        n: number of trials. 0 gives an undefined share with the limits 0 and 1: no data says
-            nothing.
+        n: number of trials. 0 gives an undefined share with the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
 
     Raises:
@@ -55,20 +50,20 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
-    k, n = whole("k", k), whole("n", n)
+    k, n = check_whole("k", k), check_whole("n", n)
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")
     check_confidence(confidence)
     if n == 0:
         return Interval(None, 0.0, 1.0, 0, 0, confidence, "wilson", "no trials")
-    low, high = _score_limits(k / n, n, quantile(confidence))
+    low, high = _compute_score_limits(k / n, n, compute_quantile(confidence))
     return Interval(k / n, low, high, k, n, confidence, "wilson")
 
 
-def wilson_effective(
+def compute_wilson_limits(
     share: float, n_effective: float, confidence: float = 0.95, df: float | None = None
 ) -> tuple[float, float]:
-    """Return Wilson's limits of a share that rests on as much as ``n_effective`` independent items.
+    """Return Wilson's limits of a share for an effective number of items.
 
     Args:
         share: the observed share, weighted if the sample is; 0 to 1.
@@ -76,7 +71,7 @@ def wilson_effective(
             need not be whole. 0 gives the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
         df: degrees of freedom of the design effect, clusters - 1: the quantile is then Student's
-            and not the normal one. Below 1 nothing is known and the limits are 0 and 1.
+            instead of the normal one. Below 1 the limits are 0 and 1.
 
     Raises:
         ValueError: an argument is not in its range.
@@ -90,21 +85,21 @@ def wilson_effective(
     check_confidence(confidence)
     if n_effective == 0 or (df is not None and df < 1):
         return 0.0, 1.0
-    return _score_limits(share, n_effective, quantile(confidence, df))
+    return _compute_score_limits(share, n_effective, compute_quantile(confidence, df))
 
 
-def quantile(confidence: float, df: float | None = None) -> float:
-    """Return how many standard errors a two-sided interval goes: Student's t with df, else z."""
+def compute_quantile(confidence: float, df: float | None = None) -> float:
+    """Return the two-sided quantile: Student's t with df, else the normal one."""
     upper = (1 + confidence) / 2
     if df is None:
         return NormalDist().inv_cdf(upper)
-    # Here and not on top: a frequency table without clusters must not wait for scipy.
+    # scipy is slow to import, and a frequency table without clusters needs none.
     from scipy.special import stdtrit
 
     return float(stdtrit(df, upper))
 
 
-def student_p(statistic: float, df: float | None = None) -> float:
+def compute_p_value(statistic: float, df: float | None = None) -> float:
     """Return the two-sided p of a statistic: Student's t with df, else the normal one."""
     if df is None:
         return math.erfc(abs(statistic) / math.sqrt(2))
@@ -125,8 +120,8 @@ def check_share(name: str, share: float) -> None:
         raise ValueError(f"{name} must be between 0 and 1, not {share!r}")
 
 
-def _score_limits(share: float, n: float, z: float) -> tuple[float, float]:
-    """Return the score limits of a share of n items; z is the quantile."""
+def _compute_score_limits(share: float, n: float, z: float) -> tuple[float, float]:
+    """Return the score limits of a share of n items for the quantile z."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # At the ends the limit is the end itself; rounding would leave 1e-17 of it.

@@ -1,4 +1,4 @@
-"""Shares of exclusive codes corrected together, so that they add up to one."""
+"""Shares of exclusive codes, corrected together: they add up to one."""
 
 import math
 from collections import Counter
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from validation.estimate import Estimate
-from validation.influence import cluster_variance
-from validation.intervals import check_confidence, quantile
-from validation.prevalence import beta_limits
+from validation.influence import compute_cluster_variance
+from validation.intervals import check_confidence, compute_quantile
+from validation.prevalence import compute_beta_limits
 from validation.resampling import Floats
 
-# A code that people found in fewer tasks is left out of the promise.
+# Joint limits are not promised for a code that people found in fewer tasks.
 FOUND_IN = 5
 
 
-def joint_shares(
+def estimate_joint_shares(
     judged: Mapping[str, Sequence[int]],
     judge: Sequence[str],
     human: Sequence[str],
@@ -98,45 +98,51 @@ def joint_shares(
     np.add.at(squares, rows, w**2)
     of_judge = totals.sum(axis=1) / size
     weight = labelled.sum(axis=1)
-    there = weight > 0
-    kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=there)
-    p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=there[:, None])
+    has_labels = weight > 0
+    kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=has_labels)
+    p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=has_labels[:, None])
     diagonal = np.array([[float(answer == code) for code in names] for answer in answers])
-    p[~there] = _prior(diagonal, _mean(of_judge[there], p[there]))[~there]
+    p[~has_labels] = _make_prior(diagonal, _average_rows(of_judge[has_labels], p[has_labels]))[
+        ~has_labels
+    ]
     shares = of_judge @ p
-    prior = _prior(diagonal, shares) + of_judge[:, None] / 2
+    prior = _make_prior(diagonal, shares) + of_judge[:, None] / 2
     total = kish[:, None] + prior.sum(axis=1, keepdims=True)
     q = (kish[:, None] * p + prior) / total
     centre = of_judge @ q
     variance = (of_judge**2) @ (q * (1 - q) / (total + 1))
     variance += (of_judge @ q**2 - centre**2) / size
-    each = 1 - (1 - confidence) / len(names)
+    level = 1 - (1 - confidence) / len(names)
     df: int | None = None
     places: Sequence[int] = range(len(rows)) if clusters is None else clusters
     if clusters is not None:
         df = len(set(clusters)) - 1
         variance = np.maximum(
-            variance, _spread(totals, p, shares, rows, columns, w / weight[rows], clusters)
+            variance,
+            _compute_variances(totals, p, shares, rows, columns, w / weight[rows], clusters),
         )
-    widened = 1.0 if df is None or df < 1 else quantile(each, df) / quantile(each)
+    widened = 1.0 if df is None or df < 1 else compute_quantile(level, df) / compute_quantile(level)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
-    # What a code has of the answers without labels is assumed: it may be none of them, or all.
-    assumed, unlabelled = of_judge[~there] @ p[~there], float(of_judge[~there].sum())
-    blind = int(totals[~there].sum())
+    # A code's part of the answers without labels is assumed; its limits reach from 0 to all of it.
+    assumed, unlabelled = of_judge[~has_labels] @ p[~has_labels], float(of_judge[~has_labels].sum())
+    blind = int(totals[~has_labels].sum())
     note = f"none of the {blind} traces with one of the judge's answers has a label"
     estimates = {}
     moments = zip(names, shares, centre, variance * widened**2, assumed, strict=True)
-    for code, share, m, v, part in moments:
+    for code, share, m, v, unlabelled_part in moments:
         low, high = 0.0, 1.0
         value = min(1.0, float(share))
         if not reason:
-            low, high = beta_limits(float(m), float(v), each, value)
-            low, high = max(0.0, low - float(part)), min(1.0, high + unlabelled - float(part))
+            low, high = compute_beta_limits(float(m), float(v), level, value)
+            low, high = (
+                max(0.0, low - float(unlabelled_part)),
+                min(1.0, high + unlabelled - float(unlabelled_part)),
+            )
         inputs = {
             "found_in": found_in[code],
             "promised": not reason and found_in[code] >= FOUND_IN,
-            "confidence_each": each,
+            "confidence_each": level,
             "posterior_mean": float(m),
             "posterior_sd": math.sqrt(v),
             "clusters": None if df is None else totals.shape[1],
@@ -150,21 +156,19 @@ def joint_shares(
     return estimates
 
 
-def _prior(diagonal: Floats, shares: Floats) -> Floats:
-    """Return how one label of each answer is divided among the codes; ``diagonal``: 1 for its
-    code.
-    """
+def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
+    """Return one label of each answer, divided among the codes; ``diagonal``: 1 for its code."""
     prior: Floats = diagonal / 2 + (1 - diagonal.sum(axis=1, keepdims=True) / 2) * shares
     return prior
 
 
-def _mean(weights: Floats, p: Floats) -> Floats:
-    """Return the mean of the rows; the plain one if the judge gives none of these answers now."""
+def _average_rows(weights: Floats, p: Floats) -> Floats:
+    """Return the weighted mean of the rows, the plain mean if all weights are 0."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean
 
 
-def _spread(
+def _compute_variances(
     totals: Floats,
     p: Floats,
     shares: Floats,
@@ -180,4 +184,4 @@ def _spread(
     residuals[np.arange(len(rows)), columns] += 1
     of_judge = totals.sum(axis=1) / size
     np.add.at(influences, np.asarray(clusters), residuals * (of_judge[rows] * parts)[:, None])
-    return np.array([cluster_variance(influence) for influence in influences.T])
+    return np.array([compute_cluster_variance(influence) for influence in influences.T])

@@ -1,4 +1,4 @@
-"""How common something is, from a judge's flags and its error rates.
+"""The share of traces with a code, from a judge's flags and its error rates.
 
 Both error rates must hold for the traces in question. Where some of these have human labels,
 ``validation.prevalence.poststratify`` needs no such assumption and is the estimate to use.
@@ -7,12 +7,14 @@ Both error rates must hold for the traces in question. Where some of these have 
 import math
 from typing import Any
 
-from validation.checks import whole
+from validation.checks import check_whole
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, check_share, quantile
+from validation.intervals import check_confidence, check_share, compute_quantile
 
 
-def rogan_gladen(judge_positive: int, n: int, sensitivity: float, specificity: float) -> Estimate:
+def estimate_rogan_gladen(
+    judge_positive: int, n: int, sensitivity: float, specificity: float
+) -> Estimate:
     """Return the share that a judge's flags imply, given its sensitivity and specificity.
 
     (apparent + specificity - 1) / (sensitivity + specificity - 1), cut at 0 and 1. Both rates must
@@ -25,23 +27,23 @@ def rogan_gladen(judge_positive: int, n: int, sensitivity: float, specificity: f
         specificity: share of the traces without it that the judge leaves alone, 0 to 1.
 
     Returns:
-        Method "none": no interval (``lang_reiczigel`` has one). ``inputs``: ``apparent`` and
-        ``clipped`` (was the value cut) beside the arguments. The value is None without traces, and
-        where sensitivity + specificity <= 1: the judge's flag then says nothing of the code.
+        Method "none": no interval (``estimate_lang_reiczigel`` has one). ``inputs``: the arguments,
+        ``apparent`` and ``clipped`` (True if the value was cut). The value is None without traces,
+        and where sensitivity + specificity <= 1: the judge's flag then says nothing of the code.
 
     Raises:
         ValueError: an argument is not in its range.
 
     Source: W. J. Rogan and B. Gladen, Am. J. Epidemiol. 107 (1978) 71-76. Own code: one line.
     """
-    k, n = _of("judge_positive", judge_positive, n)
+    k, n = _check_part("judge_positive", judge_positive, n)
     check_share("sensitivity", sensitivity)
     check_share("specificity", specificity)
     apparent = k / n if n else None
     value, clipped, reason = None, False, None
     if apparent is None:
         reason = "no judged traces"
-    elif _useless(sensitivity, specificity):
+    elif _is_useless(sensitivity, specificity):
         reason = "sensitivity + specificity <= 1: the judge carries no information on this code"
     else:
         plain = (apparent + specificity - 1) / (sensitivity + specificity - 1)
@@ -58,7 +60,7 @@ def rogan_gladen(judge_positive: int, n: int, sensitivity: float, specificity: f
     return Estimate("prevalence", value, None, None, n, 0.95, "none", reason, inputs)
 
 
-def lang_reiczigel(
+def estimate_lang_reiczigel(
     judge_positive: int,
     n: int,
     tp: int,
@@ -67,7 +69,7 @@ def lang_reiczigel(
     n_negative: int,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return ``rogan_gladen`` with an interval that knows the errors of both rates.
+    """Return ``estimate_rogan_gladen`` with an interval for counts of labels.
 
     The limits come from a normal approximation on counts with pseudo-observations: z^2 / 2 flagged
     and as many unflagged ones of n, one right and one wrong answer of each class; they are cut at 0
@@ -93,9 +95,9 @@ def lang_reiczigel(
     Source: Z. Lang and J. Reiczigel, Prev. Vet. Med. 113 (2014) 13-22. Own code: only R has it.
     """
     check_confidence(confidence)
-    k, n = _of("judge_positive", judge_positive, n)
-    tp, n_positive = _of("tp", tp, n_positive)
-    tn, n_negative = _of("tn", tn, n_negative)
+    k, n = _check_part("judge_positive", judge_positive, n)
+    tp, n_positive = _check_part("tp", tp, n_positive)
+    tn, n_negative = _check_part("tn", tn, n_negative)
     inputs: dict[str, Any] = {
         "judge_positive": k,
         "n": n,
@@ -108,20 +110,20 @@ def lang_reiczigel(
         "fp": n_negative - tn,
         "tn": tn,
     }
-    reason = _class_missing(n_positive, n_negative)
+    reason = _explain_missing_class(n_positive, n_negative)
     if reason:
-        return _unknown(reason, confidence, n, inputs)
-    plain = rogan_gladen(k, n, inputs["sensitivity"], inputs["specificity"])
+        return _make_unknown(reason, confidence, n, inputs)
+    plain = estimate_rogan_gladen(k, n, inputs["sensitivity"], inputs["specificity"])
     inputs |= plain.inputs
     if plain.value is None:
-        return _unknown(plain.reason or "", confidence, n, inputs)
-    z = quantile(confidence)
+        return _make_unknown(plain.reason or "", confidence, n, inputs)
+    z = compute_quantile(confidence)
     size, apparent = n + z * z, (k + z * z / 2) / (n + z * z)
     se, sp = (tp + 1) / (n_positive + 2), (tn + 1) / (n_negative + 2)
     se_variance, sp_variance = se * (1 - se) / (n_positive + 2), sp * (1 - sp) / (n_negative + 2)
-    if _useless(se, sp):
+    if _is_useless(se, sp):
         reason = "too few labels to tell the judge's flag from chance"
-        return _unknown(reason, confidence, n, inputs)
+        return _make_unknown(reason, confidence, n, inputs)
     gain = se + sp - 1
     centre = (apparent + sp - 1) / gain
     shift = 2 * z * z * (centre * se_variance - (1 - centre) * sp_variance)
@@ -134,12 +136,12 @@ def lang_reiczigel(
     )
 
 
-def _useless(sensitivity: float, specificity: float) -> bool:
-    # The margin is for rates such as 0.55 and 0.45, whose sum may round to above 1.
+def _is_useless(sensitivity: float, specificity: float) -> bool:
+    # A margin: the sum of rates such as 0.55 and 0.45 may round to above 1.
     return sensitivity + specificity - 1 <= 1e-12
 
 
-def _class_missing(positive: int, negative: int) -> str | None:
+def _explain_missing_class(positive: int, negative: int) -> str | None:
     if positive and negative:
         return None
     if not positive and not negative:
@@ -148,13 +150,13 @@ def _class_missing(positive: int, negative: int) -> str | None:
     return f"{'every' if positive else 'no'} labelled trace has the code: {missing} is unknown"
 
 
-def _of(name: str, part: int, n: int) -> tuple[int, int]:
-    """Return the checked count and what it is a part of."""
-    k, total = whole(name, part), whole("its total", n)
+def _check_part(name: str, count: int, n: int) -> tuple[int, int]:
+    """Return a count and its total, checked."""
+    k, total = check_whole(name, count), check_whole("its total", n)
     if not 0 <= k <= total:
         raise ValueError(f"{name} must be between 0 and its total, not {k} of {total}")
     return k, total
 
 
-def _unknown(reason: str, confidence: float, n: int, inputs: Any) -> Estimate:
+def _make_unknown(reason: str, confidence: float, n: int, inputs: Any) -> Estimate:
     return Estimate("prevalence", None, 0.0, 1.0, n, confidence, "lang_reiczigel", reason, inputs)

@@ -1,13 +1,13 @@
-"""How many labels: for a width, for a planned allocation."""
+"""Plan a sample: the number of labels for a width, the width for a number of labels."""
 
 import math
 from collections.abc import Sequence
 
-from validation.intervals import check_confidence, check_share, quantile
-from validation.prevalence import Cell, beta_limits, beta_posterior
+from validation.intervals import check_confidence, check_share, compute_quantile
+from validation.prevalence import Cell, compute_beta_limits, compute_beta_posterior
 
 
-def sample_size(share: float, half_width: float, confidence: float = 0.95) -> int:
+def compute_sample_size(share: float, half_width: float, confidence: float = 0.95) -> int:
     """Return the least number of items for which Wilson's half width is at most ``half_width``.
 
     For independent items; times the design effect otherwise.
@@ -29,10 +29,12 @@ def sample_size(share: float, half_width: float, confidence: float = 0.95) -> in
         raise ValueError(f"half_width must be between 0 and 1, not {half_width!r}")
     spread, h2 = share * (1 - share), half_width**2
     root = math.sqrt(spread**2 + h2 * (1 - 4 * spread))
-    return max(1, math.ceil(quantile(confidence) ** 2 * (spread - 2 * h2 + root) / (2 * h2)))
+    return max(
+        1, math.ceil(compute_quantile(confidence) ** 2 * (spread - 2 * h2 + root) / (2 * h2))
+    )
 
 
-def expected_half_widths(
+def predict_half_width(
     W: float,
     precision: float,
     miss_rate: float,
@@ -72,9 +74,9 @@ def expected_half_widths(
     planned = [(W * N, precision, n1), ((1 - W) * N, miss_rate, n0), *others]
     strata = [(size, _expect(share, n)) for size, share, n in planned]
     value = sum(size * share for size, share, _ in planned) / sum(size for size, _, _ in planned)
-    # Of an answer without labels nothing is known, from none of its traces to all.
+    # An answer without labels may have the code in none of its traces, or in all.
     ends = [
-        beta_limits(*beta_posterior(strata, unlabelled=share), confidence, value)
+        compute_beta_limits(*compute_beta_posterior(strata, unlabelled=share), confidence, value)
         for share in (0.0, 1.0)
     ]
     return (max(high for _, high in ends) - min(low for low, _ in ends)) / 2

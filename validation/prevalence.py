@@ -1,8 +1,8 @@
-"""How common something is, from many judged traces and a few that humans labelled too.
+"""The share of traces with a code, from many judged traces and a few labelled ones.
 
-``poststratify`` is the estimate to use where the labels come from the judged traces. ``ppi_mean``
-is for comparison with the literature. Estimates from the judge's error rates on another corpus
-(``rogan_gladen``, ``lang_reiczigel``) are in ``validation.misclassification``.
+Use ``poststratify`` where the labels come from the judged traces. ``estimate_ppi_mean`` is for
+comparison with the literature. ``validation.misclassification`` has the estimates from error rates
+on another corpus.
 """
 
 import math
@@ -14,24 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from validation.checks import whole
-from validation.clusters import clustered_share
+from validation.checks import check_whole
+from validation.clusters import estimate_clustered_share
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, check_share, quantile
+from validation.intervals import check_confidence, check_share, compute_quantile
 
-# Draws of the posterior of recall: another seed moves a limit by less than a hundredth of the
-# interval's width.
+# Draws of recall: another seed moves a limit by less than 1 % of the interval's width.
 _DRAWS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What the human labels say about the traces that got the same answer from the judge.
+    """The human labels of traces with the same answer from the judge.
 
-    ``share`` is the (weighted) share of labelled traces where the human says yes, None without
-    labels; ``k`` of ``n`` are the plain counts. The labels tell as much as ``n_effective`` that
-    weigh alike, Kish's number. Counts may be broken numbers when they are expected ones, in
-    planning.
+    ``share`` is the (weighted) share of labels with the code, None without labels; ``k`` of ``n``
+    are the plain counts, which need not be whole in planning. ``n_effective`` is Kish's effective
+    number of labels.
     """
 
     share: float | None
@@ -64,8 +62,10 @@ class Cell:
         return self.mean * (1 - self.mean) / (self.n_effective + 2)
 
 
-def cell(values: Sequence[int] | Sequence[bool], weights: Sequence[float] | None = None) -> Cell:
-    """Return the summary of the human labels of one cell; no labels are an empty cell.
+def make_cell(
+    values: Sequence[int] | Sequence[bool], weights: Sequence[float] | None = None
+) -> Cell:
+    """Return the cell of some human labels, an empty one without labels.
 
     Args:
         values: 0 or 1 (or bool), one per labelled trace.
@@ -74,7 +74,7 @@ def cell(values: Sequence[int] | Sequence[bool], weights: Sequence[float] | None
     Raises:
         ValueError: lengths differ, or an argument is not in its range.
     """
-    share = clustered_share(values, None, weights)
+    share = estimate_clustered_share(values, None, weights)
     n_effective = share.inputs.get("n_effective", 0.0)
     return Cell(share.value, share.inputs["k"], share.n, n_effective)
 
@@ -106,9 +106,8 @@ def poststratify(
     answers; or with ``cluster_variance`` for V, if that is larger. It is stretched to contain the
     share. Where V is too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
 
-    Nothing is known of a cell that has traces, but no labels. The share then counts half of it, and
-    the interval reaches from the lower limit where none of these traces has the code to the upper
-    limit where all have it.
+    If a cell has traces but no labels, the share counts half of it. The interval then reaches from
+    the lower limit with the code in none of these traces to the upper limit with it in all.
 
     Args:
         n_judged: traces that the judge decided.
@@ -119,11 +118,11 @@ def poststratify(
         confidence: between 0 and 1, both excluded.
         judge_design_effect: D; 1 where ``cluster_variance`` is given.
         cluster_variance: the linearised variance of the share over tasks
-            (``influence.poststratified_influences``); 0 without tasks.
-        df: tasks - 1 when traces come from several tasks: V is multiplied by (t / z)^2. Below 1
-            nothing is known of the variance, and the limits are 0 and 1.
-        population: "process" is about whatever makes such traces; "corpus" about these traces only:
-            the last term of V falls away and each v is multiplied by its unlabelled fraction.
+            (``influence.compute_influences``); 0 without tasks.
+        df: tasks - 1 if traces come from several tasks: V is multiplied by (t / z)^2. Below 1 the
+            limits are 0 and 1.
+        population: "process" is about future traces, too; "corpus" about these traces only: V has
+            no last term, and each v is multiplied by its unlabelled fraction.
 
     Returns:
         Method "two_cell_beta", or "cells_beta" with ``others``. ``inputs``: ``W`` (of the flagged),
@@ -144,31 +143,29 @@ def poststratify(
     """
     strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
-    if not 0 <= judge_design_effect < math.inf:
-        raise ValueError(f"judge_design_effect must be at least 0, not {judge_design_effect!r}")
-    if not 0 <= cluster_variance < math.inf:
-        raise ValueError(f"cluster_variance must be at least 0, not {cluster_variance!r}")
-    if population not in ("process", "corpus"):
-        raise ValueError(f"population must be 'process' or 'corpus', not {population!r}")
-    inputs = _strata_as_inputs(strata) | {
+    inputs = _list_inputs(strata) | {
         "judge_design_effect": judge_design_effect,
         "df": df,
         "population": population,
     }
     method = "cells_beta" if others else "two_cell_beta"
     total = sum(size for size, _ in strata)
-    if reason := _nothing_known(strata):
+    if reason := _explain_undefined(strata):
         return _make_undefined("prevalence", method, confidence, reason, inputs, total)
-    value = _mixture(strata)
-    factor = 1.0 if df is None or df < 1 else quantile(confidence, df) / quantile(confidence)
+    value = _mix_shares(strata)
+    factor = (
+        1.0
+        if df is None or df < 1
+        else compute_quantile(confidence, df) / compute_quantile(confidence)
+    )
     ends, moments, effects = [], [], []
     for unlabelled in (0.0, 1.0) if inputs["unlabelled"] else (0.0,):
-        mean, variance = beta_posterior(strata, judge_design_effect, population, unlabelled)
+        mean, variance = compute_beta_posterior(strata, judge_design_effect, population, unlabelled)
         effects.append(max(1.0, cluster_variance / variance) if variance else 1.0)
         variance = max(variance, cluster_variance) * factor**2
         moments.append((mean, math.sqrt(variance)))
-        ends.append(beta_limits(mean, variance, confidence, value))
-    low, high, reason = min(ends)[0], max(end for _, end in ends), None
+        ends.append(compute_beta_limits(mean, variance, confidence, value))
+    low, high, reason = min(ends)[0], max(limit for _, limit in ends), None
     if df is not None and df < 1:
         low, high = 0.0, 1.0
         reason = "all traces are of one task: how tasks differ is not known"
@@ -176,12 +173,12 @@ def poststratify(
         "posterior_mean": sum(mean for mean, _ in moments) / len(moments),
         "posterior_sd": max(sd for _, sd in moments),
         "design_effect": max(effects),
-        "note": _empty_note(strata),
+        "note": _explain_empty(strata),
     }
     return Estimate("prevalence", value, low, high, total, confidence, method, reason, inputs)
 
 
-def recall_estimate(
+def estimate_recall(
     n_judged: int,
     n_flagged: int,
     flagged: Cell,
@@ -195,10 +192,10 @@ def recall_estimate(
 ) -> Estimate:
     """Return the share of the traces with a code that the judge flags.
 
-    It is W_1 p_1 / (sum of W_j p_j), names as in ``poststratify``: what the judge left undecided,
-    it did not find. The limits are quantiles of the same expression over draws of all W and p from
-    their Jeffreys posteriors, stretched to contain the value: a judge that never flagged a code has
-    a recall of 0 with an upper limit.
+    It is W_1 p_1 / (sum of W_j p_j), names as in ``poststratify``: undecided traces count as not
+    found. The limits are quantiles of this expression over draws of all W and p from their Jeffreys
+    posteriors, stretched to contain the value. If the judge never flagged the code, recall is 0
+    with an upper limit.
 
     Args:
         n_judged: traces that the judge decided.
@@ -226,22 +223,26 @@ def recall_estimate(
     """
     strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
-    inputs = _strata_as_inputs(strata)
+    inputs = _list_inputs(strata)
     if not 1 <= design_effect < math.inf:
         raise ValueError(f"design_effect must be at least 1, not {design_effect!r}")
     inputs |= {"design_effect": design_effect, "df": df}
     inputs |= {"seed": seed, "draws": _DRAWS}
     total = sum(size for size, _ in strata)
-    reason = _nothing_known(strata) or _empty_note(strata)
-    if not reason and _mixture(strata) == 0:
+    reason = _explain_undefined(strata) or _explain_empty(strata)
+    if not reason and _mix_shares(strata) == 0:
         reason = "humans found the code in no labelled trace"
     if reason:
         return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, total)
-    value = strata[0][0] / total * (flagged.share or 0.0) / _mixture(strata)
+    value = strata[0][0] / total * (flagged.share or 0.0) / _mix_shares(strata)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
-        narrower = 1.0 if df is None else (quantile(confidence) / quantile(confidence, df)) ** 2
-        draws = _recall_draws(strata, narrower / design_effect, seed)
+        narrower = (
+            1.0
+            if df is None
+            else (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
+        )
+        draws = _draw_recall(strata, narrower / design_effect, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:
         reason = "all traces are of one task: how tasks differ is not known"
@@ -251,7 +252,7 @@ def recall_estimate(
     )
 
 
-def ppi_mean(
+def estimate_ppi_mean(
     human: Sequence[float],
     judge_labelled: Sequence[float],
     judge_unlabelled: Sequence[float],
@@ -278,8 +279,7 @@ def ppi_mean(
     Returns:
         Method "ppi"; the limits are not cut at 0 and 1. ``inputs``: ``n_labelled``,
         ``n_unlabelled``, ``tuning``, ``tuned``, ``se``. Without labelled or unlabelled traces the
-        value is None. With one trace of either kind, or where nothing varies, the value stands but
-        the limits are None: a width of zero would claim certainty.
+        value is None. With one trace of either kind, or if nothing varies, the limits are None.
 
     Raises:
         ValueError: lengths differ, an answer is not a finite number, or a number is not in its
@@ -289,7 +289,7 @@ def ppi_mean(
     code: ppi-python gives the same, but takes some 290 MB of dependencies.
     """
     check_confidence(confidence)
-    y, f, rest = (_numbers(values) for values in (human, judge_labelled, judge_unlabelled))
+    y, f, rest = (_check_numbers(values) for values in (human, judge_labelled, judge_unlabelled))
     if len(y) != len(f):
         raise ValueError(f"human and judge must answer the same traces, not {len(y)} and {len(f)}")
     if tuning is not None:
@@ -299,7 +299,7 @@ def ppi_mean(
     if not len(y) or not len(rest):
         reason = f"no {'unlabelled' if len(y) else 'labelled'} traces"
         return Estimate("prevalence", None, None, None, n, confidence, "ppi", reason, inputs)
-    factor = _tuning(y, f, rest) if tuning is None else float(tuning)
+    factor = _tune(y, f, rest) if tuning is None else float(tuning)
     value = float(factor * rest.mean() + (y - factor * f).mean())
     variance = (y - factor * f).var() / len(y) + factor**2 * rest.var() / len(rest)
     se = math.sqrt(float(variance))
@@ -307,13 +307,13 @@ def ppi_mean(
     if min(len(y), len(rest)) < 2 or se < 1e-12:
         reason = "too few traces, or nothing varies: the standard error cannot be estimated"
         return Estimate("prevalence", value, None, None, n, confidence, "ppi", reason, inputs)
-    half = quantile(confidence) * se
+    half = compute_quantile(confidence) * se
     return Estimate(
         "prevalence", value, value - half, value + half, n, confidence, "ppi", None, inputs
     )
 
 
-def beta_posterior(
+def compute_beta_posterior(
     strata: Sequence[tuple[float, Cell]],
     judge_design_effect: float = 1.0,
     population: str = "process",
@@ -337,7 +337,7 @@ def beta_posterior(
     return mean, variance
 
 
-def beta_limits(
+def compute_beta_limits(
     mean: float, variance: float, confidence: float, value: float
 ) -> tuple[float, float]:
     """Return the limits of the Beta distribution with these moments, stretched to ``value``.
@@ -366,11 +366,11 @@ def _check_strata(
     unflagged: Cell,
     others: Sequence[tuple[int, Cell]],
 ) -> _Strata:
-    judged, flags = whole("n_judged", n_judged), whole("n_flagged", n_flagged)
+    judged, flags = check_whole("n_judged", n_judged), check_whole("n_flagged", n_flagged)
     if not 0 <= flags <= judged:
         raise ValueError(f"n_flagged must be between 0 and n_judged, not {flags} of {judged}")
     strata = [(flags, flagged), (judged - flags, unflagged)]
-    strata += [(whole("the size of another answer", size), cell) for size, cell in others]
+    strata += [(check_whole("the size of another answer", size), cell) for size, cell in others]
     for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
         if cell.n > size:
             raise ValueError(f"{cell.n} traces {name} are labelled, but only {size} are judged")
@@ -382,7 +382,7 @@ def _name_strata(strata: _Strata) -> list[str]:
     return ["with the judge's flag", "without the judge's flag", *others]
 
 
-def _strata_as_inputs(strata: _Strata) -> dict[str, Any]:
+def _list_inputs(strata: _Strata) -> dict[str, Any]:
     (flags, flagged), (rest, unflagged), *others = strata
     total = sum(size for size, _ in strata)
     inputs: dict[str, Any] = {
@@ -405,7 +405,7 @@ def _strata_as_inputs(strata: _Strata) -> dict[str, Any]:
     return inputs | {"unlabelled": blind / total if total else 0.0}
 
 
-def _nothing_known(strata: _Strata) -> str | None:
+def _explain_undefined(strata: _Strata) -> str | None:
     if not any(size for size, _ in strata):
         return "no judged traces"
     if all(cell.share is None for _, cell in strata):
@@ -413,33 +413,34 @@ def _nothing_known(strata: _Strata) -> str | None:
     return None
 
 
-def _empty_note(strata: _Strata) -> str | None:
-    """Return which cell has traces, but no labels."""
+def _explain_empty(strata: _Strata) -> str | None:
+    """Return a note on the first cell with traces but without labels."""
     for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
         if size and cell.share is None:
             return f"none of the {size} traces {name} has a human label"
     return None
 
 
-def _mixture(strata: _Strata) -> float:
+def _mix_shares(strata: _Strata) -> float:
     """Return the sum of W_j p_j; a cell without labels counts with 1/2."""
     total = sum(size for size, _ in strata)
     shares = ((size, 0.5 if cell.share is None else cell.share) for size, cell in strata)
     return min(1.0, sum(size / total * share for size, share in shares))
 
 
-def _recall_draws(strata: _Strata, narrower: float, seed: int) -> NDArray[np.float64]:
-    """Draw recall from the posteriors of the judge's shares and of all cells; traces and labels
-    count ``narrower`` times.
+def _draw_recall(strata: _Strata, narrower: float, seed: int) -> NDArray[np.float64]:
+    """Return draws of recall from the posteriors of the judge's shares and of all cells.
+
+    Traces and labels count ``narrower`` times.
     """
     rng = np.random.default_rng(seed)
     total = sum(size for size, _ in strata)
-    # The shares of the answers one after the other, each of what the ones before have left.
-    rest, left, shares = np.ones(_DRAWS), float(total), []
+    # The shares of the answers, each drawn from the rest of those before.
+    remainder, remaining, shares = np.ones(_DRAWS), float(total), []
     for size, _ in strata[:-1]:
-        part = rng.beta(size * narrower + 0.5, (left - size) * narrower + 0.5, _DRAWS)
-        shares.append(rest * part)
-        rest, left = rest * (1 - part), left - size
+        draws = rng.beta(size * narrower + 0.5, (remaining - size) * narrower + 0.5, _DRAWS)
+        shares.append(remainder * draws)
+        remainder, remaining = remainder * (1 - draws), remaining - size
     with_code = [
         share
         * rng.beta(
@@ -447,7 +448,7 @@ def _recall_draws(strata: _Strata, narrower: float, seed: int) -> NDArray[np.flo
             (1 - (cell.share or 0.0)) * cell.n_effective * narrower + 0.5,
             _DRAWS,
         )
-        for share, (_, cell) in zip([*shares, rest], strata, strict=True)
+        for share, (_, cell) in zip([*shares, remainder], strata, strict=True)
     ]
     total_with_code = sum(with_code[1:], start=with_code[0])
     recall = np.zeros(_DRAWS)
@@ -462,7 +463,7 @@ def _make_undefined(
     return Estimate(measure, None, 0.0, 1.0, n, confidence, method, reason, inputs)
 
 
-def _numbers(answers: Sequence[float]) -> NDArray[np.float64]:
+def _check_numbers(answers: Sequence[float]) -> NDArray[np.float64]:
     try:
         checked = np.asarray(answers, dtype=float)
     except (TypeError, ValueError):
@@ -472,7 +473,7 @@ def _numbers(answers: Sequence[float]) -> NDArray[np.float64]:
     return checked
 
 
-def _tuning(y: NDArray[np.float64], f: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
+def _tune(y: NDArray[np.float64], f: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
     """Return PPI++'s tuning with the least variance, cut at 0 and 1."""
     spread = float(np.concatenate([f, rest]).var(ddof=1))
     if spread < 1e-12:

@@ -1,4 +1,4 @@
-"""Agreement of any number of raters, also where some did not rate everything.
+"""Agreement of any number of raters, with missing ratings.
 
 Ratings are one sequence per rater with one entry per unit, in the same order; None is missing. Any
 other value is a label, the string "nan" too. For set-valued distances every entry is a set of
@@ -15,31 +15,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from validation.clusters import clustered_share
-from validation.distances import jaccard_distance, masi_distance
+from validation.clusters import estimate_clustered_share
+from validation.distances import compute_jaccard_distance, compute_masi_distance
 from validation.estimate import Estimate
 from validation.intervals import check_confidence
 from validation.resampling import (
     Floats,
-    cluster_bootstrap,
-    cluster_mean,
-    cluster_numbers,
-    cluster_totals,
-    item_weights,
+    bootstrap_clusters,
+    bootstrap_mean,
+    check_weights,
+    number_clusters,
+    sum_by_number,
 )
 
 Unit = Counter[Hashable]
 """How often a unit got each label."""
 Distance = Literal["nominal", "jaccard", "masi"]
-_SETS = {"jaccard": jaccard_distance, "masi": masi_distance}
+_SETS = {"jaccard": compute_jaccard_distance, "masi": compute_masi_distance}
 _NO_PAIRS = "no unit has two ratings"
 
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How stable a code is over re-runs.
+    """The stability of a code over re-runs.
 
-    ``given`` traces got the code in at least one run, ``flipped`` of them not in all; ``rate`` is
+    ``given``: traces with the code in some run; ``flipped``: not in all of their runs; ``rate``:
     flipped / given.
     """
 
@@ -50,7 +50,7 @@ class Flips:
 
 @dataclass(frozen=True, slots=True)
 class Retest:
-    """Agreement of a judge with itself; see ``retest``."""
+    """Agreement of a judge with itself; see ``measure_retest_agreement``."""
 
     mean_pairwise_agreement: Estimate
     share_unanimous: Estimate
@@ -65,7 +65,7 @@ class Retest:
         return asdict(self)
 
 
-def krippendorff_alpha(
+def compute_krippendorff_alpha(
     ratings: Sequence[Sequence[Any]],
     *,
     distance: Distance = "nominal",
@@ -76,13 +76,13 @@ def krippendorff_alpha(
 ) -> Estimate:
     """Return Krippendorff's alpha, 1 - observed / expected disagreement, with its interval.
 
-    Units with fewer than two ratings say nothing of agreement and are left out. The interval is
-    the percentile one of resampled clusters.
+    Units with fewer than two ratings are left out. The interval is the percentile one of resampled
+    clusters.
 
     Args:
         ratings: see the module.
         distance: "nominal" takes labels that are the same or not; "jaccard" and "masi" take sets.
-        clusters: one per unit, what units must be drawn together; default: every unit alone.
+        clusters: one per unit; units of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
@@ -100,8 +100,8 @@ def krippendorff_alpha(
     labels for numbers by default and loses a label spelled "nan"; neither it nor nltk has an
     interval.
     """
-    return _alpha(
-        _units(ratings, distance),
+    return _compute_alpha(
+        _count_ratings(ratings, distance),
         distance=distance,
         clusters=clusters,
         confidence=confidence,
@@ -110,7 +110,7 @@ def krippendorff_alpha(
     )
 
 
-def alpha_of_sets(
+def compute_set_alpha(
     first: Sequence[AbstractSet[str]],
     second: Sequence[AbstractSet[str]],
     *,
@@ -122,12 +122,12 @@ def alpha_of_sets(
 ) -> Estimate:
     """Return MASI alpha of two raters' sets in a weighted sample of items.
 
-    Every item counts by its weight over the mean weight, so that the number of ratings stays what
-    it is. See ``krippendorff_alpha``.
+    Weights are divided by their mean: the number of ratings stays the same. See
+    ``compute_krippendorff_alpha``.
     """
-    weight = item_weights(weights, len(first))
-    return _alpha(
-        _units([first, second], "masi"),
+    weight = check_weights(weights, len(first))
+    return _compute_alpha(
+        _count_ratings([first, second], "masi"),
         distance="masi",
         clusters=clusters,
         confidence=confidence,
@@ -137,7 +137,7 @@ def alpha_of_sets(
     )
 
 
-def kappa_difference(
+def estimate_kappa_difference(
     first: tuple[Sequence[str], Sequence[str]],
     second: tuple[Sequence[str], Sequence[str]],
     *,
@@ -147,27 +147,28 @@ def kappa_difference(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Estimate:
-    """Return by how much Cohen's kappa of one pair of raters is above that of another pair, on the
-    same items, with the cluster bootstrap interval.
+    """Return the difference of Cohen's kappa of two pairs of raters on the same items.
+
+    The interval is the percentile one of resampled clusters.
 
     Args:
         first: the labels of two raters, one per item.
         second: those of two others (one may be the same), of the same items in the same order.
-        clusters: what items must be drawn together; default: every item alone.
+        clusters: one per item; items of a cluster are resampled together. Default: one each.
         weights: positive sampling weights; default: all the same.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
 
     Raises:
-        ValueError: an argument is out of its range, or they do not speak of equally many items.
+        ValueError: an argument is out of its range, or lengths differ.
     """
     sides = [*first, *second]
     if len({len(labels) for labels in sides}) > 1:
         raise ValueError("all raters must label the same items")
     numbers = {label: n for n, label in enumerate(sorted({*chain(*sides)}))}
     size, items = len(numbers), len(sides[0])
-    weight = item_weights(weights, items)
+    weight = check_weights(weights, items)
     columns = np.zeros((items, 2 * size * size))
     for pair, raters in enumerate((first, second)):
         for item, labels in enumerate(zip(*raters, strict=True)):
@@ -183,8 +184,8 @@ def kappa_difference(
         gap: Floats = kappas[:, 0] - kappas[:, 1]
         return gap
 
-    interval = cluster_bootstrap(
-        cluster_totals(columns, clusters),
+    interval = bootstrap_clusters(
+        sum_by_number(columns, clusters),
         difference,
         confidence=confidence,
         resamples=resamples,
@@ -193,7 +194,7 @@ def kappa_difference(
     return interval.estimate("kappa_difference", items)
 
 
-def retest(
+def measure_retest_agreement(
     runs_per_trace: Sequence[Sequence[str | None]],
     *,
     clusters: Sequence[Hashable] | None = None,
@@ -201,11 +202,11 @@ def retest(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Retest:
-    """Return how far a judge agrees with itself over re-runs of the same traces.
+    """Return the agreement of a judge with itself over re-runs of the same traces.
 
     Args:
         runs_per_trace: the labels of every trace's runs, None for a run that failed.
-        clusters: one per trace, what traces must be drawn together; default: every trace alone.
+        clusters: one per trace; traces of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
@@ -226,11 +227,11 @@ def retest(
     units: list[Unit] = [
         Counter(label for label in runs if label is not None) for runs in runs_per_trace
     ]
-    owners = cluster_numbers(clusters, len(units))
-    used = [unit for unit in units if unit.total() > 1]
+    owners = number_clusters(clusters, len(units))
+    repeated = [unit for unit in units if unit.total() > 1]
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    unanimous = clustered_share(
-        [len(unit) == 1 for unit in used],
+    unanimous = estimate_clustered_share(
+        [len(unit) == 1 for unit in repeated],
         clusters=None
         if clusters is None
         else [owner for owner, unit in zip(owners, units, strict=True) if unit.total() > 1],
@@ -238,17 +239,17 @@ def retest(
         least_design_effect=1.0,
     )
     return Retest(
-        mean_pairwise_agreement=_mean_agreement(units, owners, settings),
+        mean_pairwise_agreement=_estimate_mean_agreement(units, owners, settings),
         share_unanimous=replace(unanimous, measure="share_unanimous"),
-        fleiss_kappa=_fleiss(used, confidence),
-        krippendorff_alpha=_alpha(units, distance="nominal", clusters=clusters, **settings),
-        majority=[_majority(unit) for unit in units],
-        flips=_flips(used),
-        n=len(used),
+        fleiss_kappa=_compute_fleiss(repeated, confidence),
+        krippendorff_alpha=_compute_alpha(units, distance="nominal", clusters=clusters, **settings),
+        majority=[_find_majority(unit) for unit in units],
+        flips=_count_flips(repeated),
+        n=len(repeated),
     )
 
 
-def _alpha(
+def _compute_alpha(
     units: Sequence[Unit],
     *,
     distance: Distance,
@@ -260,16 +261,16 @@ def _alpha(
 ) -> Estimate:
     """Return alpha from every unit's label counts."""
     check_confidence(confidence)
-    owners = cluster_numbers(clusters, len(units))
+    owners = number_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
-    distances = _distances(values, distance)
-    rows = _rows([units[i] for i in pairable], values, distance)
+    distances = _compute_distances(values, distance)
+    rows = _make_rows([units[i] for i in pairable], values, distance)
     if weights is not None:
         rows *= weights[pairable, None]
-    tables = cluster_totals(rows, [owners[i] for i in pairable])
+    tables = sum_by_number(rows, [owners[i] for i in pairable])
     total = tables.sum(axis=0, keepdims=True)
-    observed, expected = (float(sums[0]) for sums in _disagreements(total, distances))
+    observed, expected = (float(sums[0]) for sums in _compute_disagreements(total, distances))
     inputs: dict[str, Any] = {
         "distance": distance,
         "n_units_used": len(pairable),
@@ -284,16 +285,16 @@ def _alpha(
         return Estimate(measure, None, None, None, n, confidence, "none", reason, inputs)
 
     def alpha(totals: Floats) -> Floats:
-        seen, by_chance = _disagreements(totals, distances)
+        seen, by_chance = _compute_disagreements(totals, distances)
         return np.where(by_chance > 0, 1 - seen / by_chance, np.nan)
 
-    bootstrap = cluster_bootstrap(
+    bootstrap = bootstrap_clusters(
         tables, alpha, confidence=confidence, resamples=resamples, seed=seed
     )
     return bootstrap.estimate(measure, len(pairable), inputs, reason)
 
 
-def _flips(units: Sequence[Unit]) -> dict[str, Flips]:
+def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
     given = Counter(label for unit in units for label in unit)
     flipped = Counter(label for unit in units if len(unit) > 1 for label in unit)
     return {
@@ -302,28 +303,28 @@ def _flips(units: Sequence[Unit]) -> dict[str, Flips]:
     }
 
 
-def _majority(unit: Unit) -> str | None:
+def _find_majority(unit: Unit) -> str | None:
     most = unit.most_common(2)
     if not most or (len(most) == 2 and most[0][1] == most[1][1]):
         return None
     return str(most[0][0])
 
 
-def _units(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
+def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
     """Return every unit's label counts."""
     sizes = [len(rater) for rater in ratings]
     if len(set(sizes)) > 1:
         raise ValueError(f"raters must have an entry per unit each, not {sizes} entries")
     if distance not in ("nominal", *_SETS):
         raise ValueError(f"no such distance: {distance!r}; there are nominal, jaccard, masi")
-    as_label = _nominal_label if distance == "nominal" else _set_label
+    as_label = _check_label if distance == "nominal" else _check_set
     return [
         Counter(as_label(entry) for entry in entries if entry is not None)
         for entries in zip(*ratings, strict=True)
     ]
 
 
-def _nominal_label(entry: Any) -> Hashable:
+def _check_label(entry: Any) -> Hashable:
     if not isinstance(entry, Hashable):
         raise ValueError(f"a label must be hashable, not {entry!r}")
     if entry != entry:
@@ -331,13 +332,13 @@ def _nominal_label(entry: Any) -> Hashable:
     return entry
 
 
-def _set_label(entry: Any) -> frozenset[Any]:
+def _check_set(entry: Any) -> frozenset[Any]:
     if not isinstance(entry, AbstractSet):
         raise ValueError(f"a rating must be a set of codes, not {entry!r}")
     return frozenset(entry)
 
 
-def _distances(values: Sequence[Any], distance: Distance) -> Floats | None:
+def _compute_distances(values: Sequence[Any], distance: Distance) -> Floats | None:
     """Return the matrix of distances between set-valued labels, None for nominal ones."""
     if distance == "nominal":
         return None
@@ -348,18 +349,18 @@ def _distances(values: Sequence[Any], distance: Distance) -> Floats | None:
     return matrix
 
 
-def _rows(units: Sequence[Unit], values: Sequence[Hashable], distance: Distance) -> Floats:
+def _make_rows(units: Sequence[Unit], values: Sequence[Hashable], distance: Distance) -> Floats:
     """Return a row per unit: its disagreement, then its count of every value."""
     column = {label: number for number, label in enumerate(values, 1)}
     rows = np.zeros((len(units), len(values) + 1))
     for row, unit in zip(rows, units, strict=True):
-        row[0] = _disagreement(unit, distance)
+        row[0] = _compute_disagreement(unit, distance)
         for label, count in unit.items():
             row[column[label]] = count
     return rows
 
 
-def _disagreement(unit: Unit, distance: Distance) -> float:
+def _compute_disagreement(unit: Unit, distance: Distance) -> float:
     """Return the sum of distances over the unit's ordered pairs, over the ratings less one."""
     size = unit.total()
     if distance == "nominal":
@@ -370,7 +371,7 @@ def _disagreement(unit: Unit, distance: Distance) -> float:
     return apart / (size - 1)
 
 
-def _disagreements(totals: Floats, distances: Floats | None) -> tuple[Floats, Floats]:
+def _compute_disagreements(totals: Floats, distances: Floats | None) -> tuple[Floats, Floats]:
     """Return the observed and expected disagreement of each row: disagreements, label counts."""
     counts = totals[:, 1:]
     size = counts.sum(axis=1)
@@ -382,26 +383,26 @@ def _disagreements(totals: Floats, distances: Floats | None) -> tuple[Floats, Fl
         return totals[:, 0] / size, apart / (size * (size - 1))
 
 
-def _agreement(unit: Unit) -> Fraction:
+def _compute_agreement(unit: Unit) -> Fraction:
     """Return the share of the unit's pairs of ratings that agree."""
     size = unit.total()
     return Fraction(sum(count * (count - 1) for count in unit.values()), size * (size - 1))
 
 
-def _mean_agreement(
+def _estimate_mean_agreement(
     units: Sequence[Unit], owners: Sequence[int], settings: Mapping[str, Any]
 ) -> Estimate:
     used = [i for i, unit in enumerate(units) if unit.total() > 1]
-    mean = cluster_mean(
+    mean = bootstrap_mean(
         "pairwise_agreement",
-        [float(_agreement(units[i])) for i in used],
+        [float(_compute_agreement(units[i])) for i in used],
         clusters=[owners[i] for i in used],
         **settings,
     )
     return mean if used else replace(mean, reason=_NO_PAIRS)
 
 
-def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
+def _compute_fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
     sizes = sorted({unit.total() for unit in units})
     observed: Fraction | None = None
     expected: Fraction | None = None
@@ -414,7 +415,7 @@ def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
     elif len(sizes) > 1:
         reason = f"units have {sizes[0]} to {sizes[-1]} ratings: Fleiss' kappa needs equally many"
     else:
-        observed = sum(map(_agreement, units), Fraction()) / len(units)
+        observed = sum(map(_compute_agreement, units), Fraction()) / len(units)
         square = sum(count * count for count in total.values())
         expected = Fraction(square, total.total() ** 2)
         if expected == 1:

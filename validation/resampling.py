@@ -1,9 +1,9 @@
 """Percentile intervals from resampling whole clusters, for ratios that have no formula.
 
-What is resampled are clusters (tasks), because traces of one task depend on each other. A statistic
-must be a function of totals that add up over clusters: a resample is then one row of counts "how
-often was each cluster drawn" times the clusters' totals, and thousands of them are one matrix
-product. scipy's ``bootstrap`` calls the statistic on index arrays and is some fifty times slower.
+Traces of one task depend on each other, so clusters (tasks) are resampled. A statistic must be a
+function of totals that add up over clusters: a resample is a row of counts of the clusters times
+their totals, and thousands of resamples are one matrix product. scipy's ``bootstrap`` calls the
+statistic on index arrays and is some fifty times slower.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from validation.checks import whole
+from validation.checks import check_whole
 from validation.estimate import Estimate
 from validation.intervals import check_confidence
 
@@ -28,9 +28,9 @@ _CELLS = 250_000
 class BootstrapInterval:
     """A statistic of all clusters with the percentile interval of its resamples.
 
-    ``value`` is None where the statistic is undefined. ``low`` and ``high`` are None, and
-    ``reason`` says why, where there is no usable interval. ``undefined`` counts the resamples in
-    which the statistic was undefined; they are left out.
+    ``value`` is None if the statistic is undefined. Without a usable interval ``low`` and ``high``
+    are None, and ``reason`` says why. ``undefined`` counts the resamples that are left out because
+    the statistic is undefined there.
     """
 
     value: float | None
@@ -54,7 +54,7 @@ class BootstrapInterval:
         inputs: Mapping[str, Any] | None = None,
         undefined_because: str = "no items",
     ) -> Estimate:
-        """Return it as an estimate from ``n`` items; the last argument is why ``value`` is None."""
+        """Return it as an estimate from ``n`` items, with the reason for a missing ``value``."""
         return Estimate(
             measure,
             self.value,
@@ -105,18 +105,18 @@ class Resamples:
             raise ValueError(
                 f"totals must be finite numbers in rows by cluster, not shape {tables.shape}"
             )
-        if whole("resamples", resamples) < 1:
+        if check_whole("resamples", resamples) < 1:
             raise ValueError(f"resamples must be at least 1, not {resamples}")
         count = len(tables)
         random = np.random.default_rng(seed)
         step = max(1, _CELLS // max(1, count))
         sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
-        pieces = [_times_drawn(random, size, count) @ tables for size in sizes if count]
+        pieces = [_count_draws(random, size, count) @ tables for size in sizes if count]
         drawn = np.concatenate(pieces) if pieces else np.empty((0, tables.shape[1]))
         return cls(tables.sum(axis=0, keepdims=True), drawn, count, seed)
 
     def interval(self, statistic: Statistic, confidence: float = 0.95) -> BootstrapInterval:
-        """Return the statistic with its percentile limits; see ``cluster_bootstrap``."""
+        """Return the statistic with its percentile limits; see ``bootstrap_clusters``."""
         check_confidence(confidence)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = float(statistic(self.observed)[0])
@@ -143,7 +143,7 @@ class Resamples:
         )
 
 
-def cluster_bootstrap(
+def bootstrap_clusters(
     tables: Floats,
     statistic: Statistic,
     *,
@@ -153,9 +153,8 @@ def cluster_bootstrap(
 ) -> BootstrapInterval:
     """Return a statistic of totals with the percentile interval of resampled clusters.
 
-    The limits are stretched to contain the value. There are none where they would say nothing
-    true: below 2 clusters, and where the resamples do not differ (perfect agreement). Below 20
-    clusters they tend to be too narrow.
+    The limits are stretched to contain the value. There are none for fewer than 2 clusters, and if
+    the resamples do not differ (perfect agreement). Below 20 clusters they tend to be too narrow.
 
     Args:
         tables: totals by cluster, shape (G, K); a row each for independent items.
@@ -173,7 +172,7 @@ def cluster_bootstrap(
     return Resamples.draw(tables, resamples=resamples, seed=seed).interval(statistic, confidence)
 
 
-def cluster_mean(
+def bootstrap_mean(
     measure: str,
     values: Sequence[float],
     *,
@@ -189,18 +188,18 @@ def cluster_mean(
         measure: the name of the result.
         values: finite numbers, one per item. None at all give an undefined mean.
         weights: positive sampling weights; default: all the same.
-        clusters: what items must be drawn together; default: every item alone.
+        clusters: one per item; items of a cluster are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
 
     Raises:
-        ValueError: an argument is out of its range, or they do not speak of equally many items.
+        ValueError: an argument is out of its range, or lengths differ.
     """
-    weight = item_weights(weights, len(values))
+    weight = check_weights(weights, len(values))
     columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])
-    bootstrap = cluster_bootstrap(
-        cluster_totals(columns, clusters),
+    bootstrap = bootstrap_clusters(
+        sum_by_number(columns, clusters),
         lambda totals: totals[:, 0] / totals[:, 1],
         confidence=confidence,
         resamples=resamples,
@@ -209,7 +208,7 @@ def cluster_mean(
     return bootstrap.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
 
 
-def item_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
+def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     """Return n positive weights, all 1 by default.
 
     Raises:
@@ -228,7 +227,7 @@ def item_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     return checked
 
 
-def cluster_numbers(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
+def number_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
     """Return the number of every item's cluster, 0 for the first one; by default its own.
 
     Raises:
@@ -246,15 +245,15 @@ def cluster_numbers(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
     return [numbers[cluster] for cluster in clusters]
 
 
-def cluster_totals(columns: Floats, clusters: Sequence[Hashable] | None) -> Floats:
+def sum_by_number(columns: Floats, clusters: Sequence[Hashable] | None) -> Floats:
     """Add up rows by item, shape (n, K), to rows by cluster, shape (G, K)."""
-    numbers = cluster_numbers(clusters, len(columns))
+    numbers = number_clusters(clusters, len(columns))
     totals = np.zeros((max(numbers, default=-1) + 1, columns.shape[1]))
     np.add.at(totals, numbers, columns)
     return totals
 
 
-def _times_drawn(random: np.random.Generator, size: int, count: int) -> Floats:
+def _count_draws(random: np.random.Generator, size: int, count: int) -> Floats:
     """Return how often each cluster was drawn, shape (size, count), rows adding to count."""
     # The same law as Generator.multinomial with equal chances, eight times as fast.
     drawn = random.integers(0, count, size=(size, count))

@@ -4,16 +4,17 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from validation.clusters import clustered_share
-from validation.distances import jaccard_distance, masi_distance
+from validation.checks import check_lengths
+from validation.clusters import estimate_clustered_share
+from validation.distances import compute_jaccard_distance, compute_masi_distance
 from validation.estimate import Estimate
-from validation.reliability import alpha_of_sets
-from validation.resampling import cluster_mean
+from validation.reliability import compute_set_alpha
+from validation.resampling import bootstrap_mean
 
 
 @dataclass(frozen=True, slots=True)
 class SetAgreement:
-    """Agreement of two raters on sets of codes; see ``set_agreement``."""
+    """Agreement of two raters on sets of codes; see ``measure_set_agreement``."""
 
     mean_jaccard: Estimate
     exact: Estimate
@@ -25,7 +26,7 @@ class SetAgreement:
         return asdict(self)
 
 
-def set_agreement(
+def measure_set_agreement(
     first_sets: Sequence[Collection[str]],
     second_sets: Sequence[Collection[str]],
     *,
@@ -35,17 +36,16 @@ def set_agreement(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> SetAgreement:
-    """Return how alike the sets of codes are that two raters gave the same items.
+    """Return the similarity of the sets of codes that two raters gave the same items.
 
-    The empty set ("no code") is an answer like any other: two of them are alike. The share of
-    exact matches has Wilson's interval for the effective number of items, the other results the
-    percentile interval of resampled clusters.
+    Two empty sets ("no code") are equal. The share of exact matches has Wilson's interval for the
+    effective number of items, the other results the percentile interval of resampled clusters.
 
     Args:
         first_sets: one set of codes per item.
         second_sets: the other rater's, in the same order.
         weights: positive sampling weights; default: all the same.
-        clusters: what items must be drawn together, their tasks; default: every item alone.
+        clusters: one per item, its task; they are resampled together. Default: one each.
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
@@ -59,26 +59,26 @@ def set_agreement(
         ValueError: lengths differ, an entry is no collection of strings, or another argument is
             out of its range.
     """
-    first, second = code_sets(first_sets), code_sets(second_sets)
-    _check_lengths(first, second)
+    first, second = freeze_sets(first_sets), freeze_sets(second_sets)
+    check_lengths(first, second)
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
     pairs = list(zip(first, second, strict=True))
-    jaccard = [1 - jaccard_distance(first, second) for first, second in pairs]
-    masi = [1 - masi_distance(first, second) for first, second in pairs]
+    jaccard = [1 - compute_jaccard_distance(first, second) for first, second in pairs]
+    masi = [1 - compute_masi_distance(first, second) for first, second in pairs]
     return SetAgreement(
-        mean_jaccard=cluster_mean("mean_jaccard_similarity", jaccard, **sample, **settings),
-        exact=_share("exact_match", [a == b for a, b in pairs], confidence, **sample),
-        mean_masi_similarity=cluster_mean("mean_masi_similarity", masi, **sample, **settings),
-        alpha_masi=alpha_of_sets(first, second, **sample, **settings),
+        mean_jaccard=bootstrap_mean("mean_jaccard_similarity", jaccard, **sample, **settings),
+        exact=_estimate_share("exact_match", [a == b for a, b in pairs], confidence, **sample),
+        mean_masi_similarity=bootstrap_mean("mean_masi_similarity", masi, **sample, **settings),
+        alpha_masi=compute_set_alpha(first, second, **sample, **settings),
     )
 
 
-def code_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
+def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return collections of codes as sets.
 
     Raises:
-        ValueError: one is no collection, is a string, or holds something else than strings.
+        ValueError: an entry is not a collection of strings.
     """
     for item, codes in enumerate(sets):
         is_set = isinstance(codes, Collection) and not isinstance(codes, str | bytes)
@@ -87,19 +87,12 @@ def code_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
     return [frozenset(codes) for codes in sets]
 
 
-def _share(
+def _estimate_share(
     measure: str,
     values: Sequence[bool],
     confidence: float,
     weights: Sequence[float] | None,
     clusters: Sequence[Hashable] | None,
 ) -> Estimate:
-    share = clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
+    share = estimate_clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
     return replace(share, measure=measure)
-
-
-def _check_lengths(first: Sequence[Any], second: Sequence[Any]) -> None:
-    if len(first) != len(second):
-        raise ValueError(
-            f"both raters must label the same items, not {len(first)} and {len(second)} of them"
-        )

@@ -10,8 +10,7 @@ from annotator.runs.run import Run
 
 if TYPE_CHECKING:
     from annotator.calibration.calibrate import Annotators
-    from annotator.calibration.model import Calibration
-    from annotator.calibration.request import Calibrated, Request
+    from annotator.calibration.model import Calibrated, Calibration, Request
     from annotator.rubrics import Scheme
 
 
@@ -25,7 +24,7 @@ def calibrate(
     does; the look is noted beside the labels.
 
     ``rubric`` may be left out where the labels are for one rubric of the run. ``options``: fields
-    of :class:`annotator.calibration.request.Request`, such as ``annotators`` or ``confidence``.
+    of :class:`annotator.calibration.model.Request`, such as ``annotators`` or ``confidence``.
 
     Raises:
         AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
@@ -87,7 +86,7 @@ def compare_annotators(
 
 def make_request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
     """Return a request for these labels; ``options`` are its other fields."""
-    from annotator.calibration.request import Request
+    from annotator.calibration.model import Request
     from annotator.labels import LabelFiles
 
     for option in ("annotators", "cluster"):

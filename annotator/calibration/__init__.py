@@ -1,1 +1,1 @@
-"""A judge held against people's labels: who agrees, and how often each code really occurs."""
+"""Measure a judge by people's labels: agreement, error rates and corrected shares."""

@@ -1,4 +1,4 @@
-"""How far raters agree: people with each other, a judge with itself and with other judges."""
+"""Agreement of people with each other, and of a judge with people, reruns and other judges."""
 
 import re
 from collections import Counter
@@ -19,23 +19,24 @@ from validation import (
     Flips,
     Interval,
     Retest,
-    agreement_of,
-    kappa_difference,
-    krippendorff_alpha,
-    retest,
-    wilson,
+    compute_krippendorff_alpha,
+    compute_wilson_interval,
+    estimate_kappa_difference,
+    measure_agreement,
+    measure_retest_agreement,
 )
 
-_ENOUGH = 10  # traces that two people labelled, for their kappa to be compared with another
+_LEAST_COMMON = 10  # traces that two people labelled, for their kappa to be compared
 
 Answers = Mapping[str, str]
-"""The labels that a rater gives each trace, as a single one, by trace id."""
+"""A rater's labels by trace id, those of one trace joined to a single label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What raters are compared on: a rubric, and by trace id the clusters and the weights of the
-    traces. ``weights`` is None where all traces were equally likely to be drawn.
+    """The rubric, clusters and weights that raters are compared with, the latter by trace id.
+
+    ``weights`` is None if all traces were equally likely to be sampled.
     """
 
     rubric: Scheme
@@ -45,13 +46,13 @@ class Basis:
     seed: int = 0
 
     def compare(
-        self, what: str, first: Answers, second: Answers, note: str | None = None
+        self, name: str, first: Answers, second: Answers, note: str | None = None
     ) -> Comparison | None:
-        """Return how far two raters agree on the traces that both rated, None if there are none."""
+        """Return the agreement of two raters on the traces that both rated, None without any."""
         units = [unit for unit in first if unit in second]
         if not units:
             return None
-        agreement = agreement_of(
+        agreement = measure_agreement(
             [first[unit] for unit in units],
             [second[unit] for unit in units],
             weights=self.weights_of(units),
@@ -59,10 +60,10 @@ class Basis:
             confidence=self.confidence,
             categories=None if self.rubric.choice == "many" else self.rubric.labels,
         )
-        return Comparison(what, len(units), agreement, note)
+        return Comparison(name, len(units), agreement, note)
 
     def answers_of(self, labels: Mapping[str, Label]) -> dict[str, str]:
-        """Return the answers of a person."""
+        """Return the labels of a person, joined by trace."""
         return {unit: join_labels(self.rubric.labels_of(labels[unit])) for unit in labels}
 
     def weights_of(self, units: Sequence[str]) -> list[float] | None:
@@ -70,15 +71,15 @@ class Basis:
         return [self.weights[unit] for unit in units] if self.weights else None
 
     def clusters_of(self, units: Sequence[str]) -> list[str] | None:
-        """Return the clusters of traces, None if none of them tells its own."""
+        """Return the clusters of traces, None if no trace names one."""
         names = [self.clusters.get(unit) for unit in units]
         if not any(names):
             return None
         return [name or name_lone_cluster(unit) for name, unit in zip(names, units, strict=True)]
 
 
-def judge_answers(sample: JudgedSample) -> dict[str, str]:
-    """Return the judge's answers on the selected traces that it decided."""
+def list_judge_answers(sample: JudgedSample) -> dict[str, str]:
+    """Return the judge's labels of the selected traces that it decided, joined by trace."""
     return {
         unit: join_labels(sample.rubric.labels_of(annotation))
         for unit, annotation in sample.selected.items()
@@ -87,12 +88,12 @@ def judge_answers(sample: JudgedSample) -> dict[str, str]:
 
 
 def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...], Estimate | None]:
-    """Return how far people agree with each other, pair by pair and all together.
+    """Return the agreement of each pair of people, and Krippendorff's alpha of all.
 
-    Labels that they agreed on afterwards (``gold``) are no rater's. Alpha is not weighted.
+    ``gold`` (labels agreed on afterwards) does not count as a person. Alpha is not weighted.
     """
     by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
-    answers = {name: basis.answers_of(given) for name, given in by_name.items()}
+    answers = {name: basis.answers_of(person_labels) for name, person_labels in by_name.items()}
     pairs = (
         basis.compare(f"{first} and {second}", answers[first], answers[second])
         for first, second in combinations(by_name, 2)
@@ -100,13 +101,16 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
     comparisons = tuple(filter(None, pairs))
     if not comparisons:
         return (), None
-    units = sorted({unit for given in by_name.values() for unit in given})
+    units = sorted({unit for person_labels in by_name.values() for unit in person_labels})
     many = basis.rubric.choice == "many"
     rate = frozenset if many else join_labels
-    alpha = krippendorff_alpha(
+    alpha = compute_krippendorff_alpha(
         [
-            [rate(basis.rubric.labels_of(given[unit])) if unit in given else None for unit in units]
-            for given in by_name.values()
+            [
+                rate(basis.rubric.labels_of(person_labels[unit])) if unit in person_labels else None
+                for unit in units
+            ]
+            for person_labels in by_name.values()
         ],
         distance="masi" if many else "nominal",
         clusters=basis.clusters_of(units),
@@ -119,34 +123,34 @@ def compare_people(labels: Labels, basis: Basis) -> tuple[tuple[Comparison, ...]
 def compare_reference(
     labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
 ) -> tuple[Comparison, ...]:
-    """Return how far the judge agrees with each person, and the reference with each, where several
-    people labelled: is either closer to one than to another?
+    """Return the agreement of the judge, and of the reference, with each of several people.
 
-    A person whose labels are the reference is left out.
+    A person whose labels are the reference is left out. With a single annotator it is empty.
     """
     if len(labels.annotators) < 2:
         return ()
-    judge = judge_answers(sample)
+    judge = list_judge_answers(sample)
     answers = basis.answers_of({unit: reference[unit] for unit in reference if unit in judge})
     names = {label.annotator for label in reference.values()}
     comparisons = []
     for name in labels.annotators:
         if names == {name}:
             continue
-        given = basis.answers_of(labels.of(name))
-        person = {unit: given[unit] for unit in answers if unit in given}
+        person_answers = basis.answers_of(labels.of(name))
+        person = {unit: person_answers[unit] for unit in answers if unit in person_answers}
         comparisons.append(basis.compare(f"judge and {name}", person, judge))
         if name not in names:
-            what = f"{'+'.join(sorted(names))} and {name}"
-            comparisons.append(basis.compare(what, person, answers))
+            pair = f"{'+'.join(sorted(names))} and {name}"
+            comparisons.append(basis.compare(pair, person, answers))
     return tuple(filter(None, comparisons))
 
 
 def compare_groups(
     rubric: Scheme, matched: MatchedLabels, confidence: float = 0.95
 ) -> tuple[Comparison, ...]:
-    """Return how far judge and people agree on each group of codes: whether a trace has any of
-    them. If a trace has one code, also on which group it is, or none.
+    """Return the agreement of judge and people on each group: whether a trace has a code of it.
+
+    If a trace has one code, the first comparison is of the group itself ("which group").
     """
     counted = [trace.counted for trace in matched.traces]
     sides = [{*labels.human} for labels in counted], [{*labels.judge} for labels in counted]
@@ -174,11 +178,14 @@ def compare_attribution(
     labels: Mapping[str, Label],
     confidence: float = 0.95,
 ) -> dict[str, Interval]:
-    """Return in how many traces the judge's decisive finding (its first where none is primary)
-    names the agent that a person named, the same step, and a step at most one from it.
+    """Return how often the judge names the agent and the step that a person named.
 
-    A trace without a finding is a wrong one. If no finding names a step, the judge was not asked
-    for it, and nothing is returned.
+    The judge's finding of its primary code counts, else its first finding. A trace without a
+    finding counts as wrong. The result is empty if the judge's findings name no steps.
+
+    Returns:
+        Shares of the traces where the person named an "agent" or a "step", and of steps at most
+        one off ("step within 1").
     """
     pairs = [(labels[trace.trace_id], sample.selected[trace.trace_id]) for trace in matched.traces]
     findings = [finding for _, annotation in pairs for finding in annotation.findings]
@@ -190,44 +197,48 @@ def compare_attribution(
         finding = next(iter([*decisive, *annotation.findings]), None)
         agent, step = (finding.agent, finding.step) if finding else (None, None)
         if label.agent:
-            right["agent"].append(_plain(agent) == _plain(label.agent))
+            right["agent"].append(_simplify_name(agent) == _simplify_name(label.agent))
         if label.step:
             right["step"].append(step == label.step)
             right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
     return {
-        what: wilson(sum(answers), len(answers), confidence)
-        for what, answers in right.items()
+        name: compute_wilson_interval(sum(answers), len(answers), confidence)
+        for name, answers in right.items()
         if answers
     }
 
 
-def _plain(name: str | None) -> str | None:
+def _simplify_name(name: str | None) -> str | None:
     return re.sub(r"[\W_]", "", name).lower() if name else None
 
 
 def suspect_fit(
     labels: Labels, reference: Mapping[str, Label], sample: JudgedSample, basis: Basis
 ) -> str | None:
-    """Return a warning if the judge agrees better with ``gold`` than people do with each other, on
-    the same traces and beyond sampling error: one of the two may have been fitted to the other.
+    """Return a warning if the judge agrees better with ``gold`` than people with each other.
+
+    It compares the same traces, and warns beyond sampling error only: either the judge was fitted
+    to ``gold``, or ``gold`` was made with the judge's answers in sight.
     """
     if {label.annotator for label in reference.values()} != {GOLD}:
         return None
-    gold, judge = basis.answers_of(reference), judge_answers(sample)
+    gold, judge = basis.answers_of(reference), list_judge_answers(sample)
     people = {name: basis.answers_of(labels.of(name)) for name in labels.annotators if name != GOLD}
     pairs: list[tuple[float, str, Estimate, float]] = []
     for first, second in combinations(people, 2):
-        both = people[first], people[second]
-        units = [unit for unit in gold if all(unit in each for each in (judge, *both))]
+        pair_answers = people[first], people[second]
+        units = [
+            unit for unit in gold if all(unit in answers for answers in (judge, *pair_answers))
+        ]
         ours = basis.compare("", {unit: gold[unit] for unit in units}, judge)
-        theirs = basis.compare("", {unit: both[0][unit] for unit in units}, both[1])
-        if len(units) < _ENOUGH or not ours or not theirs:
+        theirs = basis.compare("", {unit: pair_answers[0][unit] for unit in units}, pair_answers[1])
+        if len(units) < _LEAST_COMMON or not ours or not theirs:
             continue
         kappas = ours.agreement.kappa.value, theirs.agreement.kappa.value
         if kappas[0] is None or kappas[1] is None:
             continue
-        sides = [[answers[unit] for unit in units] for answers in (gold, judge, *both)]
-        gap = kappa_difference(
+        sides = [[answers[unit] for unit in units] for answers in (gold, judge, *pair_answers)]
+        gap = estimate_kappa_difference(
             (sides[0], sides[1]),
             (sides[2], sides[3]),
             clusters=basis.clusters_of(units),
@@ -254,26 +265,26 @@ def suspect_fit(
 
 
 def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | None:
-    """Return how far several runs of one judge agree on the selected traces; None for a single run.
+    """Return the agreement of several runs of one judge on the selected traces, None for one run.
 
-    A run that did not judge a trace has no label of it.
+    A run that did not decide a trace has no label of it.
     """
     if len(samples) < 2:
         return None
     units = sorted({unit for sample in samples for unit in sample.selected})
-    runs = [judge_answers(sample) for sample in samples]
-    retested = retest(
+    runs = [list_judge_answers(sample) for sample in samples]
+    retested = measure_retest_agreement(
         [[run.get(unit) for run in runs] for unit in units],
         clusters=basis.clusters_of(units),
         confidence=basis.confidence,
         seed=basis.seed,
     )
-    # By code and not by set; and a majority without its traces is of no use.
-    return replace(retested, majority=[], flips=_flips(samples, units))
+    # Flips are counted by code, not by set. The majority is of no use without its traces.
+    return replace(retested, majority=[], flips=_count_flips(samples, units))
 
 
-def _flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
-    """Return, by label, how many traces had it in any of their runs, and in not all of them."""
+def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:
+    """Return by label how many traces had it in some run, and in some but not all runs."""
     rubric = samples[0].rubric
     traces: Counter[str] = Counter()
     flipped: Counter[str] = Counter()
@@ -285,9 +296,9 @@ def _flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, F
             if annotation.status in ("labelled", "none")
         ]
         if len(runs) > 1:
-            some = set[str]().union(*runs)
-            traces.update(some)
-            flipped.update(some - set[str].intersection(*runs))
+            union = set[str]().union(*runs)
+            traces.update(union)
+            flipped.update(union - set[str].intersection(*runs))
     return {
         label: Flips(traces[label], flipped[label], flipped[label] / traces[label])
         for label in rubric.labels

@@ -1,4 +1,4 @@
-"""Calibrating a judge: from a run and people's labels to a calibration."""
+"""Calibrate a judge: a run and people's labels go in, a calibration comes out."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from annotator.calibration.agreement import (
     compare_people,
     compare_reference,
     compare_reruns,
-    judge_answers,
+    list_judge_answers,
     suspect_fit,
 )
 from annotator.calibration.estimates import (
@@ -29,7 +29,7 @@ from annotator.calibration.estimates import (
     withhold_share,
 )
 from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
-from annotator.calibration.ledger import labels_sha256
+from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
     GOLD,
     MatchedLabels,
@@ -42,30 +42,37 @@ from annotator.calibration.matching import (
 from annotator.calibration.model import (
     CORPUS_OF_SPLIT,
     CORPUS_ONLY,
+    Calibrated,
     Calibration,
     CodeRow,
     Comparison,
     LabelledTrace,
     LabelsUsed,
+    Request,
     count_labels,
 )
-from annotator.calibration.request import Calibrated, Request
 from annotator.calibration.sample.design import Design, find_design, read_design
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster
-from validation import Estimate, RaterAgreement, code_report, set_agreement, wilson
+from validation import (
+    Estimate,
+    RaterAgreement,
+    compute_wilson_interval,
+    measure_set_agreement,
+    score_codes,
+)
 
 
 def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
-    """Return what people's labels say about the judge of a run, for one rubric. No look is noted.
+    """Return the calibration of a run's judge for one rubric. The ledger is not written.
 
     Raises:
-        AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
-            (which annotator, which split).
+        AnnotatorError: the labels cannot be read or are not of this run, or the annotator or the
+            split has to be chosen.
     """
-    # The labels are read, and put beside the annotations of the same traces.
+    # Read the labels, and match them with annotations.
     scheme = run.schemes[rubric]
     labels = request.labels.read(scheme)
     of_annotators, annotators = select_labels(labels, request.annotators)
@@ -77,7 +84,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     design, notes = find_design(run, selected, rubric, request.design, request.labels.paths)
     matched = match_labels(sample, selected, request.cluster, design)
 
-    # People are compared with each other, the judge with people and with other runs.
+    # Compare people with each other, and the judge with people and other runs.
     clusters = {
         trace_id: find_cluster(annotation.attributes, request.cluster)
         for trace_id, annotation in sample.selected.items()
@@ -86,24 +93,24 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     of_people = Basis(scheme, clusters, weights, request.confidence, request.seed)
     sampled = matched.traces if matched.design != "unknown" else ()
     of_reference = replace(of_people, weights=_find_weights(labels, design, sampled))
-    # The labels in use do not count for traces that others alone labelled, on which judges are
-    # compared, too.
+    # Judges are compared on traces that only other people labelled, too; the weights of the
+    # matched traces do not fit those.
     in_split = [label for label in labels.labels if label.split in (None, split)]
-    same = all(label.trace_id in selected for label in in_split)
-    of_judges = of_reference if same else of_people
+    is_complete = all(label.trace_id in selected for label in in_split)
+    of_judges = of_reference if is_complete else of_people
     between, alpha = compare_people(labels, of_people)
-    others = _read_others(sample, labelled, request)
+    other_samples = _read_others(sample, labelled, request)
     judges = [
         _compare_run(sample, other, (run, other_run), of_judges)
-        for other_run, other in zip(request.against, others, strict=True)
+        for other_run, other in zip(request.against, other_samples, strict=True)
     ]
-    same_judge = [other for other in others if other.judge_sha256 == sample.judge_sha256]
+    same_judge = [other for other in other_samples if other.judge_sha256 == sample.judge_sha256]
     attribution = compare_attribution(sample, matched, selected, request.confidence)
 
-    # The judge is measured, and the shares are corrected.
+    # Measure the judge, and correct the shares.
     human = [trace.counted.human for trace in matched.traces]
     judge = [trace.counted.judge for trace in matched.traces]
-    report = code_report(
+    report = score_codes(
         list(scheme.labels),
         human,
         judge,
@@ -119,7 +126,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     open_answers = sorted({trace.counted.judge[0] for trace in matched.not_decided})
     sets = None
     if scheme.choice != "one":
-        sets = set_agreement(
+        sets = measure_set_agreement(
             [frozenset(trace.human.codes) for trace in matched.traces],
             [frozenset(trace.judge.codes) for trace in matched.traces],
             weights=matched.weights,
@@ -187,12 +194,12 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
 def _find_weights(
     labels: Labels, design: Design | None, sampled: Iterable[LabelledTrace] = ()
 ) -> dict[str, float] | None:
-    """Return the inverse inclusion probability of every labelled trace, None if any lacks one; of
-    those that are ``sampled``, how many traces they count for.
+    """Return the weights of all labelled traces: those of the ``sampled`` ones, else the inverse
+    inclusion probability. None if a trace lacks one, or if all are equal.
     """
-    drawn = design.probabilities if design else {}
+    probabilities = design.probabilities if design else {}
     chances = {
-        label.trace_id: drawn.get(label.trace_id, label.inclusion_probability)
+        label.trace_id: probabilities.get(label.trace_id, label.inclusion_probability)
         for label in labels.labels
     }
     weights = {trace_id: 1 / chance for trace_id, chance in chances.items() if chance}
@@ -221,14 +228,14 @@ def _read_others(sample: JudgedSample, labelled: set[str], request: Request) -> 
 def _compare_run(
     sample: JudgedSample, other: JudgedSample, runs: tuple[Run, Run], basis: Basis
 ) -> Comparison | None:
-    again = other.judge_sha256 == sample.judge_sha256
+    is_rerun = other.judge_sha256 == sample.judge_sha256
     note = None
-    if again and any(run.manifest.totals.get("cache_hits") for run in runs):
+    if is_rerun and any(run.manifest.totals.get("cache_hits") for run in runs):
         note = "answers out of the cache: it agrees with itself by construction"
-    elif again and sample.judge == "rules":
-        note = "the rules judge always says the same"
-    what = f"{sample.judge} again" if again else f"{sample.judge} and {other.judge}"
-    return basis.compare(what, judge_answers(sample), judge_answers(other), note)
+    elif is_rerun and sample.judge == "rules":
+        note = "the rules judge always answers the same"
+    name = f"{sample.judge} again" if is_rerun else f"{sample.judge} and {other.judge}"
+    return basis.compare(name, list_judge_answers(sample), list_judge_answers(other), note)
 
 
 def _summarize_labels(
@@ -238,7 +245,7 @@ def _summarize_labels(
     sampled, labelled = matched.sampled or (None, None)
     return LabelsUsed(
         files=tuple(map(str, files.paths)),
-        sha256=labels_sha256(files.paths, files.digests),
+        sha256=hash_label_files(files.paths, files.digests),
         annotators=annotators,
         n=len(matched.traces),
         split=split,
@@ -270,9 +277,7 @@ def _range_over_people(
     traces: Sequence[LabelledTrace],
     labels: Labels,
 ) -> tuple[CodeRow, ...]:
-    """Return the rows with the range of their corrected shares over the people who labelled all of
-    the traces.
-    """
+    """Return the rows with ``over_annotators``, by the people who labelled all of the traces."""
     complete = []
     for name in labels.annotators:
         by_id = labels.of(name)
@@ -292,8 +297,8 @@ def _range_over_people(
         judged = replace(count_judged(row.code, sample, traces), clusters=None)
         shares = [correct_share(row.code, judged, labelled) for labelled in complete]
         values = [share.value for share in shares if share.value is not None]
-        every = len(values) == len(complete) and row.corrected.value is not None
-        ranged.append(replace(row, over_annotators=(min(values), max(values)) if every else None))
+        has_all = len(values) == len(complete) and row.corrected.value is not None
+        ranged.append(replace(row, over_annotators=(min(values), max(values)) if has_all else None))
     return tuple(ranged)
 
 
@@ -318,7 +323,7 @@ def _measure_code(
         estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
     return CodeRow(
         code=code,
-        judged=wilson(judged.flagged, judged.total, request.confidence)
+        judged=compute_wilson_interval(judged.flagged, judged.total, request.confidence)
         if can_find and not (screen or unsure)
         else None,
         corrected=estimates.corrected,
@@ -339,7 +344,7 @@ def _describe_labels(
     design: Design | None,
     split: str,
 ) -> list[str]:
-    """Return which labels are not compared, and what they count for."""
+    """Return notes about labels that are not compared, and about weights."""
     notes = []
     if design and design.judge_sha256 not in (None, sample.judge_sha256):
         notes.append(
@@ -363,8 +368,8 @@ def _describe_labels(
             f" people say {counts}."
         )
     weight, size = sum(trace.weight for trace in matched.traces), sample.total
-    whole = matched.design != "unknown" and not design and split == "all"
-    if whole and abs(weight - size) > 0.02 * size:
+    weighted = matched.design != "unknown" and not design and split == "all"
+    if weighted and abs(weight - size) > 0.02 * size:
         notes.append(
             f"The weights of the {len(matched.traces)} labels add up to {weight:.0f} traces, the"
             f" sample was drawn from {size}: some are not labelled, or the probabilities are"
@@ -404,7 +409,7 @@ def _list_warnings(
 
 @dataclass(frozen=True, slots=True)
 class Annotators:
-    """Two people on the traces that both labelled, with the labels in which they differ."""
+    """The agreement of two people, with the pairs of labels that differ."""
 
     rubric: Scheme
     comparison: Comparison
@@ -425,9 +430,9 @@ class Annotators:
 def compare_annotators(
     scheme: Scheme, request: Request, first: str, second: str, run: Run | None = None
 ) -> Annotators:
-    """Compare one annotator with another, for one rubric.
+    """Return the agreement of two annotators for one rubric.
 
-    Clusters come from ``run`` if it is given, else from the labels' tasks.
+    Clusters come from ``run``, without it from the labels' tasks.
 
     Raises:
         AnnotatorError: an annotator has no labels, or they have no trace in common.

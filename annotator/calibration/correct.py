@@ -1,4 +1,4 @@
-"""Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
+"""Correct a run's shares by a calibration of this judge on these traces, or of another."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,23 +19,91 @@ from annotator.calibration.estimates import (
     withhold_guess,
     withhold_share,
 )
-from annotator.calibration.fit import explain_misfit
-from annotator.calibration.judged_sample import JudgedSample
+from annotator.calibration.judged_sample import (
+    JudgedSample,
+    read_judged_sample,
+    start_judged_sample,
+)
 from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
 from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
 from annotator.traces.clusters import find_cluster, name_lone_cluster
-from validation import joint_shares
+from validation import estimate_joint_shares
 from validation.joint import FOUND_IN
+
+
+def select_calibration(calibrations: Sequence[Calibration], sample: JudgedSample) -> Calibration:
+    """Return the calibration of this run, else of its judge, else the first.
+
+    Raises:
+        AnnotatorError: several were made for this very run.
+    """
+    if sum(calibration.run == sample.run for calibration in calibrations) > 1:
+        raise AnnotatorError(
+            f"several calibrations for {sample.rubric.id} were made for this run: name one of them"
+        )
+
+    return max(
+        calibrations,
+        key=lambda each: (each.run == sample.run, each.judge_sha256 == sample.judge_sha256),
+    )
+
+
+def explain_misfit(calibration: Calibration, judged: JudgedSample, run: Run) -> str:
+    """Return why a calibration does not fit a run's judge and traces, "" if it does.
+
+    Raises:
+        AnnotatorError: it is of another version of the rubric.
+    """
+    if calibration.rubric_sha256 != judged.rubric.sha256:
+        raise AnnotatorError(
+            f"the calibration is for another version of {judged.rubric.id}"
+            f" ({calibration.rubric_sha256[:12]}; {run} has {judged.rubric.sha256[:12]}). Calibrate"
+            " a run that was judged by this version"
+        )
+    if calibration.judge_sha256 != judged.judge_sha256:
+        detail = (
+            ": the same name with other prompts or settings (compare judge in the run.json of both)"
+        )
+        return (
+            f"it was made for another judge, {calibration.judge}"
+            f" ({calibration.judge_sha256[:12]}), and {run} was judged by {judged.judge}"
+            f" ({judged.judge_sha256[:12]})" + (detail if calibration.judge == judged.judge else "")
+        )
+    if calibration.ids_sha256 != judged.ids_sha256:
+        return f"it was made on other traces than {run} judged (or the run has grown since)"
+    return ""
+
+
+def fit_calibration(
+    run: Run,
+    rubric: str,
+    calibrations: Sequence[Calibration],
+    cluster: Sequence[str] | None = None,
+) -> tuple[Calibration, JudgedSample, str]:
+    """Return the calibration for a run, the run's counted traces, and why the two do not fit.
+
+    The labelled traces are selected in the counted ones; the reason is "" if both fit. ``cluster``:
+    the attributes that make a cluster, by default those of the calibration.
+
+    Raises:
+        AnnotatorError: as :func:`select_calibration`, :func:`explain_misfit` and
+            :func:`annotator.calibration.judged_sample.read_judged_sample`.
+    """
+    calibration = select_calibration(calibrations, start_judged_sample(run, rubric))
+    labelled = {trace.trace_id for trace in calibration.labelled}
+    by = calibration.cluster_by if cluster is None else cluster
+    sample = read_judged_sample(run, rubric, select=labelled, cluster=by)
+    return calibration, sample, explain_misfit(calibration, sample, run)
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Shares of one rubric (of one group of its traces) corrected by labels; ``notes`` say how.
+    """Corrected shares of one rubric, or of one group of its traces.
 
-    They are of so many ``traces``, those that the judge left undecided among them where labels tell
-    of these. ``groups``: those of groups of codes, by their names. ``transferred``: the labels are
-    of other traces or another judge.
+    ``codes`` and ``groups`` hold the shares of codes and of groups of codes, ``labels`` and
+    ``traces`` the numbers that they rest on. Undecided traces are included if some have labels.
+    ``transferred``: the labels are of other traces or of another judge.
     """
 
     codes: Mapping[str, CodeEstimates]
@@ -47,7 +115,7 @@ class Correction:
     groups: Mapping[str, CodeEstimates] = field(default_factory=dict)
 
 
-def correction_of(
+def make_correction(
     calibration: Calibration,
     sample: JudgedSample,
     judged: JudgedSample,
@@ -57,14 +125,20 @@ def correction_of(
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> Correction:
-    """Return the corrected shares of a sample: all that a run ``judged``, or a group of it.
+    """Return the corrected shares of a sample.
 
-    ``cluster``: the attributes that the sample was counted by, if not as the calibration.
-    ``joint``: as :func:`correct`.
+    Args:
+        calibration: of this judge and these traces, or of others with ``transfer``.
+        sample: all traces of the run, or a group of them.
+        judged: all traces of the run.
+        run: is named in errors.
+        transfer: allow for a calibration of another judge or of other traces.
+        cluster: the attributes that the sample was counted by, by default the calibration's.
+        joint: as in :func:`correct`.
 
     Raises:
-        AnnotatorError: the calibration is of another version of the rubric; or of another judge or
-            of other traces, and ``transfer`` does not allow for that.
+        AnnotatorError: the calibration is for another version of the rubric, or does not fit and
+            ``transfer`` is off.
     """
     reason = explain_misfit(calibration, judged, run)
     if not reason:
@@ -86,15 +160,15 @@ def correct(
     *,
     joint: bool = False,
 ) -> Correction:
-    """Return the corrected shares of the sample, by the labels of its own traces.
+    """Return the shares of a sample, corrected by the labels of its own traces.
 
-    The judge's label of each labelled trace is the one in the sample; labels of traces that are not
-    selected in it (another group) are left out. ``joint``: all codes are corrected at once, so that
-    their shares add up, and with limits that hold together; a note names the codes left out.
+    The judge's answers are those of the sample. Labels of traces that are not selected in it (of
+    another group) are left out. ``joint`` corrects all codes at once: the shares add up to 100 %,
+    and the intervals hold all together, except for the codes that a note names.
 
     Raises:
-        AnnotatorError: ``joint``, and a trace can have several codes that count, or the calibration
-            is of a corpus.
+        AnnotatorError: ``joint`` with a rubric of many codes a trace, or with a calibration of a
+            corpus.
     """
     traces = match_traces(calibration, sample, cluster)
 
@@ -111,7 +185,7 @@ def correct(
     codes = {code: estimate(code, traces) for code in sample.rubric.labels}
     if joint and calibration.population == "corpus":
         raise AnnotatorError(
-            "--joint is of what makes such traces, not of a corpus: calibrate again"
+            "--joint needs a calibration without --population corpus: calibrate again"
         )
     how = "post-stratified by the judge's answer, code by code: they need not add up to 100 %"
     opened = count_open(sample.statuses, traces)
@@ -135,9 +209,9 @@ def correct(
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
-    grouped = _with_groups(traces, sample.rubric)
+    grouped = _add_groups(traces, sample.rubric)
     groups = {
-        name: estimate(name_group(name), grouped) for name in _countable_groups(sample, opened)
+        name: estimate(name_group(name), grouped) for name in _list_countable_groups(sample, opened)
     }
     size = sample.total + sum(opened.values())
     return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
@@ -146,11 +220,11 @@ def correct(
 def _describe_tasks(
     codes: Mapping[str, CodeEstimates], sample: JudgedSample, traces: Sequence[LabelledTrace]
 ) -> str:
-    """Return how many tasks have labels, and how much more shares vary than of independent ones."""
+    """Return how many tasks have labels, and the range of the design effects."""
     if not sample.clusters.named:
         return "; traces are treated as independent"
-    inputs = [each.corrected.inputs for each in codes.values()]
-    effects = [given["design_effect"] for given in inputs if given.get("design_effect")]
+    inputs = [estimates.corrected.inputs for estimates in codes.values()]
+    effects = [values["design_effect"] for values in inputs if values.get("design_effect")]
     spread = f", design effects {min(effects):.1f} to {max(effects):.1f}" if effects else ""
     return f"; labels of {len({trace.cluster for trace in traces})} tasks{spread}"
 
@@ -162,7 +236,7 @@ def _correct_jointly(
     opened: Mapping[str, int],
     confidence: float,
 ) -> dict[str, CodeEstimates]:
-    """Return the estimates with shares that were corrected together."""
+    """Return the estimates with jointly corrected shares."""
     if sample.rubric.choice == "many":
         raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
     clusters: list[int] | None = None
@@ -173,7 +247,7 @@ def _correct_jointly(
         placed = ((trace.cluster, numbers[trace.counted.judge[0]]) for trace in traces)
         _, rows, clusters = sample.clusters.answer_totals([*map(itemgetter, judged)], placed)
         judged = {answer: [row[number] for row in rows] for answer, number in numbers.items()}
-    shares = joint_shares(
+    shares = estimate_joint_shares(
         judged,
         [trace.counted.judge[0] for trace in traces],
         [trace.counted.human[0] for trace in traces],
@@ -183,13 +257,16 @@ def _correct_jointly(
         codes=list(codes),
     )
     return {
-        code: replace(each, corrected=withhold_guess(shares[code])) for code, each in codes.items()
+        code: replace(estimates, corrected=withhold_guess(shares[code]))
+        for code, estimates in codes.items()
     }
 
 
 def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> list[str]:
-    """Return a note that names the codes whose joint intervals are not promised, if there are."""
-    names = [code for code, each in codes.items() if not each.corrected.inputs["promised"]]
+    """Return a note that names the codes whose joint intervals are not promised, if any."""
+    names = [
+        code for code, estimates in codes.items() if not estimates.corrected.inputs["promised"]
+    ]
     if not names:
         return []
     units = "tasks" if sample.clusters.named else "traces"
@@ -202,9 +279,7 @@ def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> li
 def match_traces(
     calibration: Calibration, sample: JudgedSample, cluster: Sequence[str] | None = None
 ) -> list[LabelledTrace]:
-    """Return the labelled traces that are selected in a sample, with its judge's answer and with
-    their cluster, by ``cluster`` if given.
-    """
+    """Return the labelled traces of a sample with its judge's answers and clusters."""
     traces, by = [], calibration.cluster_by if cluster is None else cluster
     for trace in calibration.labelled:
         annotation = sample.selected.get(trace.trace_id)
@@ -218,22 +293,22 @@ def match_traces(
 
 
 def describe_labels(calibration: Calibration) -> str:
-    """Return how the labels were drawn and used, in words."""
+    """Return how the labels were sampled and used, as one phrase."""
     labels = calibration.labels
-    words = "" if labels.drawn is None else f"{labels.labelled} of {labels.drawn} drawn, "
-    words += f"design {labels.design}, split {labels.split}"
+    text = "" if labels.drawn is None else f"{labels.labelled} of {labels.drawn} drawn, "
+    text += f"design {labels.design}, split {labels.split}"
     if look := calibration.look:
-        words += f", look {look.look}"
-        words += f", {look.judges} judges" if look.judges > 1 else ""
-    return words
+        text += f", look {look.look}"
+        text += f", {look.judges} judges" if look.judges > 1 else ""
+    return text
 
 
 def carry_over(
     calibration: Calibration, sample: JudgedSample, why: str, *, clustered: bool = True
 ) -> Correction:
-    """Return the shares of the sample corrected by the error rates that the judge showed elsewhere.
+    """Return the shares of a sample, corrected by the judge's error rates on other traces.
 
-    Rogan and Gladen's estimate with the interval of Lang and Reiczigel: it assumes that the judge
+    Rogan and Gladen's estimate with the interval of Lang and Reiczigel. It assumes that the judge
     errs here as often as it did there. ``clustered``: labels of one task are not independent.
     """
     traces = list(calibration.joined)
@@ -247,7 +322,7 @@ def carry_over(
     codes = {}
     for code in sample.rubric.labels:
         estimates = estimate(code, traces)
-        if reason := _not_carried(code, calibration, sample):
+        if reason := _explain_not_carried(code, calibration, sample):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
         codes[code] = estimates
     _withhold_open(codes, sample, ())
@@ -260,22 +335,24 @@ def carry_over(
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
-    grouped = _with_groups(traces, sample.rubric)
+    grouped = _add_groups(traces, sample.rubric)
     groups = {
         name: estimate(name_group(name), grouped)
-        for name in _countable_groups(sample, ())
-        if not any(_not_carried(code, calibration, sample) for code in sample.rubric.groups[name])
+        for name in _list_countable_groups(sample, ())
+        if not any(
+            _explain_not_carried(code, calibration, sample) for code in sample.rubric.groups[name]
+        )
     }
     return Correction(codes, n, sample.total, True, calibration.confidence, notes, groups)
 
 
 def _describe_left_out(sample: JudgedSample) -> list[str]:
-    left = " and ".join(f"{sample.statuses[s]} {s}" for s in OPEN if sample.statuses[s])
-    return [f"Corrected shares leave out the {left} traces."] if left else []
+    open_counts = " and ".join(f"{sample.statuses[s]} {s}" for s in OPEN if sample.statuses[s])
+    return [f"Corrected shares leave out the {open_counts} traces."] if open_counts else []
 
 
-def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:
-    """Return labelled traces with their groups of codes among what is counted of them."""
+def _add_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:
+    """Return the labelled traces with their groups of codes counted like codes."""
     return [
         replace(
             trace,
@@ -289,9 +366,11 @@ def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[Labell
     ]
 
 
-def _countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
-    """Return the groups that have a corrected share: those whose codes the judge can all find, and
-    all groups where labels tell what stands in the traces that it left undecided.
+def _list_countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
+    """Return the groups that have a corrected share.
+
+    If undecided traces have labels, these are all groups, else those whose codes the judge can all
+    find and rule out.
     """
     if OPEN["undecided"] in open:
         return list(sample.rubric.groups)
@@ -307,14 +386,14 @@ def _countable_groups(sample: JudgedSample, open: Collection[str]) -> list[str]:
 def _withhold_open(
     codes: dict[str, CodeEstimates], sample: JudgedSample, open: Collection[str]
 ) -> None:
-    """Take the shares of what a judge screens for where no undecided trace has a label."""
+    """Remove the shares of screened codes where no undecided trace has a label."""
     codes |= {
         code: withhold_share(codes[code]) for code in codes if is_withheld(code, sample, open)
     }
 
 
-def _not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:
-    """Return why a code's error rates say nothing of this judge, None if they may."""
+def _explain_not_carried(code: str, calibration: Calibration, sample: JudgedSample) -> str | None:
+    """Return why a code's error rates do not hold for this judge, None if they may."""
     if code != NONE:
         if code not in sample.rubric.judged:
             return "the judge has no rule for this code"

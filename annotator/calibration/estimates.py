@@ -1,4 +1,4 @@
-"""Shares corrected for a judge's errors, from labelled traces and the judge's counts."""
+"""Estimate shares of codes and error rates of a judge, from labels and the judge's counts."""
 
 import math
 from collections import Counter
@@ -15,37 +15,37 @@ from validation import (
     Cell,
     Estimate,
     Influences,
-    cell,
-    clustered_share,
-    lang_reiczigel,
-    poststratified_influences,
+    compute_influences,
+    compute_sample_size,
+    estimate_clustered_share,
+    estimate_lang_reiczigel,
+    estimate_ppi_mean,
+    estimate_recall,
+    estimate_rogan_gladen,
+    estimate_share_of_totals,
+    make_cell,
     poststratify,
-    ppi_mean,
-    recall_estimate,
-    rogan_gladen,
-    sample_size,
-    share_of_totals,
 )
 from validation.agreement import LEAST_POSITIVES
-from validation.intervals import quantile
+from validation.intervals import compute_quantile
 
 TaskInfluences = tuple[Sequence[str], Influences]
 
 FEW_LABELS = 100
-FEW_CLUSTERS = 20  # below which every interval is optimistic
-SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
-# Traces without labels whose code a share may guess, half of them; more leave limits alone.
+FEW_CLUSTERS = 20  # with fewer, every interval is too narrow
+SEEN_IN = 5  # tasks; a code found in fewer has too narrow an interval
+# Up to so many traces (a number, a share) in cells without labels, half of them count as positive;
+# with more there are only limits.
 FEW_UNLABELLED, MOST_UNLABELLED = 3, 0.05
-_WIDTH = 0.1  # in each direction, that a number of further labels is to give
+_WIDTH = 0.1  # half width of an interval, for advice on the number of labels
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The traces that a share is of: how many a judge decided (``total``), how many of these it
-    gave the code, and of each cluster, if clusters are known.
+    """The judge's counts for one code: ``total`` decided traces, ``flagged`` ones of them.
 
-    ``open``: how many it left undecided or failed on, by answer (:data:`OPEN`), where labels tell
-    what people find in them; such an answer without labels is not here, and in no share.
+    ``clusters`` has the counts by cluster, None if no trace names one. ``open``: the numbers of
+    undecided and failed traces by answer (:data:`OPEN`), each only if some of them have labels.
     """
 
     total: int
@@ -55,24 +55,22 @@ class Judged:
 
 
 def count_open(statuses: Mapping[str, int], traces: Sequence[LabelledTrace]) -> dict[str, int]:
-    """Return how many traces the judge left undecided or failed on, if any of them has a label."""
+    """Return the numbers of undecided and of failed traces, if any of them has a label."""
     labelled = {trace.counted.judge[0] for trace in traces if not trace.decided}
     return {answer: statuses[status] for status, answer in OPEN.items() if answer in labelled}
 
 
 def count_judged(code: str, sample: JudgedSample, traces: Sequence[LabelledTrace]) -> Judged:
-    """Return what a sample counted of a code.
-
-    Undecided and failed traces are in it if some of the labelled ``traces`` are such.
-    """
+    """Return the judge's counts for a code; for ``traces``, see :func:`count_open`."""
     clusters = sample.clusters if sample.clusters.named else None
     opened = count_open(sample.statuses, traces)
     return Judged(sample.total, sample.with_code[code], clusters, opened)
 
 
 def is_withheld(code: str, sample: JudgedSample, open: Collection[str]) -> bool:
-    """Whether a code has no share: the judge cannot rule it out, left traces undecided, and none of
-    these has a label.
+    """Return True if a code has no share.
+
+    The judge cannot rule it out and left traces undecided, and no undecided trace has a label.
     """
     undecided = sample.statuses["undecided"] and OPEN["undecided"] not in open
     return bool(undecided) and code in sample.rubric.screened
@@ -80,7 +78,7 @@ def is_withheld(code: str, sample: JudgedSample, open: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CodeEstimates:
-    """What labels say of one code. ``flagged``, ``missed``, ``mark``: as in CodeRow."""
+    """The estimates for one code. ``flagged``, ``missed``, ``mark``: as in CodeRow."""
 
     corrected: Estimate
     precision: Estimate
@@ -97,11 +95,7 @@ def correct_share(
     confidence: float = 0.95,
     population: Literal["process", "corpus"] = "process",
 ) -> Estimate:
-    """Return the corrected share of a code; see :func:`estimate_code`.
-
-    Of these traces only (``corpus``) the labels are a random part, drawn trace by trace: their
-    tasks are all there, and add nothing.
-    """
+    """Return the corrected share of a code; see :func:`estimate_code`."""
     over_tasks = find_influences(code, judged, traces)
     return _correct(code, judged, traces, over_tasks, confidence, population)
 
@@ -114,7 +108,7 @@ def _correct(
     confidence: float,
     population: Literal["process", "corpus"],
 ) -> Estimate:
-    if population == "corpus":
+    if population == "corpus":  # all tasks of the corpus are here: they add no variance
         judged, over_tasks = replace(judged, clusters=None), None
     flagged, unflagged, others = _count_cells(code, judged, traces)
     share = poststratify(
@@ -125,7 +119,7 @@ def _correct(
         others=others,
         confidence=confidence,
         cluster_variance=over_tasks[1].variance if over_tasks else 0.0,
-        df=_degrees_of_freedom(judged, traces),
+        df=_count_degrees_of_freedom(judged, traces),
         population=population,
     )
     return withhold_guess(share)
@@ -134,14 +128,14 @@ def _correct(
 def _count_cells(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> tuple[Cell, Cell, list[tuple[int, Cell]]]:
-    """Return what the labels say of the traces that the judge gave a code, of the others that it
-    decided, and of those with each answer in ``judged.open``, with the size of these.
+    """Return the cells of flagged and of other decided traces, and of each open answer with its
+    size.
     """
-    weighted = _have_weights(traces)
+    weighted = _has_weights(traces)
 
     def count_labels(side: Sequence[LabelledTrace]) -> Cell:
         weights = [trace.weight for trace in side] if weighted else None
-        return cell([code in trace.counted.human for trace in side], weights)
+        return make_cell([code in trace.counted.human for trace in side], weights)
 
     flagged = [t for t in traces if t.decided and code in t.counted.judge]
     others = [t for t in traces if t.decided and code not in t.counted.judge]
@@ -152,8 +146,8 @@ def _count_cells(
     return count_labels(flagged), count_labels(others), opened
 
 
-def _degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
-    """Return the tasks with labels less one, None where traces are independent."""
+def _count_degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
+    """Return the number of tasks with labels minus 1, None for independent traces."""
     if not judged.clusters:
         return None
     return len({trace.cluster or trace.trace_id for trace in traces}) - 1
@@ -167,18 +161,18 @@ def estimate_code(
     seed: int = 0,
     population: Literal["process", "corpus"] = "process",
 ) -> CodeEstimates:
-    """Return the corrected share of a code, and the judge's precision and recall on it.
+    """Return the corrected share of a code, and the judge's precision and recall.
 
-    The corrected share post-stratifies by the judge's own answer: the code, not the code, or
-    undecided (Tenenbein's double sampling, :func:`validation.poststratify`, which says what
-    ``population`` is). Recall counts what the judge left undecided as not found.
+    The share is post-stratified by the judge's answer: the code, not the code, or undecided
+    (Tenenbein's double sampling; see :func:`validation.poststratify`, also for ``population``).
+    Undecided traces count as not found in recall.
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     over_tasks = find_influences(code, judged, traces)
     corrected = _correct(code, judged, traces, over_tasks, confidence, population)
     right = [code in trace.counted.human for trace in flagged]
     of_flagged, of_others, opened = _count_cells(code, judged, traces)
-    recall = recall_estimate(
+    recall = estimate_recall(
         judged.total,
         judged.flagged,
         of_flagged,
@@ -186,11 +180,11 @@ def estimate_code(
         others=opened,
         confidence=confidence,
         design_effect=over_tasks[1].recall_design_effect if over_tasks else 1.0,
-        df=_degrees_of_freedom(judged, traces),
+        df=_count_degrees_of_freedom(judged, traces),
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in traces) - sum(right)
-    # Where the judge never gives the code, the labels with it are all that can bear on it.
+    # If the judge never gives the code, only labels with the code are evidence.
     mark = mark_code(len(flagged) if judged.flagged else missed, missed)
     if mark == "ok" and _count_tasks(code, traces) < SEEN_IN:
         mark = "few-tasks"
@@ -203,13 +197,14 @@ def estimate_code(
 def find_influences(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> TaskInfluences | None:
-    """Return what each task adds to the corrected share of a code, None without tasks: the tasks
-    with a name, in the order of the influences, after which those of traces without a task follow.
+    """Return the names of tasks, and each task's influence on a code's corrected share.
+
+    Influences of traces without a task follow those of the named tasks. None without tasks.
     """
     if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
     names, counts, rows, answers = place_answers(code, judged, traces)
-    influences = poststratified_influences(
+    influences = compute_influences(
         counts,
         rows,
         answers,
@@ -222,8 +217,11 @@ def find_influences(
 def place_answers(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> tuple[list[str], list[list[int]], list[int], list[int]]:
-    """Return the names of the clusters, their traces by the judge's answer (the code, not the code,
-    and those of ``judged.open``), and the row and the column of each labelled trace.
+    """Return the counts of each cluster by the judge's answer, and the labelled traces' cells.
+
+    Returns:
+        Names of the clusters (G,), counts (G, answers) of the code, not the code and
+        ``judged.open``, and the row and the column of each labelled trace.
     """
     columns: list[Callable[[Counter[Hashable]], int]] = [
         lambda counts: counts[code],
@@ -243,15 +241,13 @@ def place_answers(
 
 
 def _count_tasks(code: str, traces: Sequence[LabelledTrace]) -> float:
-    """Return in how many tasks a person found a code; no number is too small without tasks."""
+    """Return in how many tasks people found a code, infinity without tasks or labels of it."""
     tasks = {trace.cluster for trace in traces if code in trace.counted.human}
     return math.inf if None in tasks or not tasks else len(tasks)
 
 
 def withhold_share(estimates: CodeEstimates) -> CodeEstimates:
-    """Return what labels say of a code of which a judge finds some at most, where it left traces
-    undecided and none of these has a label: its precision alone.
-    """
+    """Return the estimates of a withheld code (:func:`is_withheld`): precision alone."""
     reason = "the judge left traces undecided, and none of them has a label"
     return replace(
         estimates,
@@ -262,13 +258,14 @@ def withhold_share(estimates: CodeEstimates) -> CodeEstimates:
 
 
 def empty_share(share: Estimate, reason: str) -> Estimate:
-    """Return a share of which nothing is known, for a reason."""
+    """Return a share without a value, with the limits 0 and 1 and a reason."""
     return replace(share, value=None, low=0.0, high=1.0, reason=reason)
 
 
 def withhold_guess(share: Estimate) -> Estimate:
-    """Return a share without its value where many traces are in a cell without labels: the value
-    counts half of them, and the limits are known all the same.
+    """Return a share without its value if many traces are in cells without labels.
+
+    The value would count half of these traces. The limits hold.
     """
     inputs = share.inputs
     unlabelled = inputs["unlabelled"]
@@ -278,19 +275,21 @@ def withhold_guess(share: Estimate) -> Estimate:
 
 
 def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, int]) -> list[str]:
-    """Return which traces the shares are of, where the judge did not decide all.
+    """Return notes on the undecided and failed traces in shares, or left out of them.
 
     Args:
-        statuses: traces by status.
-        total: those that the judge decided.
-        open: the others that have labels, as :func:`count_open` returns them.
+        statuses: numbers of traces by status.
+        total: the number of decided traces.
+        open: see :func:`count_open`.
     """
     lines = []
     if open:
-        left = " and ".join(f"{statuses[s]} {s}" for s, answer in OPEN.items() if answer in open)
+        open_counts = " and ".join(
+            f"{statuses[s]} {s}" for s, answer in OPEN.items() if answer in open
+        )
         lines.append(
             f"Corrected shares and recall are of {total + sum(open.values())} traces: the judge"
-            f" left {left}, and labels tell what people find in them."
+            f" left {open_counts}, and labels tell what people find in them."
         )
     for status, answer in OPEN.items():
         size = statuses[status]
@@ -302,9 +301,9 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
         )
         line += " label."
         if status == "undecided":
-            # So many points of all traces, whatever the labels say.
+            # This half width of their share is _WIDTH of all traces.
             half = min(0.99, _WIDTH * (total + size) / size)
-            needed = min(size, max(THIN, sample_size(0.5, half)))
+            needed = min(size, max(THIN, compute_sample_size(0.5, half)))
             line += (
                 f" About {needed} labels of undecided traces (annotate sample draws them) would"
                 f" bring them in, and widen an interval by {100 * _WIDTH:g} points a side at most."
@@ -314,7 +313,7 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
 
 
 def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:
-    """Return what makes the estimates from these labels weak."""
+    """Return cautions about estimates that rest on few labels or few tasks."""
     lines = []
     if 0 < len(traces) < FEW_LABELS:
         lines.append(
@@ -340,7 +339,7 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
         if (number := _count_tasks(code, traces)) < SEEN_IN
     ]:
         lines.append(
-            f"Seen by people in fewer than {SEEN_IN} tasks, so that the interval is optimistic:"
+            f"Interval too narrow (people found the code in fewer than {SEEN_IN} tasks):"
             f" {', '.join(few)}."
         )
     empty = {code: share for code, share in corrected.items() if share.inputs.get("note")}
@@ -358,14 +357,14 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
 
 
 def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
-    """Return which codes have no corrected share, a line for each reason; not the one-sided."""
+    """Return the codes without a corrected share, one line a reason; not the one-sided ones."""
     reasons: dict[str, list[str]] = {}
     for code, share in corrected.items():
         if share.value is None and share.reason != share.inputs.get("note"):
             reasons.setdefault(share.reason or "not known", []).append(code)
-    every = len(corrected)
+    total = len(corrected)
     return [
-        f"Not corrected: {', '.join(codes) if len(codes) < every else 'every code'} ({reason})."
+        f"Not corrected: {', '.join(codes) if len(codes) < total else 'every code'} ({reason})."
         for reason, codes in reasons.items()
     ]
 
@@ -373,12 +372,10 @@ def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
 def correct_by_error_rates(
     code: str, judged: Judged, traces: Sequence[LabelledTrace], confidence: float = 0.95
 ) -> CodeEstimates:
-    """Return a code's share corrected by the judge's error rates: Rogan and Gladen's estimate with
-    the interval of Lang and Reiczigel.
+    """Return a code's share, corrected by the judge's error rates (Rogan-Gladen).
 
-    It holds for any traces on which the judge errs as often as on the labelled ones. Weights and
-    clusters enter as effective counts, which the interval takes rounded, and clusters by Student's
-    quantile.
+    It holds for traces on which the judge errs as often as on the labelled ones. The interval is
+    Lang and Reiczigel's for effective counts, rounded; clusters widen it by Student's quantile.
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     with_code = [trace for trace in traces if code in trace.counted.human]
@@ -396,25 +393,27 @@ def correct_by_error_rates(
     k, n = judged.flagged, judged.total
     effect, fewer = 1.0, 1.0
     if judged.clusters and n:
-        effect = share_of_totals(*judged.clusters.totals(code)).design_effect or 1.0
+        effect = estimate_share_of_totals(*judged.clusters.totals(code)).design_effect or 1.0
     groups = [len({trace.cluster for trace in traces} - {None})]
     groups += [len(judged.clusters)] if judged.clusters else []
     if groups[0]:
         df = min(groups) - 1
         if not df:
-            nothing = lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
+            nothing = estimate_lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
             reason = "all traces are of one task: how tasks differ is not known"
             unknown = replace(nothing, reason=reason)
             return CodeEstimates(unknown, precision, sensitivity, *labels)
-        fewer = (quantile(confidence) / quantile(confidence, df)) ** 2
+        fewer = (compute_quantile(confidence) / compute_quantile(confidence, df)) ** 2
     (tp, positive), (tn, negative) = (
         _round_counts(rate, fewer) for rate in (sensitivity, specificity)
     )
     size = round(n / effect * fewer)
     flags = round(size * k / n) if n else 0
-    corrected = lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
+    corrected = estimate_lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
     if n and sensitivity.value is not None and specificity.value is not None:
-        corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
+        corrected = _recenter(
+            corrected, estimate_rogan_gladen(k, n, sensitivity.value, specificity.value)
+        )
     return CodeEstimates(corrected, precision, sensitivity, *labels)
 
 
@@ -425,23 +424,23 @@ def _estimate_rate(
     confidence: float,
 ) -> Estimate:
     clustered = any(trace.cluster is not None for trace in traces)
-    return clustered_share(
+    return estimate_clustered_share(
         right,
         [trace.cluster for trace in side] if clustered else None,
-        [trace.weight for trace in side] if _have_weights(traces) else None,
+        [trace.weight for trace in side] if _has_weights(traces) else None,
         confidence,
         least_design_effect=1.0,
     )
 
 
 def _round_counts(rate: Estimate, fewer: float) -> tuple[int, int]:
-    """Return a rate as counts: exact ones, or effective ones, rounded."""
+    """Return the effective counts of a rate, rounded: positives and total."""
     n = round((rate.inputs.get("n_effective") or 0) * fewer)
     return round((rate.value or 0.0) * n), n
 
 
-def _around(interval: Estimate, point: Estimate) -> Estimate:
-    """Return an interval by rounded counts with the estimate by the exact rates inside it."""
+def _recenter(interval: Estimate, point: Estimate) -> Estimate:
+    """Return the interval with the value of exact rates, stretched to contain it."""
     low, value, high = interval.low, point.value, interval.high
     if interval.value is None or low is None or value is None or high is None:
         return interval
@@ -452,16 +451,18 @@ def _around(interval: Estimate, point: Estimate) -> Estimate:
 def correct_by_predictions(
     code: str, judged: Judged, traces: Sequence[LabelledTrace], confidence: float = 0.95
 ) -> Estimate | None:
-    """Return a code's share by PPI++, None where the labels are no uniform sample, and where fewer
-    than 10 have the code, or have it not: its limits cover .43 to .69 there.
+    """Return a code's share by PPI++.
+
+    None for weighted labels, and for fewer than 10 labels with or without the code: the limits
+    would cover .43 to .69.
     """
     positive = sum(code in trace.counted.human for trace in traces)
-    if _have_weights(traces) or min(positive, len(traces) - positive) < LEAST_POSITIVES:
+    if _has_weights(traces) or min(positive, len(traces) - positive) < LEAST_POSITIVES:
         return None
     flags = [code in trace.counted.judge for trace in traces]
     unlabelled = judged.total - len(traces)
     flagged = judged.flagged - sum(flags)
-    return ppi_mean(
+    return estimate_ppi_mean(
         [float(code in trace.counted.human) for trace in traces],
         [float(flag) for flag in flags],
         [1.0] * flagged + [0.0] * (unlabelled - flagged),
@@ -470,9 +471,9 @@ def correct_by_predictions(
 
 
 def mark_code(flagged: int, missed: int) -> str:
-    """Return how far the labels bear on a code; see CodeRow."""
+    """Return ``ok``, ``thin`` or ``blind``; see CodeRow."""
     return "ok" if flagged >= THIN else "thin" if flagged or missed else "blind"
 
 
-def _have_weights(traces: Sequence[LabelledTrace]) -> bool:
+def _has_weights(traces: Sequence[LabelledTrace]) -> bool:
     return len({trace.weight for trace in traces}) > 1

@@ -1,6 +1,4 @@
-"""The traces that one judge judged in one run, counted for a rubric: labels are sampled from them
-and compared with them.
-"""
+"""The judged traces of a run, counted for one rubric."""
 
 import hashlib
 from collections import Counter
@@ -16,11 +14,11 @@ from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_clust
 
 @dataclass(slots=True)
 class JudgedSample:
-    """The judged traces of a run, as totals, and the annotations of the selected ones.
+    """The counts of a run's judged traces, and the annotations of the selected ones.
 
-    ``total`` counts the judged traces (labelled or none), ``with_code`` those with each label (as
-    :meth:`Scheme.labels_of` says) and ``clusters`` both per cluster, with the undecided and failed
-    traces beside them, in no total. ``selected`` holds annotations by trace id, of any status.
+    ``total`` counts the decided traces (labelled or none), ``with_code`` those with each label of
+    :meth:`Scheme.labels_of`. ``clusters`` has both by cluster, and beside the totals the undecided
+    and failed traces. ``selected`` maps trace ids to annotations of any status.
     """
 
     run: str
@@ -36,7 +34,7 @@ class JudgedSample:
 
     @property
     def ids_sha256(self) -> str:
-        """The hash of the set of traces, decided or not, and of which were not."""
+        """The hash of the set of traces and of which were undecided or failed."""
         return f"{self._ids:064x}"
 
     def add(self, annotation: Annotation, cluster: str | None) -> None:
@@ -75,20 +73,19 @@ def read_judged_sample(
     cluster: Collection[str] = DEFAULT_CLUSTER,
     visit: Callable[[Annotation], None] | None = None,
 ) -> JudgedSample:
-    """Count the annotations of a run by one rubric, one in memory at a time.
+    """Return the counts of a run's annotations by one rubric, read one at a time.
 
     Args:
         run: the run to count.
         rubric: the id of the rubric.
         select: ids of the traces whose annotations are kept.
-        cluster: the attributes that together name a trace's cluster; without any, traces count as
-            independent.
-        visit: is called with every annotation by the rubric.
+        cluster: the attributes that name a trace's cluster; empty: traces are independent.
+        visit: is called with every annotation.
 
     Raises:
-        AnnotatorError: there is no such rubric in the run, or as :meth:`Run.annotations`.
+        AnnotatorError: the run lacks the rubric, or as :meth:`Run.annotations`.
     """
-    sample = empty_judged_sample(run, rubric)
+    sample = start_judged_sample(run, rubric)
     for annotation in run.annotations(rubric):
         sample.add(annotation, find_cluster(annotation.attributes, cluster))
         if annotation.trace_id in select:
@@ -98,10 +95,10 @@ def read_judged_sample(
     return sample
 
 
-def empty_judged_sample(run: Run, rubric: str) -> JudgedSample:
-    """Return the sample of a run and rubric with nothing counted yet.
+def start_judged_sample(run: Run, rubric: str) -> JudgedSample:
+    """Return a sample without counts.
 
     Raises:
-        AnnotatorError: there is no such rubric in the run.
+        AnnotatorError: the run lacks the rubric.
     """
     return JudgedSample(run.id, run.judge, run.judge_sha256, run.scheme(rubric))

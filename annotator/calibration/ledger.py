@@ -1,8 +1,7 @@
-"""The ledger of looks: every time a judge was compared with a set of labels.
+"""The ledger of looks: every comparison of a judge with a set of labels.
 
-A test set that is looked at until a judge does well on it measures nothing any more. The ledger
-is beside the labels, so that it goes where they go, or where the user says. It counts looks at any
-of the labels themselves: not at a file of the same name that held others.
+A test set that is used until a judge does well on it measures nothing any more. The ledger is
+beside the label file and counts looks at its labels, not at the file's name.
 """
 
 import hashlib
@@ -16,8 +15,7 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog, read_bounded
-from annotator.calibration.model import Look
-from annotator.calibration.request import Calibrated, Request
+from annotator.calibration.model import Calibrated, Look, Request
 from annotator.labels import Label
 from annotator.runs.manifest import now
 from annotator.runs.run import Run
@@ -26,10 +24,10 @@ LEDGER = ".looks.jsonl"
 
 
 def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrated:
-    """Note the look at the labels of a calibration; return the calibration with it.
+    """Write the look into the ledgers and return the calibration with it.
 
     Raises:
-        AnnotatorError: the ledger that the request names cannot be read or written.
+        AnnotatorError: a ledger that the request names cannot be read or written.
     """
     calibration, labels = calibrated.calibration, calibrated.calibration.labels
     entry = {
@@ -45,7 +43,7 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
         "labels_sha256": labels.sha256,
         "labels": hash_labels(calibrated.labels.values()),
     }
-    ledgers = [request.ledger] if request.ledger else ledgers_of(request.labels.paths)
+    ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
     look, notes = None, list[str]()
     try:
         noted = note_look(ledgers, entry, notes.append)
@@ -56,29 +54,26 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
         notes.append(f"This look was not noted: {error}")
     if request.final and look and look.judges > 1:
         notes.append(
-            f"{look.judges} judges were held against these test labels: was one of them chosen for"
+            f"{look.judges} judges were compared with these test labels: was one of them chosen for"
             " doing well here?"
         )
     warnings = (*calibration.warnings, *notes)
     return replace(calibrated, calibration=replace(calibration, look=look, warnings=warnings))
 
 
-def ledgers_of(labels: Sequence[Path]) -> list[Path]:
-    """Return the ledgers of label files, each beside its own: a look is one at each of them."""
+def locate_ledgers(labels: Sequence[Path]) -> list[Path]:
+    """Return the ledgers of label files, each beside its file."""
     files = sorted({path.resolve() for path in labels})
     return [file.with_name(f"{file.name}{LEDGER}") for file in files]
 
 
-def labels_sha256(labels: Sequence[Path], digests: Mapping[Path, bytes] | None = None) -> str:
-    """Return the hash of the label files, in the order given; ``digests`` are those of files that
-    were read already.
-    """
+def hash_label_files(labels: Sequence[Path], digests: Mapping[Path, bytes] | None = None) -> str:
+    """Return the hash of the label files in this order; ``digests`` are of files already read."""
     digest = hashlib.sha256()
     for path in labels:
         files = sorted(filter(_is_hashed, path.rglob("*"))) if path.is_dir() else [path]
         for file in files:
-            before = (digests or {}).get(file)
-            digest.update(before or hashlib.sha256(read_bounded(file)).digest())
+            digest.update((digests or {}).get(file) or hashlib.sha256(read_bounded(file)).digest())
     return digest.hexdigest()
 
 
@@ -87,7 +82,7 @@ def _is_hashed(path: Path) -> bool:
 
 
 def hash_labels(labels: Iterable[Label]) -> list[str]:
-    """Return a short hash of each label: of its trace and its codes, not of its annotator."""
+    """Return a short hash of each label's trace and codes, sorted."""
     return sorted(
         hashlib.sha256(json.dumps([label.trace_id, *label.codes]).encode()).hexdigest()[:12]
         for label in labels
@@ -102,52 +97,52 @@ def note_look(
     """Write a look into every ledger and return it with its number.
 
     Args:
-        ledgers: the files, which need not be there yet.
+        ledgers: the files, which need not exist.
         entry: at least ``rubric``, ``split``, ``judge_sha256``, and ``labels`` as
             :func:`hash_labels`.
-        notice: is called with a message about a torn last line; nobody ever saw that look.
+        notice: is called with a message about a torn last line.
 
     Returns:
-        The entry with ``look``, which counts the looks of this rubric and split in any of the
-        ledgers at any of these labels, this one included, and ``judges``, the different judges.
+        The entry with ``look``, the number of looks of this rubric and split at any of these
+        labels, and ``judges``, the number of different judges.
 
     Raises:
-        AnnotatorError: a ledger cannot be read or written, or has a line that is no look.
+        AnnotatorError: a ledger cannot be read or written, or has an invalid line.
     """
     with ExitStack() as opened:
-        before: dict[str, dict[str, Any]] = {}
+        earlier: dict[str, dict[str, Any]] = {}
         logs = []
         for ledger in ledgers:
-            # Looks at the same moment wait for each other, and have their own numbers.
+            # Locked: simultaneous looks get different numbers.
             logs.append(log := opened.enter_context(LineLog(ledger)))
             _mend_end(log, notice)
             for n, line in enumerate(log.read().splitlines(), 1):
                 look = _parse_look(line)
                 if look is None:
                     raise AnnotatorError(
-                        f"{ledger}, line {n}: no look of the ledger; mend the line, or move the"
-                        " file away"
+                        f"{ledger}, line {n}: not a look of the ledger; correct the line, or move"
+                        " the file away"
                     )
-                same = all(look[name] == entry[name] for name in ("rubric", "split"))
-                if same and not {*entry["labels"]}.isdisjoint(look["labels"]):
-                    before[look["id"]] = look
-        judges = {str(look["judge_sha256"]) for look in (*before.values(), entry)}
-        noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
+                is_same_set = all(look[name] == entry[name] for name in ("rubric", "split"))
+                if is_same_set and not {*entry["labels"]}.isdisjoint(look["labels"]):
+                    earlier[look["id"]] = look
+        judges = {str(look["judge_sha256"]) for look in (*earlier.values(), entry)}
+        noted = {"id": uuid.uuid4().hex, **entry, "look": len(earlier) + 1, "judges": len(judges)}
         for log in logs:
             log.append(json.dumps(noted).encode() + b"\n")
     return noted
 
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
-    """End the last line of a ledger, or take it out where it was torn."""
-    if not (end := log.torn):
+    """End the last line of a ledger, or remove it if it is torn."""
+    if not (tail := log.torn):
         return
-    if _parse_look(end):  # an editor may have taken its end off
+    if _parse_look(tail):  # an editor may have removed the newline
         log.append(b"\n")
     else:
         log.cut_torn()
         notice(
-            f"{log.file}: its last line was cut off while it was written, {len(end)} bytes;"
+            f"{log.file}: its last line was cut off while it was written, {len(tail)} bytes;"
             " taken out"
         )
 

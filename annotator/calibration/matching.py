@@ -1,4 +1,4 @@
-"""Labels and annotations of the same traces, side by side."""
+"""Match labels with annotations of the same traces."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,22 +19,20 @@ from annotator.calibration.sample.design import UNDECIDED, Design
 from annotator.labels import Label, Labels
 from annotator.rubrics.annotations import Annotation
 from annotator.traces.clusters import find_cluster, name_lone_cluster
-from validation import RaterAgreement, agreement_of
+from validation import RaterAgreement, measure_agreement
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedLabels:
-    """The labelled traces of a run, and those without an annotation to compare.
+    """The labelled traces of a run, and the ids of those that are not compared.
 
-    ``traces``: those that the judge decided; ``not_decided``: those that it left undecided or
-    failed on. ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``,
-    ``undecided``: the ids of labelled traces with this status. ``design`` says how the labelled
-    traces were sampled: ``uniform`` or ``stratified`` if their inclusion probabilities are known,
-    else ``unknown``. ``missing``: by stratum, how many of its sampled traces have no label, and how
-    many were sampled; the others count for them. ``sampled``: how many traces were sampled and how
-    many of them are labelled, None without a design.
+    ``traces``: decided by the judge. ``not_decided``: undecided or failed. ``not_in_run``,
+    ``skipped``, ``failed``, ``undecided``: trace ids. ``design``: ``uniform`` or ``stratified`` if
+    inclusion probabilities are known, else ``unknown``. ``missing``: by stratum, the numbers of
+    sampled traces without a label and of sampled traces. ``sampled``: the numbers of sampled and
+    of labelled traces, None without a design.
     """
 
     traces: tuple[LabelledTrace, ...]
@@ -49,17 +47,17 @@ class MatchedLabels:
 
     @property
     def all(self) -> tuple[LabelledTrace, ...]:
-        """Every labelled trace, whether or not the judge decided it."""
+        """Every labelled trace, decided or not."""
         return self.traces + self.not_decided
 
     @property
     def weights(self) -> list[float] | None:
-        """The weights of the traces, None if they are all the same."""
+        """The weights of the traces, None if they are equal."""
         return [trace.weight for trace in self.traces] if self.design == "stratified" else None
 
     @property
     def clusters(self) -> list[str] | None:
-        """The clusters of the traces, None if no trace tells its own."""
+        """The clusters of the traces, None if no trace names one."""
         return [trace.cluster for trace in self.traces if trace.cluster is not None] or None
 
     def agree(
@@ -69,8 +67,8 @@ class MatchedLabels:
         categories: Sequence[str] | None,
         confidence: float,
     ) -> RaterAgreement:
-        """Return how far two labels of each trace agree; ``categories``: None if any may occur."""
-        return agreement_of(
+        """Return the agreement of two labels a trace; ``categories`` None: those that occur."""
+        return measure_agreement(
             human,
             judge,
             weights=self.weights,
@@ -81,21 +79,20 @@ class MatchedLabels:
 
 
 def join_labels(labels: Collection[str]) -> str:
-    """Return the labels of one trace as a single one: where there are many, their sorted set."""
+    """Return the labels of one trace as a single one, sorted and joined by ``+``."""
     return "+".join(sorted(labels))
 
 
 def select_labels(
     labels: Labels, annotators: Sequence[str]
 ) -> tuple[dict[str, Label], tuple[str, ...]]:
-    """Return the labels to compare a judge with, by trace, and whose they are.
+    """Return the reference labels by trace, and their annotators.
 
-    Of ``annotators`` the first who labelled a trace decides. Without any, it is the only
-    annotator, or the one who labelled every trace that the others did; ``gold``, if there are
-    several such.
+    The first of ``annotators`` who labelled a trace decides. By default it is the only annotator,
+    ``gold`` if it covers all traces, or the only person who labelled all traces.
 
     Raises:
-        AnnotatorError: an annotator is not in the labels, or none of the defaults applies.
+        AnnotatorError: an annotator has no labels, or no default applies.
     """
     for name in annotators:
         if name not in labels.annotators:
@@ -117,23 +114,22 @@ def _select_annotators(labels: Labels) -> tuple[str, ...]:
     complete = [name for name in names if labels.of(name).keys() == everything]
     if GOLD in complete:
         return (GOLD,)
-    # With a gold that covers a part, its labels and not those it corrects are the better ones.
+    # If gold covers a part, its labels are better than those that it corrects.
     if len(complete) == 1 and GOLD not in names:
         return (complete[0],)
     raise AnnotatorError(
-        f"labels of several annotators: {', '.join(names)}; say whom to hold the judge against with"
-        " --annotator NAME (several: the first who labelled a trace decides), or --between A B"
+        f"labels of several annotators: {', '.join(names)}; choose with --annotator NAME (several:"
+        " the first who labelled a trace decides), or compare two of them with --between A B"
     )
 
 
 def select_split(labels: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:
-    """Return the labels of the split that may be looked at, and its name.
+    """Return the labels of ``dev``, or with ``final`` of ``test``, and the name of the split.
 
-    ``dev`` is for work on prompts and rubrics, ``test`` only for the final look; labels without a
-    split are all used, and the name is ``all``.
+    If no label has a split, all labels are returned, as ``all``.
 
     Raises:
-        AnnotatorError: some labels have a split and some have none, or there are none to look at.
+        AnnotatorError: only some labels have a split, or the split has no labels.
     """
     splits = {label.split for label in labels.values()}
     if splits <= {None}:
@@ -156,20 +152,19 @@ def match_labels(
     cluster: Collection[str],
     design: Design | None = None,
 ) -> MatchedLabels:
-    """Put labels and annotations of the same traces side by side.
+    """Return the labels with the annotations of the same traces, weighted.
 
-    ``sample`` keeps the annotations of the labelled traces; ``design`` replaces the inclusion
-    probabilities that their labels carry: a trace counts for as many as there are in its stratum
-    for each that was labelled, whether or not all were that had been sampled.
+    ``sample`` has the annotations of the labelled traces. With a ``design``, a trace's weight is
+    the size of its stratum over its number of labels; else the inverse inclusion probability.
 
     Raises:
-        AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
-            some labels, or were changed by a later round; or no trace of a stratum was labelled.
+        AnnotatorError: no labelled trace was judged; inclusion probabilities are missing for some
+            labels, or changed by a later round; or a stratum has no label.
     """
     judged: list[tuple[Label, Annotation]] = []
     undecided: list[tuple[Label, Annotation]] = []
     left_out: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
-    # In the order of their ids: what is resampled shall not depend on the lines of a file.
+    # Sorted by id: resamples do not depend on the order of lines in a file.
     for trace_id, label in sorted(labels.items()):
         annotation = sample.selected.get(trace_id)
         status = annotation.status if annotation else "missing"
@@ -190,7 +185,7 @@ def match_labels(
     if design is None:
         weights = _weigh(pairs)
     else:
-        # A label of a sampled trace that this run lacks was made all the same.
+        # Labels of sampled traces that this run lacks count, too.
         elsewhere = {*left_out["missing"], *left_out["skipped"]} & design.traces.keys()
         reached = [*(label.trace_id for label, _ in pairs), *elsewhere]
         labelled = _count_labelled(design, reached)
@@ -241,12 +236,12 @@ def _count_labelled(design: Design, trace_ids: Collection[str]) -> Counter[str]:
         )
     labelled = Counter(strata)
     for name, stratum in design.strata.items():
-        # Without labels of undecided traces, shares are of the others, and say so.
+        # Without labels of undecided traces, shares leave these out, and a note says so.
         if stratum.drawn and not labelled[name] and name != UNDECIDED:
             which = f"stratum {name!r}" if name else "sample"
             raise AnnotatorError(
                 f"none of the {stratum.drawn} drawn traces of the {which} has a label, and"
-                f" they stand for {stratum.size}: label some of them"
+                f" they represent {stratum.size} traces: label some of them"
             )
     return labelled
 
@@ -271,14 +266,14 @@ def _weigh(pairs: Sequence[tuple[Label, Annotation]]) -> list[float] | None:
 
 
 def describe_unlabelled(matched: MatchedLabels, labels: Labels) -> list[str]:
-    """Return how many sampled traces have no label, and which labels count for them."""
+    """Return notes on sampled traces without a label."""
     notes = []
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     if matched.missing:
         lost = sum(missing for missing, _ in matched.missing.values())
         strata = matched.missing.items()
-        parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
+        parts = (f"{name or 'all'} {missing}/{sampled}" for name, (missing, sampled) in strata)
         notes.append(
             f"{format_count(lost, 'drawn trace')} without a label: the labelled ones of"
             " the same stratum"

@@ -1,4 +1,4 @@
-"""What a calibration says: numbers with their inputs, as they are printed, written and read."""
+"""The types of a calibration: its request, its numbers with their inputs, its file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,23 +12,24 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded, write_file
 from annotator.base.remote import localize
 from annotator.base.text import dump_json
-from annotator.rubrics import HasCodes, Scheme
+from annotator.labels import Label, LabelFiles
+from annotator.rubrics import HasCodes, Scheme, load_rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.manifest import now
+from annotator.runs.run import Run
+from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 CORPUS_OF_SPLIT = (
-    "the labels are of one split: no trace of the other tasks has a label, so that nothing is known"
-    " of the corpus as a whole; draw labels with annotate sample --split all, or leave"
-    " --population corpus out"
+    "the labels are of one split, and the tasks of the other have none; sample with annotate sample"
+    " --split all, or leave --population corpus out"
 )
 CORPUS_ONLY = (
-    "Corrected intervals are for these traces only, not for what would make more of them"
-    " (--population corpus)."
+    "Corrected intervals are for these traces only, not for future ones (--population corpus)."
 )
-THIN = 5  # labels of flagged traces below which a code's precision says little
+THIN = 5  # labels of flagged traces; with fewer, a code's precision is hardly known
 OPEN = {"undecided": "status:undecided", "failed": "status:failed"}
-"""The judge's answer on a trace that it did not decide, by its status. No code has a colon."""
+"""The judge's answer on undecided and failed traces, by status. No code has a colon."""
 OPEN_ANSWERS = frozenset(OPEN.values())
 
 Seed = Annotated[int, Field(ge=0)]
@@ -39,17 +40,21 @@ Counted = Annotated[tuple[str, ...], Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True)
 class CodeRow:
-    """One code. ``judged`` is the judge's share (None if it cannot find the code), ``corrected``
-    the share corrected for its errors.
+    """The numbers of one code.
 
-    ``flagged``: labelled traces that the judge gave the code; ``missed``: labelled traces that only
-    the person gave it. ``mark``: ``ok``, ``thin`` (fewer than :data:`THIN` flagged labels),
-    ``few-tasks`` (people found it in fewer than five of them),
-    ``blind`` (none, and none that was missed), ``one-sided`` (the flagged traces or the others have
-    no label at all: limits, and no number) or ``open`` (the judge reports only what it
-    recognises, and no trace that it left undecided has a label: neither share nor recall).
-    ``over_annotators``: the least and the greatest corrected share with each person as the
-    reference who labelled all of the traces; None below two of them.
+    ``judged`` is the judge's share, None if it cannot find the code; ``corrected`` the share
+    corrected for its errors. ``flagged``: labelled traces with the code by the judge; ``missed``:
+    by the person only. ``over_annotators``: the least and the greatest corrected share with each
+    person who labelled all traces as the reference, None with fewer than two.
+
+    ``mark`` is one of:
+
+    - ``ok``
+    - ``thin``: fewer than :data:`THIN` labels of flagged traces
+    - ``few-tasks``: people found the code in fewer than five tasks
+    - ``blind``: no label of a flagged trace, and no missed trace
+    - ``one-sided``: the flagged or the other traces have no label; there are only limits
+    - ``open``: the judge cannot rule the code out, and no undecided trace has a label
     """
 
     code: str
@@ -66,7 +71,7 @@ class CodeRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far two raters agree on ``n`` traces; ``what`` says who they are."""
+    """The agreement of two raters on ``n`` traces; ``what`` names the raters."""
 
     what: str
     n: int
@@ -76,20 +81,20 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """What a person or a judge says of a trace: the primary code, if there is one, and others."""
+    """The codes that a person or a judge gives a trace."""
 
     primary: str | None
     secondary: tuple[str, ...]
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Every code, the primary one first; empty for "no code"."""
+        """Every code, the primary one first; empty for no code."""
         return (*((self.primary,) if self.primary else ()), *self.secondary)
 
 
 @dataclass(frozen=True, slots=True)
 class CountedLabels:
-    """The labels of a trace that are counted, sorted: a code, several, or that there is none."""
+    """The labels of a trace that are counted, sorted: codes, or ``none``."""
 
     human: Counted
     judge: Counted
@@ -97,12 +102,11 @@ class CountedLabels:
 
 @dataclass(frozen=True, slots=True)
 class LabelledTrace:
-    """One trace with a person's labels and the judge's, all of them and those that are counted.
+    """A trace with the codes and the counted labels of a person and of the judge.
 
-    ``counted.judge`` of a trace that the judge did not decide is one of :data:`OPEN`. ``weight`` is
-    the number of traces that it stands for, 1 where all were equally likely to be drawn;
-    ``cluster`` is None where no labelled trace tells its own; where others do, a trace that tells
-    none is one of its own.
+    ``counted.judge`` of an undecided or failed trace is one of :data:`OPEN`. ``weight`` is the
+    number of traces that it represents, 1 if all were equally likely to be sampled. ``cluster`` is
+    None if no labelled trace names one; else a trace that names none is its own cluster.
     """
 
     trace_id: str
@@ -114,30 +118,29 @@ class LabelledTrace:
 
     @property
     def decided(self) -> bool:
-        """Whether the judge decided it."""
+        """True if the judge decided the trace."""
         return OPEN_ANSWERS.isdisjoint(self.counted.judge)
 
 
 def count_labels(decision: HasCodes, rubric: Scheme) -> tuple[str, ...]:
-    """Return the labels that are counted of a decision, sorted."""
+    """Return the counted labels of a decision, sorted."""
     return tuple(sorted(set(rubric.labels_of(decision))))
 
 
 def count_answer(annotation: Annotation, rubric: Scheme) -> tuple[str, ...]:
-    """Return what is counted of a judge's answer: its labels, or one of :data:`OPEN`."""
+    """Return the counted labels of a judge's annotation, or one of :data:`OPEN`."""
     answer = OPEN.get(annotation.status)
     return (answer,) if answer else count_labels(annotation, rubric)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelsUsed:
-    """Which labels a judge was held against: their files and hash, whose they are, of which split,
-    and how their traces were drawn (``uniform``, ``stratified`` or ``unknown``).
+    """The labels of a calibration: their files and hash, annotators, split and design.
 
-    ``n`` of them are of traces that the judge decided, in so many ``clusters`` (None: traces are
-    independent); the other fields name the labelled traces that it did not. ``drawn``: the traces
-    of the sample, and ``labelled``: those of them with a label; None where it is not known how the
-    labels were sampled.
+    ``design`` is ``uniform``, ``stratified`` or ``unknown``. ``n`` labels are of traces that the
+    judge decided, in ``clusters`` clusters (None: independent traces). The tuples hold the ids of
+    the other labelled traces. ``drawn`` and ``labelled`` are the numbers of sampled traces and of
+    those with a label, None without a design.
     """
 
     files: tuple[str, ...]
@@ -157,8 +160,9 @@ class LabelsUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at labels, as it stands in their ledger: the ``look``-th of this rubric and split,
-    by one of so many different ``judges``.
+    """A look at labels, as in the ledger.
+
+    It is look number ``look`` of this rubric and split, and ``judges`` different judges looked.
     """
 
     id: str
@@ -178,20 +182,23 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """One judge held against people's labels, for one rubric.
+    """A judge measured by people's labels, for one rubric.
 
-    ``warnings`` are about the labels and how they were drawn, ``cautions`` about the numbers that
-    rest on them here.
+    ``joined`` holds the labelled traces that the judge decided, ``not_decided`` the undecided and
+    failed ones. Every number can be computed again from them.
 
-    ``joined`` holds every labelled trace that the judge decided, ``not_decided`` those that it left
-    undecided or failed on; each number can be computed again from them. ``agreement`` is of
-    ``joined``; ``agreement_of_all`` of both, and there no answer is a disagreement.
-    ``between``: people with each other (the ceiling); ``references``: the judge, and those whose
-    labels decide, with each of several people; ``groups``: the judge and people on groups of codes.
-    ``attribution``: how often it names the agent and the step that people name. ``judges``: this
-    judge with other runs, its own or another judge's; ``reruns``: all runs of this judge.
-    ``judged_codes``: those that the judge can find at all. ``look`` is None if it could not be
-    noted.
+    - ``judged_codes``: the codes that the judge can find
+    - ``look``: None if the ledger could not be written
+    - ``agreement``: judge and people on ``joined``
+    - ``agreement_of_all``: on all labelled traces; an undecided one is a disagreement
+    - ``between``: pairs of people
+    - ``references``: the judge, and the reference, with each of several people
+    - ``groups``: judge and people on groups of codes
+    - ``attribution``: how often the judge names the agent and the step that people name
+    - ``judges``: this judge with other runs, of its own or of other judges
+    - ``reruns``: all runs of this judge
+    - ``warnings``: about the labels and their sampling
+    - ``cautions``: about the numbers that rest on them
     """
 
     run: str
@@ -236,7 +243,7 @@ class Calibration:
 
 
 Calibrations = Mapping[str, Sequence[Calibration]]
-"""Calibrations by rubric; of several for one rubric, each run takes its own."""
+"""Calibrations by rubric. If a rubric has several, each run uses its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +260,7 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
     """Write ``calibration.json`` and return its text.
 
     Raises:
-        AnnotatorError: it cannot be written.
+        AnnotatorError: the file cannot be written.
     """
     content = CalibrationFile(
         schema="calibration/1",
@@ -270,13 +277,13 @@ def read_calibrations(files: Iterable[Path]) -> Calibrations:
     """Return the calibrations in files.
 
     Raises:
-        AnnotatorError: one cannot be read, or is not what ``annotate calibrate`` writes.
+        AnnotatorError: a file cannot be read, or is not a calibration.
     """
     return group_by_rubric(calibration for file in files for calibration in _read_file(file))
 
 
 def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
-    """Return calibrations by rubric, those of one rubric in the order given."""
+    """Return calibrations by rubric, in their order."""
     groups: dict[str, list[Calibration]] = {}
     for calibration in calibrations:
         groups.setdefault(calibration.rubric, []).append(calibration)
@@ -292,6 +299,69 @@ def _read_file(file: Path) -> tuple[Calibration, ...]:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
         raise AnnotatorError(
-            f"{file}: no calibration: {where}: {first['msg']}; make it with annotate calibrate"
+            f"{file}: not a calibration: {where}: {first['msg']}; make it with annotate calibrate"
         ) from error
     return content.calibrations
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The labels to measure a judge by, and the options.
+
+    ``annotators``: the reference, as in :func:`annotator.calibration.matching.select_labels`.
+    ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
+    that ``annotate sample`` wrote beside its last sheet; None: the one in the run's folder that the
+    labels name. ``ledger``: the file of looks, by default beside the labels.
+    """
+
+    labels: LabelFiles
+    rubrics: tuple[str, ...] = ()
+    annotators: tuple[str, ...] = ()
+    against: tuple[Run, ...] = ()
+    cluster: tuple[str, ...] = DEFAULT_CLUSTER
+    design: Path | None = None
+    ledger: Path | None = None
+    final: bool = False
+    confidence: float = 0.95
+    seed: int = 0
+    population: Literal["process", "corpus"] = "process"
+
+    def __post_init__(self) -> None:
+        """Raise :class:`AnnotatorError` unless the confidence is from 0.5 to 0.9999."""
+        if not 0.5 <= self.confidence <= 0.9999:
+            raise AnnotatorError(
+                f"confidence: expected a number from 0.5 to 0.9999, found {self.confidence!r}"
+            )
+
+    def schemes(self, run: Run | None = None) -> list[Scheme]:
+        """Return the requested rubrics, or by default those that the labels name.
+
+        Raises:
+            AnnotatorError: there is no rubric, the labels cannot be read, or a rubric is not in the
+                run or, without a run, is neither built in nor a file.
+        """
+        named = self.labels.count_rubrics()
+        if run is None:
+            names = self.rubrics or tuple(sorted(named))
+            if not names:
+                raise AnnotatorError("the labels name no rubric; name it with --rubric NAME|FILE")
+            return [load_rubric(name).scheme() for name in names]
+        for name in self.rubrics:
+            if name not in run.schemes:
+                raise AnnotatorError(f"--rubric {name}: the run has only {', '.join(run.schemes)}")
+        names = self.rubrics or tuple(name for name in run.schemes if name in named or not named)
+        if not names:
+            raise AnnotatorError(
+                f"the labels are for {', '.join(sorted(named))}, the run judged by"
+                f" {', '.join(run.schemes)}"
+            )
+        return [run.schemes[name] for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration, and the compared labels and annotations by trace."""
+
+    calibration: Calibration
+    labels: Mapping[str, Label]
+    annotations: Mapping[str, Annotation]

@@ -1,21 +1,22 @@
-"""Thresholds that an agreement has to reach, and whether the labels decide it."""
+"""Check an agreement against a threshold."""
 
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from validation import Estimate, RaterAgreement, wilson_effective
+from validation import Estimate, RaterAgreement, compute_wilson_limits
 
 Outcome = Literal["met", "missed", "undecided"]
-_MOST = 10_000_000  # labels; more is as good as never
+_MOST_LABELS = 10_000_000  # more are out of reach
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdCheck:
-    """An agreement beside its threshold: ``met`` if the whole interval is at or above it,
-    ``missed`` if the whole interval is below. ``more``: how many more labels of the same kind, of
-    other tasks, would decide it if agreement stays as it is; None if no number would, or
-    (``one_task``) if nobody can tell, because all labels are of one task.
+    """An agreement and its threshold.
+
+    ``outcome`` is ``met`` if the interval is at or above the threshold, ``missed`` if it is below,
+    else ``undecided``. ``more``: the number of further labels, of other tasks, that would decide it
+    at this agreement; None if no number would, or if all labels are of ``one_task``.
     """
 
     name: str
@@ -27,12 +28,12 @@ class ThresholdCheck:
 
 
 def check_agreement(agreement: RaterAgreement, minimum: float) -> ThresholdCheck:
-    """Check the observed agreement."""
+    """Return the observed agreement checked against a minimum."""
     return _check("agreement", agreement.observed, minimum, 0.0, agreement.observed.inputs)
 
 
 def check_kappa(agreement: RaterAgreement, minimum: float) -> ThresholdCheck:
-    """Check kappa."""
+    """Return kappa checked against a minimum."""
     expected = agreement.kappa.inputs.get("expected") or 0.0
     return _check("kappa", agreement.kappa, minimum, expected, agreement.observed.inputs)
 
@@ -40,8 +41,10 @@ def check_kappa(agreement: RaterAgreement, minimum: float) -> ThresholdCheck:
 def _check(
     name: str, estimate: Estimate, minimum: float, expected: float, observed: Any
 ) -> ThresholdCheck:
-    """Check an agreement beyond the ``expected`` agreement by chance. ``observed``: the inputs of
-    the observed agreement. An undefined estimate decides nothing.
+    """Return an estimate checked against a minimum.
+
+    ``expected`` is the agreement by chance, ``observed`` the inputs of the observed agreement. An
+    undefined estimate is ``undecided``.
     """
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return ThresholdCheck(name, minimum, estimate, "undecided")
@@ -59,7 +62,7 @@ def _check(
 def _count_more(
     estimate: Estimate, minimum: float, expected: float, effective: float, clusters: int | None
 ) -> int | None:
-    """Return how many more labels bring the nearer limit to the threshold, with as many a task."""
+    """Return how many more labels move the nearer limit to the threshold."""
     value = estimate.value
     if (
         value is None
@@ -72,13 +75,15 @@ def _count_more(
     def decides(n: int) -> bool:
         share = min(1.0, max(0.0, expected + value * (1 - expected)))
         df = None if clusters is None else clusters * n / estimate.n - 1
-        low, high = wilson_effective(share, n * effective / estimate.n, estimate.confidence, df)
+        low, high = compute_wilson_limits(
+            share, n * effective / estimate.n, estimate.confidence, df
+        )
         limits = [(limit - expected) / (1 - expected) for limit in (low, high)]
         return limits[0] >= minimum if value > minimum else limits[1] < minimum
 
-    if not decides(_MOST):
+    if not decides(_MOST_LABELS):
         return None
-    low, high = estimate.n, _MOST
+    low, high = estimate.n, _MOST_LABELS
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle + 1, high)

@@ -5,14 +5,19 @@ from collections.abc import Iterator
 from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
-from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
-from annotator.calibration.request import Calibrated
+from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
 from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render
 from annotator.reports.table import Table
 from annotator.rubrics.annotations import Annotation
-from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
+from validation import (
+    Estimate,
+    RaterAgreement,
+    compute_asymptotic_kappa,
+    count_pairs,
+    tabulate_confusion,
+)
 
 
 def render_calibration(calibration: Calibration) -> str:
@@ -301,8 +306,8 @@ def render_details(calibration: Calibration) -> str:
         "",
     ]
     if calibration.choice != "many":
-        counts = confusion(*_single_labels(calibration))
-        ase = kappa_ase(counts, calibration.confidence)
+        counts = count_pairs(*_single_labels(calibration))
+        ase = compute_asymptotic_kappa(counts, calibration.confidence)
         lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]
     lines += [f"F1  {sanitize_line(row.code, 64)}  {_number(row.f1)}" for row in calibration.rows]
     for code, flips in (calibration.reruns.flips if calibration.reruns else {}).items():
@@ -320,7 +325,7 @@ def render_details(calibration: Calibration) -> str:
 
 def _confusion_lines(calibration: Calibration) -> Iterator[str]:
     labels = [row.code for row in calibration.rows]
-    matrix = confusion_matrix(*_single_labels(calibration), labels)
+    matrix = tabulate_confusion(*_single_labels(calibration), labels)
     numbers = [str(n) for n in range(1, len(labels) + 1)]
     rows = [
         (f"{number} {sanitize_line(label, 40)}", *map(str, counts))

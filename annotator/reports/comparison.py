@@ -36,15 +36,15 @@ from validation import (
     Interval,
     SideTotals,
     Test,
-    adjust,
-    clustered_difference,
-    difference,
-    fisher,
-    mcnemar,
-    paired_difference,
+    adjust_p_values,
+    compute_wilson_interval,
+    estimate_clustered_difference,
+    estimate_difference,
+    estimate_paired_difference,
+    estimate_share_of_totals,
     permute_clusters,
-    share_of_totals,
-    wilson,
+    run_fisher_test,
+    run_mcnemar_test,
 )
 
 _ENOUGH = 0.5  # of both sides must have a partner for a paired comparison
@@ -315,20 +315,23 @@ def compare_codes(
     # What no pair and no task differs in (p is 1 by convention) is no test that Holm would count.
     untested = [r.test.p == 1 and bool(r.test.reason) and r.test.name != "fisher" for r in rows]
     p_values = [None if no else row.test.p for row, no in zip(rows, untested, strict=True)]
-    adjusted = adjust(p_values, "holm")
+    adjusted = adjust_p_values(p_values, "holm")
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float) -> Difference:
     """Return the row of a code where traces, or pairs of them, are independent."""
     flags = [[code in trace.labels for trace in side] for side in sides]
-    first, second = (wilson(sum(side), len(side), confidence) for side in flags)
+    first, second = (compute_wilson_interval(sum(side), len(side), confidence) for side in flags)
     if kind == "paired":
         counts = _count_pairs(code, sides)
-        estimate, test = paired_difference(*counts, confidence), mcnemar(*counts[1:3])
+        estimate, test = (
+            estimate_paired_difference(*counts, confidence),
+            run_mcnemar_test(*counts[1:3]),
+        )
     else:
-        estimate = difference(first.k, first.n, second.k, second.n, confidence)
-        test = fisher([[first.k, first.n - first.k], [second.k, second.n - second.k]])
+        estimate = estimate_difference(first.k, first.n, second.k, second.n, confidence)
+        test = run_fisher_test([[first.k, first.n - first.k], [second.k, second.n - second.k]])
     if first.k + second.k in (0, first.n + second.n):  # nothing to test, nor for Holm to count
         which = "every" if first.k else "no"
         test = replace(test, p=None, reason=f"{which} trace of either side has it")
@@ -344,14 +347,14 @@ def _compare_over_tasks(
 ) -> Difference:
     """Return the row of a code, without its test."""
     first, second = (
-        share_of_totals(side.k.tolist(), side.n.tolist(), confidence) for side in totals
+        estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence) for side in totals
     )
     least = 0.0
     if kind == "paired":
         _, b, c, _ = _count_pairs(code, sides)
         n = len(sides[0])
         least = ((b + c) / n - ((b - c) / n) ** 2) / n
-    gap = clustered_difference(*totals, confidence, least)
+    gap = estimate_clustered_difference(*totals, confidence, least)
     return Difference(code, first, second, gap, _UNTESTED, None)
 
 

@@ -22,11 +22,11 @@ from validation import (
     Cell,
     Estimate,
     Test,
-    adjust,
-    cell,
-    cluster_variance,
+    adjust_p_values,
+    compute_cluster_variance,
+    make_cell,
 )
-from validation.intervals import quantile, student_p
+from validation.intervals import compute_p_value, compute_quantile
 from validation.resampling import Floats
 
 
@@ -109,7 +109,7 @@ def correct_differences(
     return CorrectedDifferences(
         tuple(gaps),
         tuple(tests),
-        tuple(adjust([test.p for test in tests], "holm")),
+        tuple(adjust_p_values([test.p for test in tests], "holm")),
         (shares[0], shares[1]),
         (first.people, second.people),
         (how, *_describe_open(first, second)),
@@ -171,7 +171,11 @@ def _subtract(
     variance, frees, unlabelled = -2 * (together or 0.0), [], 0.0
     for share in shares:
         free = share.inputs["df"]
-        widened = 1.0 if free is None else quantile(confidence, max(free, 1)) / quantile(confidence)
+        widened = (
+            1.0
+            if free is None
+            else compute_quantile(confidence, max(free, 1)) / compute_quantile(confidence)
+        )
         variance += (share.inputs["posterior_sd"] / widened) ** 2
         unlabelled += share.inputs["unlabelled"]
         frees.append(free)
@@ -271,7 +275,7 @@ def _count_cells(
     """Return what the labels of both sides say of the traces with each of the judge's answers."""
     columns = [column for side in placed for column in side.columns]
     return [
-        cell(
+        make_cell(
             [
                 code in t.counted.human
                 for t, column in zip(people, columns, strict=True)
@@ -299,7 +303,7 @@ def _spread_over_tasks(
             residual = trace.weight * ((code in trace.counted.human) - p[column])
             of_tasks[row] += between[column] * residual / totals[column]
         added.append(of_tasks)
-    return cluster_variance(np.concatenate(added))
+    return compute_cluster_variance(np.concatenate(added))
 
 
 def _test(
@@ -320,14 +324,14 @@ def _test(
         estimate = Estimate("difference", gap, None, None, n, confidence, method, reason, inputs)
         return estimate, Test("t", None, None, n, reason)
     error = math.sqrt(variance)
-    half = quantile(confidence, df) * error + slack
+    half = compute_quantile(confidence, df) * error + slack
     low, high = max(-1.0, gap - half), min(1.0, gap + half)
     inputs = {**inputs, "se": error, "df": df}
     estimate = Estimate("difference", gap, low, high, n, confidence, method, None, inputs)
     if not error:
         return estimate, Test("t", None, None, n, "nothing varies")
     statistic = math.copysign(max(0.0, abs(gap) - slack), gap) / error
-    return estimate, Test("t", statistic, student_p(statistic, df), n)
+    return estimate, Test("t", statistic, compute_p_value(statistic, df), n)
 
 
 def _nothing(n: int, reason: str, confidence: float) -> tuple[Estimate, Test]:

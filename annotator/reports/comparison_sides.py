@@ -7,9 +7,8 @@ from operator import attrgetter
 from typing import Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.correct import match_traces
+from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.estimates import count_open
-from annotator.calibration.fit import fit_calibration
 from annotator.calibration.model import (
     OPEN_ANSWERS,
     Calibration,

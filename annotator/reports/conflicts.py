@@ -9,7 +9,7 @@ from annotator.cooperbench.patches.diff import Patch
 from annotator.cooperbench.patches.fragments import Words
 from annotator.cooperbench.patches.representations import Kind, Use, find_representation_conflicts
 from annotator.traces.clusters import name_lone_cluster
-from validation import Estimate, clustered_share
+from validation import Estimate, estimate_clustered_share
 
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -113,4 +113,4 @@ def count_pairs(pairs: Sequence[PatchPair], kind: str = "any") -> Estimate:
     values = [{"any": bool(has), "none": not has}.get(kind, kind in has) for has in kinds]
     tasks = [pair.task or name_lone_cluster(pair.trace_id) for pair in counted]
     clustered = any(pair.task for pair in counted) or len(set(tasks)) < len(tasks)
-    return clustered_share(values, tasks if clustered else None, least_design_effect=1.0)
+    return estimate_clustered_share(values, tasks if clustered else None, least_design_effect=1.0)

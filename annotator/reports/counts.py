@@ -12,7 +12,7 @@ from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import ALL_REJECTED, SURPLUS, Annotation
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
-from validation import Interval, wilson
+from validation import Interval, compute_wilson_interval
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
@@ -163,10 +163,10 @@ class TraceCounts:
         tuple: Wilson's interval, for the effective number of traces where they share tasks.
         """
         if not self.clusters.named:
-            return wilson(self.clusters.alone[label], self.clusters.alone[None])
-        from validation import share_of_totals  # takes numpy, which not every report needs
+            return compute_wilson_interval(self.clusters.alone[label], self.clusters.alone[None])
+        from validation import estimate_share_of_totals  # takes numpy, which not every report needs
 
-        return share_of_totals(*self.clusters.totals(label))
+        return estimate_share_of_totals(*self.clusters.totals(label))
 
     def bounds(self, count: int, *, screen: bool = False) -> tuple[float, float] | None:
         """Return the least and the greatest share that undecided and failed traces leave possible

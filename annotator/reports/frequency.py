@@ -242,7 +242,7 @@ class _Samples:
         self._labelled: dict[str, set[str]] = {}
         self._samples: dict[tuple[str, str | None], JudgedSample] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.fit import select_calibration
+            from annotator.calibration.correct import select_calibration
 
             sample = self._samples[name, None] = self._empty(name)
             calibration = self._calibrations[name] = select_calibration(calibrations[name], sample)
@@ -262,9 +262,9 @@ class _Samples:
             sample.selected[annotation.trace_id] = annotation
 
     def _empty(self, name: str) -> "JudgedSample":
-        from annotator.calibration.judged_sample import empty_judged_sample
+        from annotator.calibration.judged_sample import start_judged_sample
 
-        return empty_judged_sample(self._run, name)
+        return start_judged_sample(self._run, name)
 
     def _judged(self, name: str) -> "JudgedSample":
         """Return the sample of all that the run judged."""
@@ -279,12 +279,12 @@ class _Samples:
         """Return the corrected shares of a group; None without a calibration of the rubric."""
         if name not in self._calibrations:
             return None
-        from annotator.calibration.correct import correction_of
+        from annotator.calibration.correct import make_correction
 
         sample = self._samples.get((name, group)) or self._empty(name)
         judged = self._judged(name)
         calibration = self._calibrations[name]
-        return correction_of(
+        return make_correction(
             calibration,
             sample,
             judged,

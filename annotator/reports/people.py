@@ -7,15 +7,14 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import format_count
 from annotator.calibration.judged_sample import JudgedSample
-from annotator.calibration.ledger import labels_sha256
+from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
     describe_unlabelled,
     match_labels,
     select_labels,
     select_split,
 )
-from annotator.calibration.model import LabelsUsed
-from annotator.calibration.request import Request
+from annotator.calibration.model import LabelsUsed, Request
 from annotator.calibration.sample.design import find_design
 from annotator.labels import Label
 from annotator.reports.counts import TraceCounts
@@ -25,7 +24,7 @@ from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import find_cluster, name_lone_cluster
-from validation import Interval, clustered_share
+from validation import Interval, estimate_clustered_share
 
 Attributes = Mapping[str, Mapping[str, Any]]
 """The attributes of traces, by trace id."""
@@ -69,7 +68,7 @@ class LabelCounts(TraceCounts):
         """Return the weighted share of the traces with a label, or with a group of codes."""
         if self.weights is None:
             return TraceCounts.share(self, label)
-        share = clustered_share(
+        share = estimate_clustered_share(
             [label in labels for labels, _, _ in self.items],
             [cluster for _, cluster, _ in self.items] if self.clusters.named else None,
             [weight for _, _, weight in self.items],
@@ -206,7 +205,7 @@ class _Counted:
         files = self._request.labels
         people = LabelsUsed(
             files=tuple(map(str, files.paths)),
-            sha256=labels_sha256(files.paths, files.digests),
+            sha256=hash_label_files(files.paths, files.digests),
             annotators=self._annotators,
             n=counts.judged,
             split=self._split,

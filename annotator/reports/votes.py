@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation, Vote
 from annotator.traces.clusters import ClusterCounts
-from validation import Estimate, Interval, wilson
+from validation import Estimate, Interval, compute_wilson_interval
 
 _COUNTED = ("labelled", "none")  # votes that say something
 
@@ -95,16 +95,20 @@ class VoteCounts:
     def _share(self, count: Hashable, of: Hashable) -> Interval:
         """Return the share of the traces with one count among those with another, over tasks."""
         from validation import (
-            share_of_totals,
+            estimate_share_of_totals,
         )  # takes numpy, which a run without votes does not need
 
         totals = [self.clusters.totals(label)[0] for label in (count, of) if label is not None]
         k, n = totals if of is not None else (totals[0], self.clusters.totals(count)[1])
-        return share_of_totals(k, n) if self.clusters.named else wilson(sum(k), sum(n))
+        return (
+            estimate_share_of_totals(k, n)
+            if self.clusters.named
+            else compute_wilson_interval(sum(k), sum(n))
+        )
 
     def _kappa(self, names: tuple[str, str]) -> Estimate:
         """Return the kappa of two voters, over tasks."""
-        from validation import agreement_of
+        from validation import measure_agreement
 
         items: list[tuple[str, str, Hashable]] = []
         named = len(self.clusters.in_cluster)
@@ -115,7 +119,7 @@ class VoteCounts:
                 items += [(*labels, cluster)] * count
         first, second, places = zip(*items, strict=True)
         clusters = places if self.clusters.named else None
-        return agreement_of(first, second, clusters=clusters).kappa
+        return measure_agreement(first, second, clusters=clusters).kappa
 
 
 def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:

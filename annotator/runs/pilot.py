@@ -11,7 +11,7 @@ from annotator.rubrics.annotations import Usage
 from annotator.runs.execute import Plan, not_for
 from annotator.runs.run import Run
 from annotator.traces import Trace
-from validation.intervals import quantile
+from validation.intervals import compute_quantile
 
 CONFIDENCE = 0.95
 
@@ -83,5 +83,5 @@ def extrapolate(values: Sequence[float], of: int) -> Projection:
     if n < 2:
         return Projection(of * mean)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = quantile(CONFIDENCE, n - 1) * of * deviation * math.sqrt((1 - n / of) / n)
+    half = compute_quantile(CONFIDENCE, n - 1) * of * deviation * math.sqrt((1 - n / of) / n)
     return Projection(of * mean, max(of * mean - half, total), of * mean + half)

@@ -8,7 +8,7 @@ from pathlib import Path
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import is_hub, localize
 from annotator.base.text import format_count, sanitize_line
-from annotator.calibration.sample.design import sheet_sources
+from annotator.calibration.sample.design import read_sources
 from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
@@ -105,7 +105,7 @@ def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], st
                 " traces of one are"
             )
         return request.sources, request.format
-    recorded = sheet_sources(sheet)
+    recorded = read_sources(sheet)
     if recorded is None and not request.traces:
         raise AnnotatorError(f"{sheet}: where its traces are is not known: say it with --traces")
     recorded_traces, format = recorded or ((), "auto")

@@ -21,9 +21,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from validation import (
-    wilson_effective,
-)
+from validation import compute_wilson_limits
 
 
 def simple(tmp_path, rubric, pairs, **attributes):
@@ -331,6 +329,8 @@ def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path
     assert "--cluster none treats traces as independent" in out
     shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
     assert shown.code == 0, shown.err
+    done = annotate_cli("calibrate", run, "--labels", "labels.jsonl", "--min-agreement", 0.1)
+    assert (done.code, "all labels are of one task" in done.err) == (4, True)
 
 
 def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, calibrate, tmp_path, rubric):
@@ -408,7 +408,9 @@ def test_joint_shares_of_answers_without_labels(annotate_cli, calibrate, tmp_pat
     assert "only limits are known" in annotate_cli(*report).out
 
 
-def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(annotate_cli, tmp_path, rubric):
+def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(
+    annotate_cli, calibrate, tmp_path, rubric
+):
     """Its tasks are all there, so that how they differ adds nothing; to what makes such traces it
     does. Jointly it is of the latter alone.
     """
@@ -418,17 +420,13 @@ def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(annotate_cli,
     ]
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label(f"t{n}", rubric, "alpha" if n // 6 % 2 else "gamma") for n in range(60)]
-    file = write_labels(tmp_path / "labels.jsonl", rows)
-    found = {}
-    for population in ("corpus", "process"):
-        done = annotate_cli("calibrate", run, "--labels", file, "--population", population)
-        assert done.code == 0, done.err
-        found[population] = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
-    corpus, process = found["corpus"], found["process"]
+    process, corpus = (
+        row_of(calibrate(run, rows, "--population", population)[0], "alpha")["corrected"]
+        for population in ("process", "corpus")
+    )
     assert (corpus["low"], corpus["value"], corpus["high"]) == (0.5, 0.5, 0.5)
     assert process["inputs"]["design_effect"] > 4
     assert process["low"] < 0.3 < 0.7 < process["high"]
-    annotate_cli("calibrate", run, "--labels", file, "--population", "corpus")
     joint = annotate_cli("report", run, "--joint", "--calibration", run / "calibration.json")
     said_in_words(joint)
 
@@ -450,17 +448,15 @@ def test_marks(calibrate, tmp_path, rubric):
     }
 
 
-def test_a_code_without_a_rule_is_not_judged_but_corrected(annotate_cli, tmp_path, rubric):
+def test_a_code_without_a_rule_is_not_judged_but_corrected(calibrate, tmp_path, rubric):
     """The judge has no rule for gamma; a person finds it in 2 of 10 traces."""
     pairs = [("alpha", "alpha")] * 8 + [(None, "gamma")] * 2
-    run, file = simple(tmp_path, rubric, pairs, known=["alpha", "beta"])
-    done = annotate_cli("calibrate", run, "--labels", file)
-    assert done.code == 0, done.err
-    gamma = row_of(calibration(run / "calibration.json"), "gamma")
+    made, out = calibrate(*simple(tmp_path, rubric, pairs, known=["alpha", "beta"]))
+    gamma = row_of(made, "gamma")
     assert gamma["judged"] is None
     assert gamma["corrected"]["value"] == pytest.approx(0.2)
     assert (gamma["flagged"], gamma["missed"]) == (0, 2)
-    [line] = [line for line in done.out.splitlines() if line.startswith("gamma")]
+    [line] = [line for line in out.splitlines() if line.startswith("gamma")]
     assert line.split()[:4] == ["gamma", "-", "-", "20.0"]
 
 
@@ -485,13 +481,10 @@ def test_one_class_and_one_label(calibrate, tmp_path, rubric, pairs, kappa, opti
     assert "None" not in out
 
 
-def test_a_code_spelled_nan_is_a_code(annotate_cli, tmp_path):
+def test_a_code_spelled_nan_is_a_code(calibrate, tmp_path):
     rubric = make_rubric(tmp_path, codes=["nan", "null", "alpha"])
     pairs = [("nan", "nan")] * 6 + [("nan", "null"), ("alpha", "alpha"), (None, "nan")]
-    run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file)
-    assert done.code == 0, done.err
-    found = row_of(calibration(run / "calibration.json"), "nan")
+    found = row_of(calibrate(*simple(tmp_path, rubric, pairs))[0], "nan")
     assert (found["flagged"], found["missed"], found["judged"]["k"]) == (7, 1, 7)
     assert found["corrected"]["value"] == pytest.approx(7 / 9)
 
@@ -531,13 +524,13 @@ def test_all_disagreements_are_listed_with_quotes(annotate_cli, tmp_path, rubric
         assert words in listed
 
 
-def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
+def test_few_tasks_are_warned_of(calibrate, tmp_path, rubric):
     traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(12)]
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label(f"t{n}", rubric, "alpha" if n else "beta") for n in range(12)]
-    out = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows)).out
+    _, out = calibrate(run, rows)
     assert "3 tasks, fewer than 20" in out
-    assert "fewer than 5 tasks, so that the interval is optimistic: alpha (3), beta (1)." in out
+    assert "fewer than 5 tasks): alpha (3), beta (1)." in out
 
 
 # People with each other
@@ -570,13 +563,9 @@ def test_who_was_responsible_is_said_by_the_finding_that_decides(calibrate, tmp_
     found = (replace(beta, agent="b", step=2), replace(alpha, agent="a_1", step=5))
     run = make_run(tmp_path / "run", rubric, [replace(one, findings=found), said("t1")])
     rows = [label(f"t{n}", rubric, "alpha", agent="A1", step=5) for n in range(2)]
-    calibrate(run, rows)
-    shares = calibration(run / "calibration.json")["attribution"]
-    assert {what: (share["k"], share["n"]) for what, share in shares.items()} == {
-        "agent": (1, 2),
-        "step": (1, 2),
-        "step within 1": (1, 2),
-    }
+    shares = calibrate(run, rows)[0]["attribution"]
+    counts = {name: (share["k"], share["n"]) for name, share in shares.items()}
+    assert counts == dict.fromkeys(("agent", "step", "step within 1"), (1, 2))
 
 
 def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubric):
@@ -661,10 +650,7 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
 
 
-# Judges with each other
-
-
-# Bars
+# Thresholds
 
 
 @pytest.mark.parametrize(
@@ -719,14 +705,7 @@ def test_the_number_of_further_labels_holds_with_tasks_too(annotate_cli, tmp_pat
     assert done.code == 0, (more, done.err)
 
 
-def test_labels_of_one_task_decide_nothing_however_many(annotate_cli, tmp_path, rubric):
-    run, file = of_tasks(tmp_path, rubric, 1, 40, 0, "one")
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.5)
-    assert done.code == 4
-    assert "all labels are of one task" in done.err
-
-
-def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
+def test_three_runs_of_a_judge(calibrate, tmp_path, rubric):
     """Six traces, three runs, by hand. Pairs that agree: 3, 1, 3, 3, 0, 3 of 3 each: 13/18. All the
     same: traces 1, 3, 4 and 6. alpha: of 18 values a has 6, b 5, c 4, none 3, so that
     De = 1 - (6*5 + 5*4 + 4*3 + 3*2) / (18*17), and Do = 1 - 13/18.
@@ -745,11 +724,9 @@ def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
         for n, run in enumerate(runs)
     )
     rows = [label(f"t{trace}", rubric, "alpha") for trace in range(6)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
     against = [word for other in others for word in ("--against", other)]
-    done = annotate_cli("calibrate", first, "--labels", file, "--full", *against)
-    assert done.code == 0, done.err
-    found = calibration(first / "calibration.json")["reruns"]
+    made, out = calibrate(first, rows, "--full", *against)
+    found = made["reruns"]
     assert found["n"] == 6
     assert found["mean_pairwise_agreement"]["value"] == pytest.approx(13 / 18)
     assert found["share_unanimous"]["value"] == pytest.approx(4 / 6)
@@ -758,11 +735,11 @@ def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
     assert found["krippendorff_alpha"]["value"] == pytest.approx(alpha)
     flips = {code: (one["flipped"], one["given"]) for code, one in found["flips"].items()}
     assert flips == {"alpha": (2, 3), "beta": (2, 3), "gamma": (1, 2), "none": (0, 1)}
-    assert "judge re-runs  6 traces: pairwise 72.2 %, unanimous 66.7 %" in done.out
-    assert "flips  beta  2/3" in done.out
+    assert "judge re-runs  6 traces: pairwise 72.2 %, unanimous 66.7 %" in out
+    assert "flips  beta  2/3" in out
 
 
-def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, tmp_path):
+def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, calibrate, tmp_path):
     """Four traces, two runs: alpha in three traces, lost once; beta in two, lost once."""
     rubric = make_rubric(tmp_path, "many", id="many")
     runs = [
@@ -775,9 +752,7 @@ def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, tmp_path):
     ]
     file = write_labels(tmp_path / "l.jsonl", [label(f"t{m}", rubric, "alpha") for m in range(4)])
     against = ("--against", folders[1])
-    done = annotate_cli("calibrate", folders[0], "--labels", file, *against)
-    assert done.code == 0, done.err
-    flips = calibration(folders[0] / "calibration.json")["reruns"]["flips"]
+    flips = calibrate(folders[0], file, *against)[0]["reruns"]["flips"]
     found = {code: (one["flipped"], one["given"]) for code, one in flips.items()}
     assert found == {"alpha": (1, 3), "beta": (1, 2), "gamma": (1, 1)}
     said_in_words(annotate_cli("calibrate", folders[0], "--labels", file, *against, *against))
@@ -891,7 +866,7 @@ def test_between_that_cannot_be(annotate_cli, tmp_path, rubric, words, word):
         # Two runs that share the cache agree by construction; which was first does not matter.
         (("llm:m", "llm:m"), (3, 0), "llm:m again", "out of the cache"),
         (("llm:m", "llm:m"), (0, 3), "llm:m again", "out of the cache"),
-        (("rules", "rules"), (0, 0), "rules again", "always says the same"),
+        (("rules", "rules"), (0, 0), "rules again", "always answers the same"),
         (("llm:m", "rules"), (0, 0), "llm:m and rules", None),
         (("llm:m", "llm:other"), (0, 5), "llm:m and llm:other", None),
     ],
@@ -950,5 +925,5 @@ def test_how_many_more_labels_decide(
     assert word in done.err
     if word == "about":
         more = int(done.err.partition("about ")[2].split()[0])
-        limits = [wilson_effective(k / n, n + more + less) for less in (-1, 0)]
+        limits = [compute_wilson_limits(k / n, n + more + less) for less in (-1, 0)]
         assert [low >= value or high < value for low, high in limits] == [False, True]

@@ -17,7 +17,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from validation import lang_reiczigel
+from validation import estimate_lang_reiczigel
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_rates_over_tasks_by_hand(annotate_cli, calibrate, tmp_path, rubric):
     ones = [said(f"x{n}", *(["alpha"] if n < 80 else []), **place(n)) for n in range(400)]
     there = make_run(tmp_path / "there", rubric, ones)
     _, found = carried_over(annotate_cli, there, here / "calibration.json")
-    alpha, wanted = found["alpha"]["corrected"], lang_reiczigel(78, 391, 27, 38, 75, 77)
+    alpha, wanted = found["alpha"]["corrected"], estimate_lang_reiczigel(78, 391, 27, 38, 75, 77)
     assert alpha["value"] == pytest.approx(0.175 / 0.675)
     assert (alpha["low"], alpha["high"]) == pytest.approx((wanted.low, wanted.high))
 
@@ -249,5 +249,5 @@ def test_a_changed_calibration_is_refused_in_words(annotate_cli, made, path, val
     change(file, path, value)
     done = annotate_cli("report", run, "--calibration", file)
     said_in_words(done)
-    assert f"{file}: no calibration: {'.'.join(map(str, path[:2]))}" in done.err
+    assert f"{file}: not a calibration: {'.'.join(map(str, path[:2]))}" in done.err
     assert "make it with annotate calibrate" in done.err

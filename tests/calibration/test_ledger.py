@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
+from annotator.calibration.ledger import hash_label_files, locate_ledgers, note_look
 from tests.calibration.build import (
     calibration,
     label,
@@ -29,7 +29,7 @@ def judge(tmp_path, rubric, name):
 
 
 def lines(file):
-    return [json.loads(line) for line in ledgers_of([file])[0].read_text().splitlines()]
+    return [json.loads(line) for line in locate_ledgers([file])[0].read_text().splitlines()]
 
 
 def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file):
@@ -41,16 +41,12 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
         made = calibration(run / "calibration.json")
         looks.append((made["look"]["split"], made["look"]["look"], made["look"]["judges"]))
         assert f"look {looks[-1][1]} at these labels" in done.out
+        assert ("compared with these test labels" in done.out) == (looks[-1] == ("test", 2, 2))
     assert looks == [("dev", 1, 1), ("dev", 2, 1), ("dev", 3, 2), ("test", 1, 1), ("test", 2, 2)]
-    assert [(one["look"], one["judge"]) for one in lines(file)] == [
-        (1, "one"),
-        (2, "one"),
-        (3, "two"),
-        (1, "two"),
-        (2, "one"),
-    ]
-    assert {one["labels_sha256"] for one in lines(file)} == {labels_sha256([file])}
-    assert "2 judges were held against these test labels" in done.out
+    noted = " ".join(f"{one['look']}-{one['judge']}" for one in lines(file))
+    assert noted == "1-one 2-one 3-two 1-two 2-one"
+    assert {one["labels_sha256"] for one in lines(file)} == {hash_label_files([file])}
+    assert "2 judges were compared with these test labels" in done.out
     shown = annotate_cli("report", one, "--calibration", one / "calibration.json").out
     assert "split test, look 2, 2 judges" in shown
 
@@ -84,7 +80,7 @@ def test_a_ledger_of_ones_own(annotate_cli, tmp_path, rubric, file):
         assert done.code == 0, done.err
         assert calibration(run / "calibration.json")["look"]["look"] == number
     assert len(ledger.read_text().splitlines()) == 2
-    assert not any(path.exists() for path in ledgers_of([file, copy]))
+    assert not any(path.exists() for path in locate_ledgers([file, copy]))
 
 
 def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
@@ -98,7 +94,7 @@ def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
 def test_a_line_cut_off_is_taken_out_and_said(annotate_cli, tmp_path, rubric, file):
     run = judge(tmp_path, rubric, "one")
     annotate_cli("calibrate", run, "--labels", file)
-    ledger = ledgers_of([file])[0]
+    ledger = locate_ledgers([file])[0]
     whole = ledger.read_text()
     ledger.write_text(whole + '{"rubric": "fau')
     done = annotate_cli("calibrate", run, "--labels", file)
@@ -123,13 +119,13 @@ def test_the_hash_tells_contents_and_not_names(tmp_path):
     one.write_text("x")
     two.write_text("x")
     three.write_text("y")
-    assert labels_sha256([one]) == labels_sha256([two]) != labels_sha256([three])
-    assert labels_sha256([one, three]) != labels_sha256([three, one])
+    assert hash_label_files([one]) == hash_label_files([two]) != hash_label_files([three])
+    assert hash_label_files([one, three]) != hash_label_files([three, one])
 
 
 def test_a_look_at_several_files_is_one_at_each(tmp_path):
     """A top-up or the dev sheet beside the test sheet is no new test set."""
-    first, second = ledgers_of([tmp_path / "b.csv", tmp_path / "a.csv"])
+    first, second = locate_ledgers([tmp_path / "b.csv", tmp_path / "a.csv"])
     assert (first.name, second.name) == ("a.csv.looks.jsonl", "b.csv.looks.jsonl")
     assert note_look([second], ENTRY)["look"] == 1
     assert note_look([first, second], ENTRY | {"judge_sha256": "j2"})["look"] == 2
@@ -169,7 +165,7 @@ def test_a_ledger_that_cannot_be_written_is_said(
     annotate_cli, calibrate, tmp_path, rubric, file, kind
 ):
     """Unless the user names it."""
-    run, ledger = judge(tmp_path, rubric, "one"), ledgers_of([file])[0]
+    run, ledger = judge(tmp_path, rubric, "one"), locate_ledgers([file])[0]
     if kind == "folder":
         ledger.mkdir()
     else:

@@ -3,9 +3,11 @@
 import pytest
 
 from annotator.calibration.matching import select_labels
+from annotator.calibration.sample.design import Design, SampledStratum, write_design
 from annotator.labels import read_labels
 from annotator.traces.clusters import find_cluster
 from tests.calibration.build import (
+    CODES,
     calibration,
     label,
     make_run,
@@ -129,7 +131,7 @@ def test_the_first_annotator_who_labelled_a_trace_decides(
 def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
     rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
     file = write_two(tmp_path, rubric, *rows)
-    labels = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary"))
+    labels = read_labels([file], make_scheme("faults", CODES, "primary"))
     assert select_labels(labels, ())[1] == whose
 
 
@@ -146,10 +148,6 @@ def test_a_gold_of_a_part_is_no_default(annotate_cli, tmp_path, rubric, ten):
         "t1": "gamma",
     }
     assert done.code == 0
-
-
-def rubric_codes(rubric):
-    return tuple(code.id for code in rubric.codes)
 
 
 # Splits
@@ -230,6 +228,19 @@ def test_weights_that_do_not_add_up_are_said(annotate_cli, tmp_path, rubric, ten
     done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
     assert done.code == 0
     assert "add up to 16 traces" in done.out
+
+
+def test_missing_labels_of_a_uniform_sample_under_final(calibrate, tmp_path, rubric, ten):
+    """Of 10 traces 8 were sampled, and 4 have labels: each represents 10/4."""
+    sampled = {f"t{n}": "" for n in range(8)}
+    strata = {"": SampledStratum(10, 8)}
+    design = Design("faults", rubric.sha256, None, "test", "s", 0.3, 0, strata, sampled)
+    write_design(tmp_path / "d.json", design)
+    rows = [label(f"t{n}", rubric, "alpha", split="test") for n in range(4)]
+    made, out = calibrate(ten, labels_of(tmp_path, *rows), "--final", "--design", "d.json")
+    assert [trace["weight"] for trace in made["joined"]] == [2.5] * 4
+    assert "4 drawn traces without a label" in out
+    assert "(all 4/8)" in out
 
 
 # Clusters

@@ -17,9 +17,9 @@ from annotator.calibration.sample.design import (
     Design,
     SampledStratum,
     allocate,
-    draw,
+    assign_split,
+    draw_traces,
     read_design,
-    split_of,
     top_up,
 )
 from annotator.calibration.sample.sheets import Split
@@ -35,7 +35,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from tests.conftest import make_scheme
+from tests.conftest import make_scheme, run_name, write_run
 
 ALL = Split("all", "annotator", 0.33)
 
@@ -75,13 +75,13 @@ def test_a_task_has_its_split_whatever_else_is_there():
     for task in ("p/1", "p/2", "ünï", "", "a\nb"):
         share = Fraction(int(sha256(f"annotator\0{task}".encode()).hexdigest()[:16], 16), 2**64)
         expected = "dev" if share < Fraction(0.33) else "test"
-        assert split_of(task, "annotator", 0.33) == expected
+        assert assign_split(task, "annotator", 0.33) == expected
 
 
 def test_the_split_has_its_share_and_depends_on_the_salt():
     tasks = [f"p/{n}" for n in range(2000)]
-    dev = [split_of(task, "annotator", 0.33) == "dev" for task in tasks]
-    other = [split_of(task, "salt", 0.33) == "dev" for task in tasks]
+    dev = [assign_split(task, "annotator", 0.33) == "dev" for task in tasks]
+    other = [assign_split(task, "salt", 0.33) == "dev" for task in tasks]
     assert binomtest(sum(dev), 2000, 0.33).pvalue > 0.001
     assert dev != other
 
@@ -117,7 +117,7 @@ def test_without_tasks_every_trace_is_its_own(annotate_cli, tmp_path, rubric):
     done = annotate_cli("sample", run, "-n", 100, "--out", "s.jsonl")
     rows = [row for row in sheet_of(tmp_path / "s.jsonl") if row["rater"] == 1]
     assert {row["trace_id"] for row in rows} == {
-        f"t{n}" for n in range(100) if split_of(f"t{n}", "annotator", 0.33) == "test"
+        f"t{n}" for n in range(100) if assign_split(f"t{n}", "annotator", 0.33) == "test"
     }
     assert "tasks" not in done.out.partition(" from ")[0]
 
@@ -150,7 +150,7 @@ def test_every_trace_of_a_stratum_is_equally_likely(size, drawn):
     candidates += [Candidate(f"x{n}", "p/1", "other") for n in range(4)]
     counts: Counter[str] = Counter()
     for seed in range(4000):
-        chosen = draw(candidates, {"s": drawn, "other": 2}, seed)
+        chosen = draw_traces(candidates, {"s": drawn, "other": 2}, seed)
         counts.update(one.trace_id for one in chosen if one.stratum == "s")
     observed = [counts[f"t{n:02}"] for n in range(size)]
     assert sum(observed) == 4000 * drawn
@@ -163,7 +163,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
     candidates = [Candidate(f"t{n:02}", f"p/{n % 5}", "s") for n in range(12)]
     counts: Counter[str] = Counter()
     for seed in range(3000):
-        chosen = draw(candidates, {"s": 5}, seed)
+        chosen = draw_traces(candidates, {"s": 5}, seed)
         first = Design(
             *("faults", "x", None, "all", "salt", 0.3, seed),
             {"s": SampledStratum(12, 5)},
@@ -376,6 +376,8 @@ def test_a_plan_by_a_calibration(annotate_cli, calibrate, tmp_path, rubric):
 
 
 def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
+    """A passed run is not sampled: the rubric is for failures."""
+    write_run(tmp_path / run_name(13), passed=True)
     done = annotate_cli(
         *("sample", runs(12), "--rubric", "symptoms", "--split", "all", "-n", 8),
         *("--double", 0, "--out", "s.csv"),
@@ -384,6 +386,7 @@ def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
     design, rows = design_of(tmp_path / "s.csv"), sheet_of(tmp_path / "s.csv")
     assert design.judge_sha256 is None
     assert design.strata == {"": SampledStratum(12, 8)}
+    assert "1 trace" in done.err
     assert len({row["trace_id"] for row in rows}) == 8
     assert {row["inclusion_probability"] for row in rows} == {str(8 / 12)}
     assert {row["task"] for row in rows} <= {f"shop_task/{n}" for n in range(1, 13)}
@@ -413,6 +416,7 @@ def test_where_nothing_can_be_drawn_the_first_unreadable_trace_is_named(annotate
         (["run", "--out", "s.csv", "--strata", "votes"], "has no votes to stratify by: judge with"),
         (["run", "--out", "s.csv", "--strata", "votes", "--uniform"], "draws without strata"),
         (["run", "--out", "s.csv", "--precision", "0.9"], "are for --plan"),
+        (["logs", "--rubric", "symptoms", "--plan"], "--plan needs a RUN"),
         (["run", "--out", "s.csv", "--dev-share", "1.5"], "1.5"),
         (["run", "--out", "s.csv", "--dev-share", "nan"], "nan"),
         (["run", "--out", "s.csv", "--from", "nowhere", "--top-up", "a=1"], "nowhere"),
@@ -643,6 +647,12 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, tmp_path, panel
     # Read as if all were as likely, the judge's errors would count for much more.
     plain = Fraction(drawn["au"], drawn["au"] + drawn["ad"])
     assert abs(float(right - plain)) > 0.1
+    # Strata of votes can be topped up.
+    more = ("--top-up", "votes:unanimous=3", "--from", "s.jsonl.design.json")
+    done = annotate_cli("sample", panel, *more, "--out", "more.jsonl")
+    assert done.code == 0, done.err
+    stratum = design_of(tmp_path / "more.jsonl").strata["votes:unanimous"]
+    assert (stratum, len(sheet_of(tmp_path / "more.jsonl"))) == (SampledStratum(30, 7), 3)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from annotator.reports.formats import FORMATS, render
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
 from tests.conftest import PATCHES, write_run
-from validation import paired_difference, wilson
+from validation import compute_wilson_interval, estimate_paired_difference
 
 PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
 QUESTION = ("agent2", "Which field holds the unit?")
@@ -251,7 +251,7 @@ def test_without_trajectories_there_is_no_share_of_steps(talks):
 
 def test_without_tasks_intervals_are_wilsons_and_newcombes(talks):
     talk = stats(talks, cluster=()).groups[0].communication
-    share, plain = talk.openings[0].conflicts, wilson(1, 3)
+    share, plain = talk.openings[0].conflicts, compute_wilson_interval(1, 3)
     assert (share.low, share.high) == (plain.low, plain.high)
     assert share.inputs["clusters"] is None
 
@@ -264,7 +264,10 @@ def test_runs_of_one_task_have_a_design_effect(tmp_path):
     assert (share.value, share.n, share.inputs["clusters"]) == (0.5, 16, 4)
     # All runs of a task are the same: 4 tasks tell as much as 4 runs, times G / (G - 1).
     assert share.inputs["design_effect"] == pytest.approx(4 * 4 / 3)
-    assert share.high - share.low > wilson(8, 16).high - wilson(8, 16).low
+    assert (
+        share.high - share.low
+        > compute_wilson_interval(8, 16).high - compute_wilson_interval(8, 16).low
+    )
 
 
 def test_a_merge_of_unknown_word_says_nothing_of_its_steps(tmp_path):
@@ -293,7 +296,10 @@ def test_what_a_step_of_merging_adds_is_a_share_of_the_same_runs(tmp_path):
         merged(tmp_path, number, merge, strategy, passed=strategy != "gone")
     steps = stats(tmp_path, cluster=()).groups[0].merge_success[0]
     assert (steps.union_gain.value, steps.final_gain.value) == (2 / 5, 1 / 5)
-    assert (steps.union_gain.low, steps.union_gain.high) == (wilson(2, 5).low, wilson(2, 5).high)
+    assert (steps.union_gain.low, steps.union_gain.high) == (
+        compute_wilson_interval(2, 5).low,
+        compute_wilson_interval(2, 5).high,
+    )
 
 
 def test_without_union_merges_their_success_is_not_known(tmp_path):
@@ -352,7 +358,7 @@ def test_single_runs_of_tasks_of_their_own_have_newcombes_interval_for_pairs(tmp
             merge = "clean" if end == "c" else "conflicts"
             run(tmp_path, 1, talk, merge=merge, task=task, run="a" if talk else "b")
     gap = paired_rows(stats(tmp_path))["merged without a conflict"].difference
-    expected = paired_difference(1, 2, 1, 1)
+    expected = estimate_paired_difference(1, 2, 1, 1)
     assert (gap.value, gap.low, gap.high) == (expected.value, expected.low, expected.high)
     assert gap.method == "newcombe_paired"
 

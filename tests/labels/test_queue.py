@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.sample.design import read_design, sheet_sources
+from annotator.calibration.sample.design import read_design, read_sources
 from annotator.calibration.sample.sheets import FIELDS, write_sheet
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from tests.calibration.build import make_rubric, make_run, said, write_labels
@@ -201,13 +201,13 @@ def test_the_design_says_where_the_traces_are(annotate_cli, tmp_path):
     assert done.code == 0, done.err
     options = ("-n", 3, "--split", "all", "--double", 0, "--floor", 1, "--out")
     assert annotate_cli("sample", "run", "--uniform", *options, "run.csv").code == 0
-    assert sheet_sources(tmp_path / "run.csv") == ((str(EXAMPLES),), "auto")
+    assert read_sources(tmp_path / "run.csv") == ((str(EXAMPLES),), "auto")
     (tmp_path / "here").symlink_to(EXAMPLES)
     done = annotate_cli(
         *("sample", "here", "--rubric", "symptoms", "--format", "cooperbench", *options, "t.jsonl")
     )
     assert done.code == 0, done.err
-    assert sheet_sources(tmp_path / "t.jsonl") == ((str(tmp_path / "here"),), "cooperbench")
+    assert read_sources(tmp_path / "t.jsonl") == ((str(tmp_path / "here"),), "cooperbench")
 
 
 def test_sources_are_no_part_of_what_a_design_is(annotate_cli, tmp_path, run):
@@ -224,17 +224,17 @@ def test_sources_are_no_part_of_what_a_design_is(annotate_cli, tmp_path, run):
     assert old.id == new.id == digest
     with (tmp_path / "s.csv").open(newline="") as text:
         assert {one["design"] for one in csv.DictReader(text)} == {digest}
-    assert sheet_sources(tmp_path / "s.csv") is None
+    assert read_sources(tmp_path / "s.csv") is None
     # A round on top of it knows where the traces are.
     done = annotate_cli(
         *("sample", run, "--from", file, "--top-up", "alpha=2", "--out", "more.csv")
     )
     assert done.code == 0, done.err
-    assert sheet_sources(tmp_path / "more.csv") == ((str(tmp_path / "logs"),), "auto")
+    assert read_sources(tmp_path / "more.csv") == ((str(tmp_path / "logs"),), "auto")
 
 
 def test_no_design_no_sources(tmp_path):
-    assert sheet_sources(tmp_path / "s.csv") is None
+    assert read_sources(tmp_path / "s.csv") is None
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_no_design_no_sources(tmp_path):
 def test_a_damaged_design_tells_nothing_of_its_strata(tmp_path, text, message):
     (tmp_path / "s.csv.design.json").write_text(text)
     if message is None:
-        assert sheet_sources(tmp_path / "s.csv") is None
+        assert read_sources(tmp_path / "s.csv") is None
         return
     with pytest.raises(AnnotatorError, match=message) as error:
-        sheet_sources(tmp_path / "s.csv")
+        read_sources(tmp_path / "s.csv")
     assert "alpha" not in str(error.value)

@@ -16,7 +16,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from validation import cell, joint_shares, poststratify
+from validation import estimate_joint_shares, make_cell, poststratify
 
 CODES = ("alpha", "beta", "gamma", "none")
 
@@ -207,7 +207,7 @@ def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path
     [table] = json.loads(done.out)
     found = {row["code"]: row["corrected"] for row in table["rows"]}
     names = sorted(set(clusters))
-    wanted = joint_shares(
+    wanted = estimate_joint_shares(
         {
             code: [
                 sum(c == code and k == name for c, k in zip(judge, clusters, strict=True))
@@ -309,7 +309,7 @@ def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
     alpha = next(row for row in by_value["m1"]["rows"] if row["code"] == "alpha")
     assert by_value["m1"]["labels"] == 30
     assert (alpha["labels_flagged"], alpha["labels_missed"]) == (10, 0)
-    expected = poststratify(60, 20, cell([1] * 10), cell([0] * 20))
+    expected = poststratify(60, 20, make_cell([1] * 10), make_cell([0] * 20))
     assert alpha["corrected"]["value"] == pytest.approx(expected.value)
     even = next(row for row in by_value["m0"]["rows"] if row["code"] == "alpha")
     # 40 of 60 flagged, half of the 20 labels right (m % 6 == 0, not 2): 2/3 * 1/2.

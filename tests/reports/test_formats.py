@@ -24,7 +24,7 @@ from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
 from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import ROOT
-from validation import wilson
+from validation import compute_wilson_interval
 
 # (value of --by, code) -> count, n, percent, interval, then as far as there are such columns:
 # bounds; primary or secondary; corrected percent, corrected interval, labels, mark.
@@ -272,7 +272,7 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
     [small] = frequency_tables(open_run(run))
     counts = {"alpha": n, "beta": 1, "gamma": 0, "none": 0}
     rows = tuple(
-        replace(row, count=counts[row.code], share=wilson(counts[row.code], n))
+        replace(row, count=counts[row.code], share=compute_wilson_interval(counts[row.code], n))
         for row in small.rows
     )
     tables = tabulate([replace(small, rows=rows, labelled=n)])

@@ -21,7 +21,7 @@ from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejecte
 from annotator.runs.manifest import new_manifest
 from annotator.runs.run import open_run
 from tests.conftest import ROOT, Done
-from validation import wilson
+from validation import compute_wilson_interval
 
 Cli = Callable[..., Done]
 SYMPTOMS = load_rubric("symptoms")
@@ -174,7 +174,10 @@ def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> 
     share = rows["work_overlap"].share
     assert share is not None
     assert (share.k, share.n, table.n, table.judged) == (48, 49, 49, 50)
-    assert (share.low, share.high) == (wilson(48, 49).low, wilson(48, 49).high)
+    assert (share.low, share.high) == (
+        compute_wilson_interval(48, 49).low,
+        compute_wilson_interval(48, 49).high,
+    )
     assert rows["work_overlap"].bounds == (48 / 52, 51 / 52)
     none = rows["none"]
     assert (none.count, none.share, none.bounds) == (1, None, None)

@@ -24,7 +24,7 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-from validation import Estimate, difference, wilson
+from validation import Estimate, compute_wilson_interval, estimate_difference
 
 
 @pytest.fixture
@@ -38,12 +38,12 @@ def run(tmp_path):
 )
 def test_a_share_halfway_between_two_digits_is_rounded_up(k, n, printed):
     """By hand: 6.25, 18.75, 56.25, 28.75 (in binary a little less) and 0.05 %."""
-    assert percent(wilson(k, n)) == printed
+    assert percent(compute_wilson_interval(k, n)) == printed
 
 
 def test_digits_of_differences_and_other_numbers():
     """By hand: 3 / 16 - 3 / 5 = -.4125, 3 / 8 - 5 / 16 = .0625; the mean of 5 in 8 runs, .625."""
-    gaps = points(difference(3, 16, 3, 5)), points(difference(3, 8, 5, 16))
+    gaps = points(estimate_difference(3, 16, 3, 5)), points(estimate_difference(3, 8, 5, 16))
     assert [value for value, _ in gaps] == ["-41.3", "+6.3"]
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
     assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]

@@ -9,10 +9,10 @@ from scipy import stats
 
 from validation import (
     SideTotals,
-    cluster_variance,
-    clustered_difference,
+    compute_cluster_variance,
+    compute_influences,
+    estimate_clustered_difference,
     permute_clusters,
-    poststratified_influences,
 )
 
 # Seven tasks that both sides have.
@@ -30,7 +30,7 @@ def influences(k, n):
 
 
 def test_a_difference_over_shared_clusters_by_hand():
-    found = clustered_difference(side_totals(K1, N1), side_totals(K2, N2))
+    found = estimate_clustered_difference(side_totals(K1, N1), side_totals(K2, N2))
     u = [a - b for a, b in zip(influences(K1, N1), influences(K2, N2), strict=True)]
     error = math.sqrt(7 / 6 * sum(x * x for x in u))
     value, half = 15 / 27 - 6 / 25, stats.t(6).ppf(0.975) * error
@@ -38,14 +38,16 @@ def test_a_difference_over_shared_clusters_by_hand():
     assert (found.low, found.high) == pytest.approx((value - half, value + half))
     assert found.inputs["se"] == pytest.approx(error)
     assert (found.inputs["df"], found.inputs["shared_clusters"]) == (6, 7)
-    wide = clustered_difference(side_totals(K1, N1), side_totals(K2, N2), 0.95, 4 * error**2)
+    wide = estimate_clustered_difference(
+        side_totals(K1, N1), side_totals(K2, N2), 0.95, 4 * error**2
+    )
     assert wide.inputs["se"] == pytest.approx(2 * error)
 
 
 def test_a_difference_of_clusters_apart_by_hand():
     """Welch's degrees of freedom; each variance at least that of independent items."""
     zeros = [0] * 7
-    found = clustered_difference(
+    found = estimate_clustered_difference(
         side_totals(K1 + zeros, N1 + zeros), side_totals(zeros + K2, zeros + N2)
     )
     parts = []
@@ -61,16 +63,16 @@ def test_a_difference_of_clusters_apart_by_hand():
 
 @pytest.mark.parametrize("k", [[0] * 7, N2])
 def test_a_share_of_all_or_none_has_the_limits_of_its_side(k):
-    found = clustered_difference(side_totals(K1, N1), side_totals(k, N2))
+    found = estimate_clustered_difference(side_totals(K1, N1), side_totals(k, N2))
     assert found.method == "clustered_newcombe"
     assert -1 <= found.low < found.value < found.high <= 1
-    same = clustered_difference(side_totals([0] * 7, N1), side_totals([0] * 7, N2))
+    same = estimate_clustered_difference(side_totals([0] * 7, N1), side_totals([0] * 7, N2))
     assert same.low < 0 == same.value < same.high
 
 
 def test_too_few_clusters_have_neither_limits_nor_p():
     first, second = side_totals(K1[:5], N1[:5]), side_totals(K2[:5], N2[:5])
-    found = clustered_difference(first, second)
+    found = estimate_clustered_difference(first, second)
     assert found.value is not None
     assert (found.low, found.high) == (None, None)
     [test] = permute_clusters(side_totals([K1[:5]], N1[:5]), side_totals([K2[:5]], N2[:5]))
@@ -83,8 +85,8 @@ def statistic(k1, n1, k2, n2):
     gap = sum(k1) / sum(n1) - sum(k2) / sum(n2)
     parts = [(np.array(influences(k, n)), np.array(n) > 0) for k, n in ((k1, n1), (k2, n2))]
     if any(a and b for a, b in zip(n1, n2, strict=True)):
-        return abs(gap) / math.sqrt(cluster_variance(parts[0][0] - parts[1][0]))
-    variance = sum(cluster_variance(u[own]) for u, own in parts)
+        return abs(gap) / math.sqrt(compute_cluster_variance(parts[0][0] - parts[1][0]))
+    variance = sum(compute_cluster_variance(u[own]) for u, own in parts)
     return abs(gap) / math.sqrt(variance) if variance else math.inf if gap else 0.0
 
 
@@ -148,7 +150,7 @@ def test_nothing_to_test():
 
 def test_sides_of_other_clusters_are_refused():
     with pytest.raises(ValueError, match="the same clusters"):
-        clustered_difference(side_totals(K1, N1), side_totals(K2[:6], N2[:6]))
+        estimate_clustered_difference(side_totals(K1, N1), side_totals(K2[:6], N2[:6]))
 
 
 # Influences
@@ -160,7 +162,7 @@ def test_influences_by_hand():
     W = .4. Flagged labels: yes (weight 1, task 0), no (weight 1, task 1): p1 = .5. Others: yes
     (weight 2, task 0), no (1, task 1), no (1, task 2): p0 = .5. share = .5, hits = .2.
     """
-    found = poststratified_influences(
+    found = compute_influences(
         [[2, 2], [1, 3], [1, 1]], [0, 1, 0, 1, 2], [0, 0, 1, 1, 1], [1, 0, 1, 0, 0], [1, 1, 2, 1, 1]
     )
     assert (found.share, found.hits) == (0.5, pytest.approx(0.2))
@@ -171,7 +173,7 @@ def test_influences_by_hand():
     assert found.on_hits == pytest.approx([a + b for a, b in zip(flagged, traces, strict=True)])
     assert found.variance == pytest.approx(3 / 2 * float((found.on_share**2).sum()))
     assert sum(found.on_share) == pytest.approx(0)
-    assert cluster_variance(np.array([0.5])) == 0
+    assert compute_cluster_variance(np.array([0.5])) == 0
 
 
 def test_recall_variance_by_hand():
@@ -179,7 +181,7 @@ def test_recall_variance_by_hand():
     times share is [.4 (3 / 14)^2 + .6 (1 / 7)^2] / 10 of the traces, (.4 * 3 / 7)^2 .25 / 2 of the
     flagged labels and (.6 * 4 / 7)^2 .1875 / 4 of the others, .6 / 49 in all.
     """
-    found = poststratified_influences([[4, 6]], [0] * 6, [0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0])
+    found = compute_influences([[4, 6]], [0] * 6, [0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0])
     assert (found.share, found.hits) == (pytest.approx(0.35), pytest.approx(0.2))
     assert found.recall_variance == pytest.approx(0.6 / 49 / 0.35**2)
 
@@ -190,9 +192,7 @@ def test_influences_of_three_answers_by_hand():
     share = .25 + .125. Its traces add (1 + 2 * .5 - 4 * .375) / 8 in task 0 and (1 - 4 * .375) / 8
     in task 1; the labels of the undecided add .25 * .5 / 2 and as much less, both in task 0.
     """
-    found = poststratified_influences(
-        [[1, 1, 2], [1, 3, 0]], [0, 1, 0, 0], [0, 1, 2, 2], [1, 0, 1, 0]
-    )
+    found = compute_influences([[1, 1, 2], [1, 3, 0]], [0, 1, 0, 0], [0, 1, 2, 2], [1, 0, 1, 0])
     assert (found.share, found.hits) == (0.375, 0.25)
     assert found.on_share == pytest.approx([0.5 / 8, -0.5 / 8])
     assert found.on_hits == pytest.approx([(1 - 4 * 0.25) / 8] * 2)
@@ -205,9 +205,7 @@ def test_recall_of_independent_traces_has_no_design_effect():
     rng = np.random.default_rng(2)
     judge, human = rng.random(400) < 0.4, rng.random(400) < 0.3
     counts = np.column_stack([judge, ~judge])
-    found = poststratified_influences(counts, list(range(400)), ~judge, human | judge)
+    found = compute_influences(counts, list(range(400)), ~judge, human | judge)
     assert found.recall_design_effect == pytest.approx(1, abs=0.3)
-    alike = poststratified_influences(
-        [[200, 0], [0, 200]], [0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1]
-    )
+    alike = compute_influences([[200, 0], [0, 200]], [0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1])
     assert alike.recall_design_effect > 1

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix as sklearn_matrix
 from sklearn.metrics import precision_recall_fscore_support
 
-from validation.codes import code_report, confusion_matrix
-from validation.intervals import wilson
+from validation.codes import score_codes, tabulate_confusion
+from validation.intervals import compute_wilson_interval
 
 CODES = ["a", "b", "c"]
 SETS = st.frozensets(st.sampled_from(CODES))
@@ -24,7 +24,7 @@ def columns(sets):
 @given(ITEMS, st.booleans())
 def test_same_as_scikit_learn(items, weighted):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))
-    found = code_report(CODES, human, judge, weights=weights if weighted else None, resamples=5)
+    found = score_codes(CODES, human, judge, weights=weights if weighted else None, resamples=5)
     truth, flags = columns(human), columns(judge)
     more = {"sample_weight": weights if weighted else None, "zero_division": np.nan}
     wanted = precision_recall_fscore_support(truth, flags, **more)
@@ -47,7 +47,7 @@ def test_same_as_scikit_learn(items, weighted):
 @given(ITEMS)
 def test_counts_add_up(items):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))
-    found = code_report(CODES, human, judge, weights=weights, resamples=5)
+    found = score_codes(CODES, human, judge, weights=weights, resamples=5)
     for code, score in found.per_code.items():
         assert score.tp + score.fp + score.fn + score.tn == found.n == len(items)
         assert score.tp + score.fp == score.precision.n == sum(code in one for one in judge)
@@ -58,10 +58,10 @@ def test_counts_add_up(items):
 def test_intervals_are_wilson_on_counts():
     human = [{"a"}] * 8 + [set()] * 10 + [{"a"}] * 2
     judge = [{"a"}] * 11 + [set()] * 9
-    score = code_report(["a"], human, judge, confidence=0.9, resamples=300).per_code["a"]
+    score = score_codes(["a"], human, judge, confidence=0.9, resamples=300).per_code["a"]
     assert (score.tp, score.fp, score.fn, score.tn) == (8, 3, 2, 7)
     for found, k, n in ((score.precision, 8, 11), (score.recall, 8, 10)):
-        limits = wilson(k, n, 0.9)
+        limits = compute_wilson_interval(k, n, 0.9)
         assert (found.value, found.low, found.high, found.n) == (k / n, limits.low, limits.high, n)
     assert score.f1.value == pytest.approx(16 / 21)
     assert score.f1.low < score.f1.value < score.f1.high
@@ -78,7 +78,7 @@ def test_intervals_are_wilson_on_counts():
 )
 def test_f1_has_an_interval_where_both_gave_the_code_ten_times(humans, judges, reason):
     human, judge = ([{"a"}] * k + [set()] * (20 - k) for k in (humans, judges))
-    f1 = code_report(["a"], human, judge, resamples=300).per_code["a"].f1
+    f1 = score_codes(["a"], human, judge, resamples=300).per_code["a"].f1
     assert f1.value == pytest.approx(2 * min(humans, judges) / (humans + judges))
     assert (f1.low is None, f1.reason) == (reason is not None, reason)
 
@@ -88,7 +88,7 @@ def test_clusters_widen_the_intervals():
     judge = [{"a"}] * 15 + [set()] * 5 + [{"a"}] * 5 + [set()] * 15
     clusters = [item // 5 for item in range(40)]
     alone, together = (
-        code_report(["a"], human, judge, clusters=one).per_code["a"] for one in (None, clusters)
+        score_codes(["a"], human, judge, clusters=one).per_code["a"] for one in (None, clusters)
     )
     for name in ("precision", "recall", "f1"):
         one, other = getattr(alone, name), getattr(together, name)
@@ -98,7 +98,7 @@ def test_clusters_widen_the_intervals():
 
 
 def test_undefined_is_none_with_a_reason():
-    found = code_report(["a", "b", "c"], [{"a"}, {"a"}], [{"a"}, {"a", "b"}])
+    found = score_codes(["a", "b", "c"], [{"a"}, {"a"}], [{"a"}, {"a", "b"}])
     never, extra = (found.per_code[code] for code in ("c", "b"))
     for one in (never.precision, never.recall, never.f1, extra.recall):
         assert one.value is None
@@ -109,10 +109,10 @@ def test_undefined_is_none_with_a_reason():
 
 
 def test_without_items_all_is_undefined():
-    found = code_report(["a"], [], [])
+    found = score_codes(["a"], [], [])
     assert found.n == 0
     assert (found.micro.f1.value, found.micro.f1.reason) == (None, "f1 is defined for no code")
-    assert code_report([], [], []).macro.f1.reason == "f1 is defined for no code"
+    assert score_codes([], [], []).macro.f1.reason == "f1 is defined for no code"
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_without_items_all_is_undefined():
 )
 def test_bad_input_raises(codes, human, judge, message):
     with pytest.raises(ValueError, match=message):
-        code_report(codes, human, judge)
+        score_codes(codes, human, judge)
 
 
 def test_one_label_each():
     human, judge = ["x", "x", "y", "none"], ["x", "y", "y", "none"]
-    found = code_report(
+    found = score_codes(
         ["x", "y", "none"],
         [{label} for label in human],
         [{label} for label in judge],
@@ -147,9 +147,9 @@ def test_confusion_matrix_same_as_scikit_learn():
     labels = ["x", "y", "unused", "nan"]
     human, judge = ["x", "x", "y", "nan", "nan"], ["x", "y", "y", "nan", "x"]
     wanted = sklearn_matrix(human, judge, labels=labels).tolist()
-    assert confusion_matrix(human, judge, labels) == wanted
-    assert confusion_matrix([], [], ["x"]) == [[0]]
+    assert tabulate_confusion(human, judge, labels) == wanted
+    assert tabulate_confusion([], [], ["x"]) == [[0]]
     with pytest.raises(ValueError, match="'y' is none of"):
-        confusion_matrix(["x"], ["y"], ["x"])
+        tabulate_confusion(["x"], ["y"], ["x"])
     with pytest.raises(ValueError, match="listed twice"):
-        confusion_matrix(["x"], ["x"], ["x", "x"])
+        tabulate_confusion(["x"], ["x"], ["x", "x"])

@@ -10,14 +10,14 @@ from scipy.stats import binomtest, chi2, false_discovery_control
 
 from validation import (
     Estimate,
-    adjust,
-    clustered_share,
-    difference,
-    fisher,
-    mcnemar,
-    mover,
-    paired_difference,
-    rogan_gladen,
+    adjust_p_values,
+    estimate_clustered_share,
+    estimate_difference,
+    estimate_paired_difference,
+    estimate_rogan_gladen,
+    run_fisher_test,
+    run_mcnemar_test,
+    subtract_estimates,
 )
 
 
@@ -36,9 +36,9 @@ from validation import (
     ],
 )
 def test_difference_published(counts, low, high):
-    found = difference(*counts)
+    found = estimate_difference(*counts)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
-    mirrored = difference(*counts[2:], *counts[:2])
+    mirrored = estimate_difference(*counts[2:], *counts[:2])
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
 
 
@@ -52,10 +52,10 @@ def test_difference_published(counts, low, high):
     ],
 )
 def test_difference_z_by_hand(counts, squared):
-    found = difference(*counts).inputs
+    found = estimate_difference(*counts).inputs
     assert found["z"] == pytest.approx(math.sqrt(squared))
     assert found["p"] == pytest.approx(chi2(1).sf(squared))
-    assert difference(*counts[2:], *counts[:2]).inputs["z"] == pytest.approx(-found["z"])
+    assert estimate_difference(*counts[2:], *counts[:2]).inputs["z"] == pytest.approx(-found["z"])
 
 
 # Newcombe, Stat. Med. 17 (1998) 2635, table IV, method 10.
@@ -70,19 +70,23 @@ def test_difference_z_by_hand(counts, squared):
     ],
 )
 def test_paired_difference_published(counts, low, high):
-    found = paired_difference(*counts)
+    found = estimate_paired_difference(*counts)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
     both, first, second, neither = counts
-    mirrored = paired_difference(both, second, first, neither)
+    mirrored = estimate_paired_difference(both, second, first, neither)
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
 
 
 def test_no_trials_are_undefined():
-    for found in (difference(0, 0, 1, 2), difference(1, 2, 0, 0), paired_difference(0, 0, 0, 0)):
+    for found in (
+        estimate_difference(0, 0, 1, 2),
+        estimate_difference(1, 2, 0, 0),
+        estimate_paired_difference(0, 0, 0, 0),
+    ):
         assert (found.value, found.low, found.high) == (None, -1.0, 1.0)
         assert found.reason in ("a group has no trials", "no items")
         json.dumps(found.as_dict(), allow_nan=False)
-    same = difference(2, 2, 3, 3)
+    same = estimate_difference(2, 2, 3, 3)
     assert (same.value, same.inputs["z"], same.inputs["p"]) == (0.0, None, None)
 
 
@@ -91,28 +95,28 @@ COUNTS = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.j
 
 @given(COUNTS, COUNTS)
 def test_limits_surround_the_difference(one, other):
-    found = difference(*one, *other)
+    found = estimate_difference(*one, *other)
     assert -1 <= found.low <= found.value <= found.high <= 1
     share, second = ([1] * k + [0] * (n - k) for k, n in (one, other))
-    again = mover(clustered_share(share), clustered_share(second))
+    again = subtract_estimates(estimate_clustered_share(share), estimate_clustered_share(second))
     assert (again.low, again.high) == (found.low, found.high)
 
 
 @given(*[st.integers(0, 60)] * 4)
 def test_limits_surround_the_paired_difference(both, first_only, second_only, neither):
-    found = paired_difference(both, first_only, second_only, neither)
+    found = estimate_paired_difference(both, first_only, second_only, neither)
     assert -1 <= found.low <= (found.value or 0) <= found.high <= 1
 
 
 def test_mover_of_what_is_undefined():
-    share, nothing = clustered_share([1, 0]), clustered_share([])
-    assert mover(share, nothing).reason == "the second is undefined: no items"
-    assert mover(nothing, share).value is None
-    assert "no interval" in mover(rogan_gladen(5, 10, 0.9, 0.9), share).reason
+    share, nothing = estimate_clustered_share([1, 0]), estimate_clustered_share([])
+    assert subtract_estimates(share, nothing).reason == "the second is undefined: no items"
+    assert subtract_estimates(nothing, share).value is None
+    assert "no interval" in subtract_estimates(estimate_rogan_gladen(5, 10, 0.9, 0.9), share).reason
     with pytest.raises(ValueError, match="must have the same confidence"):
-        mover(share, clustered_share([1, 0], confidence=0.9))
+        subtract_estimates(share, estimate_clustered_share([1, 0], confidence=0.9))
     with pytest.raises(ValueError, match="mover takes shares, but b_low is -1"):
-        mover(share, Estimate("kappa", 0.5, -1.0, 1.0, 5, 0.95, "wilson_mapped"))
+        subtract_estimates(share, Estimate("kappa", 0.5, -1.0, 1.0, 5, 0.95, "wilson_mapped"))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_mover_of_what_is_undefined():
     ],
 )
 def test_fisher(table, statistic, p):
-    found = fisher(table)
+    found = run_fisher_test(table)
     assert found.statistic == statistic
     assert found.p == (p and pytest.approx(p))
     assert (found.reason is None) == (statistic is not None)
@@ -137,14 +141,18 @@ def test_fisher(table, statistic, p):
 
 def test_mcnemar():
     # Agresti, Categorical Data Analysis, table 11.1: z^2 = 17.36.
-    approval = mcnemar(86, 150, "chi2")
+    approval = run_mcnemar_test(86, 150, "chi2")
     assert approval.statistic == pytest.approx(17.36, abs=5e-3)
-    exact = mcnemar(86, 150)
+    exact = run_mcnemar_test(86, 150)
     assert exact.p == pytest.approx(binomtest(86, 236).pvalue)
-    assert (mcnemar(3, 3).p, mcnemar(0, 1).p, mcnemar(3, 3, "chi2").p) == (1.0, 1.0, 1.0)
+    assert (
+        run_mcnemar_test(3, 3).p,
+        run_mcnemar_test(0, 1).p,
+        run_mcnemar_test(3, 3, "chi2").p,
+    ) == (1.0, 1.0, 1.0)
     for method in ("exact", "chi2"):
-        assert mcnemar(0, 0, method).p == 1
-        assert mcnemar(0, 0, method).reason == "both gave every item the same answer"
+        assert run_mcnemar_test(0, 0, method).p == 1
+        assert run_mcnemar_test(0, 0, method).reason == "both gave every item the same answer"
 
 
 P_VALUES = st.lists(st.none() | st.floats(0, 1))
@@ -153,7 +161,7 @@ P_VALUES = st.lists(st.none() | st.floats(0, 1))
 @given(P_VALUES)
 def test_adjusted_p_values(p_values):
     made = [p for p in p_values if p is not None]
-    bh, holm = adjust(p_values, "bh"), adjust(p_values)
+    bh, holm = adjust_p_values(p_values, "bh"), adjust_p_values(p_values)
     for adjusted in (bh, holm):
         assert [one is None for one in adjusted] == [one is None for one in p_values]
     kept = [one for one in bh if one is not None]
@@ -164,22 +172,19 @@ def test_adjusted_p_values(p_values):
 
 
 def test_holm_by_hand():
-    assert adjust([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+    assert adjust_p_values([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: difference(3, 2, 1, 2), "k must be between 0 and n, not 3 of 2"),
-        (lambda: difference(1, 2, 1, 2, 95), "confidence must be between 0 and 1"),
-        (lambda: paired_difference(1, -1, 0, 0), "first_only must not be negative"),
-        (lambda: fisher([[1, 2, 3], [1, 2, 3]]), "two rows of two counts"),
-        (lambda: fisher([[1, math.nan], [1, 2]]), "must be a whole number"),
-        (lambda: mcnemar(1, 2, "mid"), "method must be 'exact' or 'chi2'"),
-        (lambda: mcnemar(-1, 2), "first_only must not be negative"),
-        (lambda: adjust([1.5]), "a p-value must be between 0 and 1, not 1.5"),
-        (lambda: adjust([math.nan]), "a p-value must be between 0 and 1, not nan"),
-        (lambda: adjust([0.5], "bonferroni"), "method must be 'holm' or 'bh'"),
+        (lambda: estimate_difference(3, 2, 1, 2), "k must be between 0 and n, not 3 of 2"),
+        (lambda: estimate_difference(1, 2, 1, 2, 95), "confidence must be between 0 and 1"),
+        (lambda: estimate_paired_difference(1, -1, 0, 0), "first_only must not be negative"),
+        (lambda: run_fisher_test([[1, math.nan], [1, 2]]), "must be a whole number"),
+        (lambda: run_mcnemar_test(-1, 2), "first_only must not be negative"),
+        (lambda: adjust_p_values([1.5]), "a p-value must be between 0 and 1, not 1.5"),
+        (lambda: adjust_p_values([math.nan]), "a p-value must be between 0 and 1, not nan"),
     ],
 )
 def test_bad_input_raises(call, message):

@@ -15,9 +15,9 @@ import pytest
 import validation as v
 from annotator.cooperbench.stats.difficulty import compute_areas
 from tests.conftest import ROOT
-from validation import cell
-from validation.clusters import kish
-from validation.distances import jaccard_distance, masi_distance
+from validation import make_cell
+from validation.clusters import compute_effective_size
+from validation.distances import compute_jaccard_distance, compute_masi_distance
 
 
 def pairs(table, labels=None):
@@ -36,7 +36,10 @@ def counts(table):
 
 
 def kappa_table(given):
-    kappa, ase = v.cohen_kappa(counts(given["table"])), v.kappa_ase(counts(given["table"]))
+    kappa, ase = (
+        v.compute_cohen_kappa(counts(given["table"])),
+        v.compute_asymptotic_kappa(counts(given["table"])),
+    )
     return {
         "kappa": kappa.value,
         "observed_agreement": kappa.observed.value,
@@ -46,7 +49,7 @@ def kappa_table(given):
 
 
 def kappa_pairs(given):
-    kappa = v.cohen_kappa(v.confusion(given["human"], given["judge"]))
+    kappa = v.compute_cohen_kappa(v.count_pairs(given["human"], given["judge"]))
     defined = kappa.value is not None
     assert defined or kappa.reason
     return {
@@ -59,7 +62,7 @@ def kappa_pairs(given):
 def agreement_join(given):
     human, judge = given["human"], given["judge"]
     both = [key for key in human if key in judge]
-    found = v.agreement_of([human[key] for key in both], [judge[key] for key in both])
+    found = v.measure_agreement([human[key] for key in both], [judge[key] for key in both])
     return {
         "n_overlap": len(both),
         "human_only": len(human) - len(both),
@@ -83,7 +86,7 @@ def weighted_rates(given):
 
     def rate(values, among, weights):
         kept = [place for place, it in enumerate(among) if it]
-        return v.clustered_share(
+        return v.estimate_clustered_share(
             [values[place] for place in kept],
             weights=weights and [weights[place] for place in kept],
         ).value
@@ -93,11 +96,11 @@ def weighted_rates(given):
 
     answers = [["yes" if found else "no" for found in side] for side in (human, judge)]
     return {
-        "prevalence": v.clustered_share(human, weights=weights).value,
+        "prevalence": v.estimate_clustered_share(human, weights=weights).value,
         "sensitivity": rate(judge, human, weights),
         "specificity": rate(negate(judge), negate(human), weights),
         "precision": rate(human, judge, weights),
-        "kappa": v.agreement_of(*answers, weights=weights).kappa.value,
+        "kappa": v.measure_agreement(*answers, weights=weights).kappa.value,
         "naive_sensitivity": rate(judge, human, None),
         "naive_specificity": rate(negate(judge), negate(human), None),
     }
@@ -108,7 +111,7 @@ def primary_and_secondary(given):
     for side in (given["human"], given["judge"]):
         primaries.append([answer["primary"] or "none" for answer in side])
         sets.append([{answer["primary"], *answer["secondary"]} - {None} for answer in side])
-    primary, alike = v.agreement_of(*primaries), v.set_agreement(*sets, resamples=1)
+    primary, alike = v.measure_agreement(*primaries), v.measure_set_agreement(*sets, resamples=1)
     return {
         "primary_exact": primary.observed.value,
         "primary_kappa": primary.kappa.value,
@@ -129,7 +132,7 @@ def auc_retention(given):
 def ac1_table(given):
     labels = [str(number) for number in range(given["n_categories"])]
     raters = zip(*pairs(given["table"]), strict=True)
-    found = v.agreement_of(*raters, categories=labels).ac1
+    found = v.measure_agreement(*raters, categories=labels).ac1
     return {
         "ac1": found.value,
         "observed_agreement": found.inputs["observed"],
@@ -141,7 +144,7 @@ def multirater(given):
     units = [
         [str(label) for label, n in enumerate(row) for _ in range(n)] for row in given["counts"]
     ]
-    found = v.retest(units, resamples=1)
+    found = v.measure_retest_agreement(units, resamples=1)
     return {
         "fleiss_kappa": found.fleiss_kappa.value,
         "krippendorff_alpha": found.krippendorff_alpha.value,
@@ -150,7 +153,7 @@ def multirater(given):
 
 
 def alpha_nominal(given):
-    found = v.krippendorff_alpha(given["ratings"], resamples=1)
+    found = v.compute_krippendorff_alpha(given["ratings"], resamples=1)
     return {
         "alpha": found.value,
         "n_units_used": found.n,
@@ -160,7 +163,7 @@ def alpha_nominal(given):
 
 def set_distance(given):
     sets = set(given["a"]), set(given["b"])
-    return {"masi": masi_distance(*sets), "jaccard": jaccard_distance(*sets)}
+    return {"masi": compute_masi_distance(*sets), "jaccard": compute_jaccard_distance(*sets)}
 
 
 def rates(averages):
@@ -168,8 +171,8 @@ def rates(averages):
 
 
 def multilabel(given):
-    found = v.code_report(given["codes"], given["human"], given["judge"], resamples=1)
-    alike = v.set_agreement(given["human"], given["judge"], resamples=1)
+    found = v.score_codes(given["codes"], given["human"], given["judge"], resamples=1)
+    alike = v.measure_set_agreement(given["human"], given["judge"], resamples=1)
     return {
         "per_code": {
             code: {name: getattr(one, name) for name in ("tp", "fp", "fn", "tn")} | rates(one)
@@ -185,7 +188,7 @@ def multilabel(given):
 def primary(given):
     labels, table = given["labels"], given["table_human_rows_judge_columns"]
     human, judge = ([{label} for label in side] for side in zip(*pairs(table, labels), strict=True))
-    found = v.code_report(labels, human, judge, resamples=1)
+    found = v.score_codes(labels, human, judge, resamples=1)
     scores = [found.per_code[label] for label in labels]
     return {
         "precision": [one.precision.value for one in scores],
@@ -199,19 +202,19 @@ def primary(given):
 
 
 def rogan_gladen(given):
-    found = v.rogan_gladen(**given)
+    found = v.estimate_rogan_gladen(**given)
     return {"corrected": found.value, **found.inputs}
 
 
 def rogan_gladen_from_labels(given):
     tp, fn, fp, tn = (given[name] for name in ("tp", "fn", "fp", "tn"))
     unlabelled = given["unlabelled_positive"], given["unlabelled_n"]
-    found = v.lang_reiczigel(*unlabelled, tp, tp + fn, tn, fp + tn)
+    found = v.estimate_lang_reiczigel(*unlabelled, tp, tp + fn, tn, fp + tn)
     return {"corrected": found.value, **found.inputs}
 
 
 def ppi_mean(given):
-    found = v.ppi_mean(
+    found = v.estimate_ppi_mean(
         given["human"],
         given["judge_labelled"],
         given["judge_unlabelled"],
@@ -223,7 +226,7 @@ def ppi_mean(given):
 
 def corrected(given, confidence):
     def labels(positive, n):
-        return cell([1] * positive + [0] * (n - positive))
+        return make_cell([1] * positive + [0] * (n - positive))
 
     return v.poststratify(
         given["N"],
@@ -242,7 +245,7 @@ def poststratify(given):
 
 def mover(given):
     one, other = (corrected(given[name], given["confidence"]) for name in "ab")
-    found = v.mover(one, other)
+    found = v.subtract_estimates(one, other)
     return {
         "a": [one.value, one.low, one.high],
         "b": [other.value, other.low, other.high],
@@ -252,18 +255,18 @@ def mover(given):
 
 
 def difference(given):
-    found = v.difference(**given)
+    found = v.estimate_difference(**given)
     return {"difference": found.value, **limits(found), **found.inputs}
 
 
 def paired_difference(given):
-    found = v.paired_difference(**given)
+    found = v.estimate_paired_difference(**given)
     return {"difference": found.value, **limits(found)}
 
 
 def adjust(given):
     p = given["p"]
-    holm, bh = v.adjust(p, "holm"), v.adjust(p, "bh")
+    holm, bh = v.adjust_p_values(p, "holm"), v.adjust_p_values(p, "bh")
     return {
         "bh": bh,
         "holm": holm,
@@ -280,23 +283,29 @@ def point(given):
     human, judge = given["human"], given["judge_labelled"]
     answers = list(zip(human, judge, strict=True))
     flags = [*judge, *given["judge_unlabelled"]]
-    cells = (cell([label for label, flag in answers if flag == side]) for side in (1, 0))
+    cells = (make_cell([label for label, flag in answers if flag == side]) for side in (1, 0))
     return {"estimate": v.poststratify(len(flags), sum(flags), *cells).value}
 
 
 def bonferroni(given):
     """Wilson's limits at the level that each of so many codes has."""
     each = 1 - (1 - given.get("confidence", 0.95)) / given["n_codes"]
-    return {"intervals": pairs_of(v.wilson(k, given["n"], each) for k in given["counts"])}
+    return {
+        "intervals": pairs_of(
+            v.compute_wilson_interval(k, given["n"], each) for k in given["counts"]
+        )
+    }
 
 
 def effective_n(given):
-    n, n_effective = len(given["weights"]), kish(given["weights"])
+    n, n_effective = len(given["weights"]), compute_effective_size(given["weights"])
     return {"n": n, "n_effective": n_effective, "weighting_design_effect": n / n_effective}
 
 
 def clustered(given):
-    found = v.clustered_share(given["values"], given["cluster"], confidence=given["confidence"])
+    found = v.estimate_clustered_share(
+        given["values"], given["cluster"], confidence=given["confidence"]
+    )
     return {
         "estimate": found.value,
         **found.inputs,
@@ -306,11 +315,11 @@ def clustered(given):
 
 
 def sample_size(given):
-    return {"n": v.sample_size(given["p"], given["half_width"], given["confidence"])}
+    return {"n": v.compute_sample_size(given["p"], given["half_width"], given["confidence"])}
 
 
 def retest(given):
-    found = v.retest(given["runs_per_trace"], resamples=1)
+    found = v.measure_retest_agreement(given["runs_per_trace"], resamples=1)
     measures = (
         "mean_pairwise_agreement",
         "share_unanimous",
@@ -321,16 +330,16 @@ def retest(given):
 
 
 def rogan_gladen_with_interval(given):
-    found = v.lang_reiczigel(**given)
+    found = v.estimate_lang_reiczigel(**given)
     tp, positive, tn, negative = (given[name] for name in ("tp", "n_positive", "tn", "n_negative"))
     [sensitivity], [specificity] = (
-        pairs_of([v.wilson(tp, positive)]),
-        pairs_of([v.wilson(tn, negative)]),
+        pairs_of([v.compute_wilson_interval(tp, positive)]),
+        pairs_of([v.compute_wilson_interval(tn, negative)]),
     )
     return {
         "corrected": found.value,
         **limits(found),
-        "kappa": v.cohen_kappa(counts([[tp, positive - tp], [negative - tn, tn]])).value,
+        "kappa": v.compute_cohen_kappa(counts([[tp, positive - tp], [negative - tn, tn]])).value,
         "sensitivity_ci": sensitivity,
         "specificity_ci": specificity,
     }
@@ -338,16 +347,18 @@ def rogan_gladen_with_interval(given):
 
 CASES = {
     "wilson_ci": lambda given: {
-        "estimate": v.wilson(**given).value,
-        **limits(v.wilson(**given)),
+        "estimate": v.compute_wilson_interval(**given).value,
+        **limits(v.compute_wilson_interval(**given)),
     },
     "cohen_kappa_table": kappa_table,
     "cohen_kappa_pairs": kappa_pairs,
     "agreement_join": agreement_join,
     "kappa_ci_wilson_mapped": lambda given: limits(
-        v.cohen_kappa(counts(given["table"]), given["confidence"])
+        v.compute_cohen_kappa(counts(given["table"]), given["confidence"])
     ),
-    "kappa_ci_ase": lambda given: limits(v.kappa_ase(counts(given["table"]), given["confidence"])),
+    "kappa_ci_ase": lambda given: limits(
+        v.compute_asymptotic_kappa(counts(given["table"]), given["confidence"])
+    ),
     "weighted_sensitivity_specificity": weighted_rates,
     "gwet_ac1_table": ac1_table,
     "multirater_counts": multirater,
@@ -357,7 +368,7 @@ CASES = {
     "primary_report": primary,
     "rogan_gladen": rogan_gladen,
     "rogan_gladen_from_labels": rogan_gladen_from_labels,
-    "rogan_gladen_ci_lang_reiczigel": lambda given: limits(v.lang_reiczigel(**given)),
+    "rogan_gladen_ci_lang_reiczigel": lambda given: limits(v.estimate_lang_reiczigel(**given)),
     "rogan_gladen_with_lang_reiczigel": rogan_gladen_with_interval,
     "ppi_mean": ppi_mean,
     "poststratified_point": point,
@@ -366,8 +377,8 @@ CASES = {
     "newcombe_difference": difference,
     "newcombe_paired_difference": paired_difference,
     "mover_difference_of_default_estimator": mover,
-    "fisher_exact": lambda given: v.fisher(given["table"]).as_dict(),
-    "mcnemar": lambda given: v.mcnemar(**given).as_dict(),
+    "fisher_exact": lambda given: v.run_fisher_test(given["table"]).as_dict(),
+    "mcnemar": lambda given: v.run_mcnemar_test(**given).as_dict(),
     "adjust_p": adjust,
     "wilson_bonferroni": bonferroni,
     "clustered_proportion": clustered,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
-from validation.distances import jaccard_distance, masi_distance
-from validation.reliability import krippendorff_alpha, retest
+from validation.distances import compute_jaccard_distance, compute_masi_distance
+from validation.reliability import compute_krippendorff_alpha, measure_retest_agreement
 
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C.
 FOUR_OBSERVERS = [
@@ -47,7 +47,7 @@ WIKIPEDIA = [
     ],
 )
 def test_alpha_known_values(ratings, alpha, units, values, digits):
-    found = krippendorff_alpha(ratings, resamples=200)
+    found = compute_krippendorff_alpha(ratings, resamples=200)
     assert found.value == pytest.approx(alpha, abs=digits)
     assert (found.n, found.inputs["n_units_used"]) == (units, units)
     assert found.inputs["n_pairable_values"] == values
@@ -68,7 +68,7 @@ def test_alpha_known_values(ratings, alpha, units, values, digits):
     ],
 )
 def test_alpha_undefined(ratings, reason):
-    found = krippendorff_alpha(ratings, resamples=50)
+    found = compute_krippendorff_alpha(ratings, resamples=50)
     assert (found.value, found.low, found.high, found.method) == (None, None, None, "none")
     assert found.reason.startswith(reason)
 
@@ -87,7 +87,7 @@ def test_alpha_undefined(ratings, reason):
 )
 def test_alpha_refuses(ratings, more, message):
     with pytest.raises(ValueError, match=message):
-        krippendorff_alpha(ratings, **more)
+        compute_krippendorff_alpha(ratings, **more)
 
 
 def alpha_by_pairs(ratings, distance):
@@ -106,8 +106,8 @@ def alpha_by_pairs(ratings, distance):
 SETS = st.frozensets(st.sampled_from("abc")) | st.none()
 DISTANCES = {
     "nominal": lambda a, b: float(a != b),
-    "jaccard": jaccard_distance,
-    "masi": masi_distance,
+    "jaccard": compute_jaccard_distance,
+    "masi": compute_masi_distance,
 }
 
 
@@ -117,7 +117,7 @@ DISTANCES = {
 )
 def test_alpha_is_the_one_of_all_pairs(units, distance):
     ratings = [list(rater) for rater in zip(*units, strict=True)]
-    found = krippendorff_alpha(ratings, distance=distance, resamples=1)
+    found = compute_krippendorff_alpha(ratings, distance=distance, resamples=1)
     wanted = alpha_by_pairs(ratings, DISTANCES[distance])
     assert found.value == (wanted if wanted is None else pytest.approx(wanted, abs=1e-9))
 
@@ -129,12 +129,12 @@ def test_interval_is_the_one_of_resampled_units(distance):
     first = [values[i] for i in random.integers(0, 4, 60)]
     second = [one if random.random() < 0.7 else values[random.integers(0, 4)] for one in first]
     clusters = [item // 3 for item in range(60)]
-    found = krippendorff_alpha([first, second], distance=distance, clusters=clusters)
+    found = compute_krippendorff_alpha([first, second], distance=distance, clusters=clusters)
     by_hand = []
     for _ in range(1000):
         drawn = [3 * g + i for g in random.integers(0, 20, 20) for i in range(3)]
         ratings = [[side[i] for i in drawn] for side in (first, second)]
-        by_hand.append(krippendorff_alpha(ratings, distance=distance, resamples=1).value)
+        by_hand.append(compute_krippendorff_alpha(ratings, distance=distance, resamples=1).value)
     limits = np.quantile(by_hand, [0.025, 0.975])
     assert (found.low, found.high) == pytest.approx(tuple(limits), abs=0.04)
     assert found.inputs["clusters"] == 20
@@ -143,7 +143,7 @@ def test_interval_is_the_one_of_resampled_units(distance):
 def test_neither_pairs_of_units_nor_every_draw_take_time():
     def alpha(units, draws=1):
         ratings = [rater[:units] for rater in many]
-        return krippendorff_alpha(ratings, resamples=draws)
+        return compute_krippendorff_alpha(ratings, resamples=draws)
 
     many = np.random.default_rng(0).integers(0, 11, (2, 300 * FACTOR)).tolist()
     assert growth(alpha, 300, 300 * FACTOR) < LIMIT
@@ -151,8 +151,8 @@ def test_neither_pairs_of_units_nor_every_draw_take_time():
 
 
 def test_perfect_agreement_and_one_cluster_have_no_interval():
-    assert "do not differ" in krippendorff_alpha([["a", "b", "b"] * 9] * 2).reason
-    found = krippendorff_alpha([["a", "b", "b"], ["a", "b", "a"]], clusters=["t"] * 3)
+    assert "do not differ" in compute_krippendorff_alpha([["a", "b", "b"] * 9] * 2).reason
+    found = compute_krippendorff_alpha([["a", "b", "b"], ["a", "b", "a"]], clusters=["t"] * 3)
     assert found.value is not None
     assert (found.low, found.method) == (None, "none")
     assert "1 cluster" in found.reason
@@ -160,12 +160,12 @@ def test_perfect_agreement_and_one_cluster_have_no_interval():
 
 def test_fleiss_known_value():
     runs = [[str(label) for label, n in enumerate(row) for _ in range(n)] for row in WIKIPEDIA]
-    found = retest(runs, resamples=10).fleiss_kappa
+    found = measure_retest_agreement(runs, resamples=10).fleiss_kappa
     assert found.value == pytest.approx(0.210, abs=5e-4)
     assert found.inputs["observed"] == pytest.approx(0.378, abs=5e-4)
     assert found.inputs["expected"] == pytest.approx(0.213, abs=5e-4)
     assert (found.n, found.inputs["ratings_per_unit"]) == (10, 14)
-    same = retest([["a", "a"], ["a", "a"]], resamples=10).fleiss_kappa
+    same = measure_retest_agreement([["a", "a"], ["a", "a"]], resamples=10).fleiss_kappa
     assert (same.value, same.reason) == (None, "all ratings are the same: chance agrees as often")
 
 
@@ -173,7 +173,7 @@ RUNS = [["a", "a", "a"], ["a", "b", "a"], ["none"] * 3, ["b"] * 3, ["b", "a", "c
 
 
 def test_retest_by_hand():
-    found = retest(RUNS, resamples=500)
+    found = measure_retest_agreement(RUNS, resamples=500)
     # 4 unanimous traces, one with 1 of 3 pairs, one with none.
     assert found.mean_pairwise_agreement.value == pytest.approx((4 + 1 / 3) / 6)
     assert found.share_unanimous.value == pytest.approx(4 / 6)
@@ -190,7 +190,9 @@ def test_retest_by_hand():
 
 
 def test_retest_with_failed_runs():
-    found = retest([["a", "a", "b"], ["a", None, "b"], [None, "a", None], [None] * 3, []])
+    found = measure_retest_agreement(
+        [["a", "a", "b"], ["a", None, "b"], [None, "a", None], [None] * 3, []]
+    )
     assert found.majority == ["a", None, "a", None, None]
     assert found.n == 2
     assert found.mean_pairwise_agreement.value == pytest.approx((1 / 3 + 0) / 2)
@@ -200,7 +202,7 @@ def test_retest_with_failed_runs():
 
 
 def test_retest_without_runs():
-    found = retest([])
+    found = measure_retest_agreement([])
     assert (found.n, found.majority, found.flips) == (0, [], {})
     for one in (found.mean_pairwise_agreement, found.share_unanimous, found.krippendorff_alpha):
         assert one.value is None
@@ -208,7 +210,7 @@ def test_retest_without_runs():
 
 
 def test_retest_of_a_steady_judge():
-    found = retest([["a", "a"], ["b", "b"], ["a", "a"]], clusters=["t", "t", "u"])
+    found = measure_retest_agreement([["a", "a"], ["b", "b"], ["a", "a"]], clusters=["t", "t", "u"])
     assert found.mean_pairwise_agreement.value == found.krippendorff_alpha.value == 1
     assert found.mean_pairwise_agreement.low is None
     assert found.share_unanimous.low < 1
@@ -216,4 +218,4 @@ def test_retest_of_a_steady_judge():
 
 def test_retest_refuses():
     with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
-        retest([["a"], ["a", 3]])
+        measure_retest_agreement([["a"], ["a", 3]])

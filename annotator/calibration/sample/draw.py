@@ -1,4 +1,4 @@
-"""Drawing a sheet from a run or from traces, and planning one before anybody labels."""
+"""Draw a label sheet from a run or from traces, or plan one."""
 
 import math
 from collections import Counter
@@ -17,9 +17,9 @@ from annotator.calibration.sample.design import (
     SampledStratum,
     Strata,
     allocate,
-    design_file,
-    draw,
     draw_doubles,
+    draw_traces,
+    locate_design,
     read_design,
     record_design,
     top_up,
@@ -37,8 +37,8 @@ from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
-from validation import Interval, expected_half_widths, share_of_totals
-from validation.intervals import quantile
+from validation import Interval, estimate_share_of_totals, predict_half_width
+from validation.intervals import compute_quantile
 
 PLANNED = (50, 100, 200, 400)
 ASSUMED_PRECISION = 0.85
@@ -46,8 +46,9 @@ ASSUMED_PRECISION = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """How often the judge is assumed to be right in what it flags (``precision``), and how much of
-    what there is it flags (``recall``; None: as many are missed as are flagged wrongly).
+    """The judge's assumed precision and recall on a code.
+
+    ``recall`` None: the judge misses as many traces as it flags wrongly.
     """
 
     precision: float = ASSUMED_PRECISION
@@ -56,13 +57,13 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What to draw. ``strata``: what the judged traces are stratified by; ``undecided``: draw from
-    the undecided ones too, a stratum of their own (always with ``votes``).
+    """The options of a sample.
 
-    ``floor``: how many of each stratum at least; None: of the judge's codes 5, 10 from 300 traces
-    on, and of how votes agree as many of each.
-
-    ``more``: code -> how many to add to the design in ``before``, whose split it takes over.
+    ``n`` traces are sampled, ``double`` of them for two people. ``strata``: by what the judged
+    traces are stratified. ``undecided``: undecided traces are a stratum, too (always with
+    ``votes``). ``floor``: the minimum of each stratum; None: 5 of each code, 10 if ``n`` is 300 or
+    more, and equally many of each kind of vote. ``more`` adds traces of some strata to the design
+    in ``before``, and keeps its split.
     """
 
     split: Split
@@ -79,7 +80,7 @@ class Draw:
     more: tuple[tuple[str, int], ...] = ()
 
     def floor_of(self, n: int, sizes: Mapping[str, int]) -> int:
-        """Return how many to draw at least, of ``n``, from strata of these sizes."""
+        """Return the minimum of each stratum, for ``n`` traces from strata of these sizes."""
         if EVERYTHING in sizes:
             return 0
         if self.floor is not None:
@@ -89,8 +90,9 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet that was written: where, how many traces and rows, and from how many. ``recorded``:
-    the run keeps its design, too.
+    """A written sheet: its files, design and numbers of traces, rows and tasks.
+
+    ``left_out`` counts traces that could not be sampled. ``recorded``: the run has the design, too.
     """
 
     file: Path
@@ -105,9 +107,11 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What ``n`` labels are expected to show of one code. ``expected``: labels of traces that the
-    judge gave the code; ``half_width``: of the corrected share, in [0, 1], widened by the
-    ``design_effect`` of the judge's share and by Student's t on the ``tasks`` that can have labels.
+    """The expected precision of ``n`` labels for one code.
+
+    ``judged`` of the traces have the code, by the judge, a ``share`` of all. ``expected``: labels
+    of such traces. ``half_width``: of the corrected share, in [0, 1], widened by the
+    ``design_effect`` of the judge's share and by Student's t for ``tasks`` tasks.
     """
 
     code: str
@@ -121,8 +125,8 @@ class Planned:
     assumed: Assumed = Assumed()
 
 
-def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
-    """Draw from a run or from traces, and write the sheet and its design.
+def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
+    """Sample traces of a run or of files, and write the sheet and its design.
 
     Raises:
         AnnotatorError: the sources cannot be read or hold nothing to draw, the sample is too small
@@ -130,44 +134,46 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     """
     if out.exists():
         raise AnnotatorError(f"{out} is there already and may hold labels; name another")
-    before = read_design(what.before) if what.before else None
-    split = Split(before.split, before.salt, before.dev_share) if before else what.split
-    if before:
-        uniform = before.strata_by == "none"  # its one stratum may hold undecided traces, too
-        what = replace(
-            what, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
+    earlier = read_design(options.before) if options.before else None
+    split = Split(earlier.split, earlier.salt, earlier.dev_share) if earlier else options.split
+    if earlier:
+        uniform = earlier.strata_by == "none"  # its only stratum may hold undecided traces
+        options = replace(
+            options, strata=earlier.strata_by, undecided=uniform or UNDECIDED in earlier.strata
         )
-    population = _population(source, what, split)
-    if before and len(population.candidates) != before.size:
-        population = _population(source, replace(what, undecided=False), split)
-    if before:
-        if population.rubric_sha256 != before.rubric_sha256:
+    population = _find_population(source, options, split)
+    if earlier and len(population.candidates) != earlier.size:
+        population = _find_population(source, replace(options, undecided=False), split)
+    if earlier:
+        if population.rubric_sha256 != earlier.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
-        more: Counter[str] = Counter()
-        for code, number in what.more:
-            more[code] += number
-        design, selected = top_up(population.candidates, before, more, what.seed)
-        twice: list[Candidate] = []
+        additions: Counter[str] = Counter()
+        for code, number in options.more:
+            additions[code] += number
+        design, selected = top_up(population.candidates, earlier, additions, options.seed)
+        doubles: list[Candidate] = []
     else:
-        design, selected = _draw_first(population, what, split)
-        twice = draw_doubles(selected, what.double, what.seed)
-    where, format = _places(source, what)
+        design, selected = _draw_first(population, options, split)
+        doubles = draw_doubles(selected, options.double, options.seed)
+    where, format = _find_sources(source, options)
     design = replace(design, sources=where, format=format)
-    sheet = make_rows(selected, twice, design, split)
-    beside = design_file(out)
-    write_design(beside, design)  # first: a sheet without its design is worth nothing
+    sheet = make_rows(selected, doubles, design, split)
+    design_path = locate_design(out)
+    write_design(design_path, design)  # first: a sheet without its design has no weights
     write_sheet(out, sheet)
     recorded = not isinstance(source, Run) or record_design(source, design)
     tasks = len({trace.task for trace in selected}) if population.tasks_known else None
     return Sheet(
-        out, beside, design, len(selected), len(sheet), tasks, population.left_out, recorded
+        out, design_path, design, len(selected), len(sheet), tasks, population.left_out, recorded
     )
 
 
-def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
+def _draw_first(
+    population: Population, options: Draw, split: Split
+) -> tuple[Design, list[Candidate]]:
     sizes = Counter(trace.stratum for trace in population.candidates)
-    number = allocate(sizes, what.n, what.floor_of(what.n, sizes))
-    selected = draw(population.candidates, number, what.seed)
+    number = allocate(sizes, options.n, options.floor_of(options.n, sizes))
+    selected = draw_traces(population.candidates, number, options.seed)
     design = Design(
         rubric=population.rubric,
         rubric_sha256=population.rubric_sha256,
@@ -175,7 +181,7 @@ def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Desig
         split=split.name,
         salt=split.salt,
         dev_share=split.dev_share,
-        seed=what.seed,
+        seed=options.seed,
         strata={name: SampledStratum(size, number[name]) for name, size in sorted(sizes.items())},
         traces={trace.trace_id: trace.stratum for trace in selected},
     )
@@ -183,31 +189,30 @@ def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Desig
 
 
 def plan_sheet(
-    source: Run | Sequence[str], what: Draw, assumed: Mapping[str, Assumed] | None = None
+    source: Run | Sequence[str], options: Draw, assumed: Mapping[str, Assumed] | None = None
 ) -> list[Planned]:
-    """Return what samples of several sizes are expected to show of each code, drawing none.
+    """Return the expected precision of samples of several sizes, for each code.
 
-    ``assumed``: of the judge, by code, ``""`` for every other; default: it is right in
-    :data:`ASSUMED_PRECISION` of what it flags, and misses as many traces as it flags wrongly. That
-    traces share tasks is taken from the run.
+    ``assumed``: precision and recall of the judge by code, ``""`` for all others; by default
+    :class:`Assumed`. The design effect of tasks is that of the run.
 
     Raises:
-        AnnotatorError: as :func:`draw_sheet`; or there is no run: the codes' shares are not known.
+        AnnotatorError: as :func:`draw_sheet`, or the source is no run.
     """
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
-    population = _population(source, what, what.split)
+    population = _find_population(source, options, options.split)
     sizes = Counter(trace.stratum for trace in population.candidates)
     total = sum(sizes.values())
-    effects = _measure_effects(source, what, population)
+    effects = _measure_effects(source, options, population)
     tasks = len({trace.task for trace in population.candidates})
     planned = []
-    for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
+    for n in sorted({min(n, total) for n in (*PLANNED, options.n)}):
         try:
-            sampled = allocate(sizes, n, what.floor_of(n, sizes))
+            sampled = allocate(sizes, n, options.floor_of(n, sizes))
         except AnnotatorError:
-            if n < min(what.n, total):
-                continue  # the floors need more than this; what was asked for comes later
+            if n < min(options.n, total):
+                continue  # too few for the floors; a larger n follows
             raise
         for code, by_stratum in population.with_code.items():
             of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
@@ -231,14 +236,14 @@ def _plan_code(
     wrong = share - right if assumed.recall is None else right / assumed.recall - right
     missed = wrong / (1 - share) if share < 1 else 0.0
     unflagged = {name: size - by_stratum.get(name, 0) for name, size in judged.items()}
-    # Of what the judge left undecided as much is assumed to have the code as of the rest.
+    # Undecided traces are assumed to have the code as often as decided ones.
     undecided = [(sizes[name], share, sampled[name]) for name in sizes.keys() & {UNDECIDED}]
-    width = expected_half_widths(
+    width = predict_half_width(
         share,
         assumed.precision,
         min(missed, 1.0),
-        _effective(by_stratum, judged, sampled),
-        _effective(unflagged, judged, sampled),
+        _compute_effective_size(by_stratum, judged, sampled),
+        _compute_effective_size(unflagged, judged, sampled),
         total,
         others=undecided,
     )
@@ -246,37 +251,40 @@ def _plan_code(
     return Planned(code, n, flagged, share, round(expected), width, assumed=assumed)
 
 
-def _measure_effects(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
-    """Return the judge's share of each code over tasks, nothing where no trace tells its own."""
-    rubric = what.rubric or next(iter(source.schemes))
-    sample = read_judged_sample(source, rubric, cluster=what.cluster)
+def _measure_effects(source: Run, options: Draw, population: Population) -> dict[str, Interval]:
+    """Return the judge's share of each code over tasks, empty if no trace names its task."""
+    rubric = options.rubric or next(iter(source.schemes))
+    sample = read_judged_sample(source, rubric, cluster=options.cluster)
     if not sample.clusters.named:
         return {}
-    return {code: share_of_totals(*sample.clusters.totals(code)) for code in population.with_code}
+    return {
+        code: estimate_share_of_totals(*sample.clusters.totals(code))
+        for code in population.with_code
+    }
 
 
 def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
-    """Return the plan with wider intervals, because traces share tasks.
+    """Return the plan with intervals for traces that share tasks.
 
-    The design effect is that of the judge's share in the whole run. Student's t takes the tasks
-    that can have labels.
+    The design effect is that of the judge's ``share`` in the run; ``tasks`` can have labels.
     """
     if share is None:
         return planned
-    if tasks < 2:  # how tasks differ will not be known
+    if tasks < 2:  # the variance between tasks stays unknown
         return replace(planned, half_width=0.5, tasks=tasks)
     effect = share.design_effect or 1.0
-    factor = math.sqrt(effect) * quantile(0.95, tasks - 1) / quantile(0.95)
+    factor = math.sqrt(effect) * compute_quantile(0.95, tasks - 1) / compute_quantile(0.95)
     width = min(0.5, planned.half_width * factor)
     return replace(planned, half_width=width, design_effect=effect, tasks=tasks)
 
 
 def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed]:
-    """Return what calibrations found of a judge, by code: its precision and recall, where both are
-    known. Where several are of one rubric, the last one counts.
+    """Return the judge's precision and recall by code, where calibrations have both.
+
+    Of several calibrations for a code the last one counts.
 
     Raises:
-        AnnotatorError: a file is no calibration, or none is of the rubric.
+        AnnotatorError: a file is not a calibration, or no calibration is for the rubric.
     """
     stored = read_calibrations(files)
     calibrations = [
@@ -295,10 +303,10 @@ def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed
     }
 
 
-def _effective(
+def _compute_effective_size(
     counts: Mapping[str, int], sizes: Mapping[str, int], sampled: Mapping[str, int]
 ) -> float:
-    """Return Kish's n of the labels expected in a cell: strata are drawn with other chances."""
+    """Return Kish's effective number of the expected labels of ``counts`` traces by stratum."""
     spread = sum(
         count * sizes[name] / sampled[name] for name, count in counts.items() if sampled[name]
     )
@@ -306,31 +314,28 @@ def _effective(
     return reached**2 / spread if spread else 0.0
 
 
-def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return where the traces are and their format: of a run, as its manifest says."""
-    if not isinstance(source, Run):
-        return tuple(map(absolute, source)), what.format
-    fields = source.manifest.model_fields_set
-    if "sources" not in fields or "format" not in fields:
-        return None, None
-    return source.manifest.sources, source.manifest.format
+def _find_sources(source: Run | Sequence[str], options: Draw) -> tuple[tuple[str, ...], str]:
+    """Return the paths of the traces and their format."""
+    if isinstance(source, Run):
+        return source.manifest.sources, source.manifest.format
+    return tuple(map(absolute, source)), options.format
 
 
-def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Population:
+def _find_population(source: Run | Sequence[str], options: Draw, split: Split) -> Population:
     if isinstance(source, Run):
         rubrics = tuple(source.schemes)
-        if what.rubric is None and len(rubrics) > 1:
+        if options.rubric is None and len(rubrics) > 1:
             names = ", ".join(rubrics)
-            raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
-        rubric = what.rubric or rubrics[0]
-        undecided = what.undecided or what.strata == "votes"
+            raise AnnotatorError(f"the run has several rubrics: {names}; choose one with --rubric")
+        rubric = options.rubric or rubrics[0]
+        undecided = options.undecided or options.strata == "votes"
         return find_judged(
-            source, rubric, split, what.cluster, strata=what.strata, undecided=undecided
+            source, rubric, split, options.cluster, strata=options.strata, undecided=undecided
         )
-    if what.rubric is None:
-        raise AnnotatorError("--rubric is missing: what is to be labelled?")
-    if what.before:
+    if options.rubric is None:
+        raise AnnotatorError("--rubric is missing: name the rubric to label by")
+    if options.before:
         raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-    if what.strata == "votes":
-        raise AnnotatorError("--strata votes needs a RUN: nobody judged these")
-    return find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
+    if options.strata == "votes":
+        raise AnnotatorError("--strata votes needs a RUN: these traces have no votes")
+    return find_traces(source, options.format, load_rubric(options.rubric), split, options.cluster)

@@ -1,4 +1,4 @@
-"""Label sheets: the traces to be labelled, in random order, without what a judge says of them."""
+"""Label sheets: the traces to label, in random order, without the judge's answers."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from annotator.calibration.sample.design import (
     Candidate,
     Design,
     Strata,
-    split_of,
+    assign_split,
 )
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Annotation
@@ -37,9 +37,10 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The traces that labels are drawn from: those of one split. ``judge_sha256`` is None if no
-    judge was asked; ``left_out`` counts traces that cannot be labelled or judged. ``with_code``
-    counts, for each of the judge's labels, the traces that have it by their stratum.
+    """The traces of one split that a sample is taken from.
+
+    ``judge_sha256`` is None without a judge. ``left_out`` counts the traces that cannot be labelled
+    or judged, ``with_code`` the traces with each of the judge's labels, by stratum.
     """
 
     rubric: str
@@ -53,15 +54,15 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which part of the tasks: ``dev``, ``test`` or ``all``."""
+    """A part of the tasks: ``dev``, ``test`` or ``all``."""
 
     name: str
     salt: str
     dev_share: float
 
     def of(self, task: str) -> str | None:
-        """Return the split of a task, None where there are no splits."""
-        return None if self.name == "all" else split_of(task, self.salt, self.dev_share)
+        """Return ``dev`` or ``test`` for a task, None for ``all``."""
+        return None if self.name == "all" else assign_split(task, self.salt, self.dev_share)
 
     def holds(self, task: str) -> bool:
         """Whether a task belongs to this split."""
@@ -77,29 +78,28 @@ def find_judged(
     strata: Strata,
     undecided: bool = False,
 ) -> Population:
-    """Return the judged traces of a run in their strata: the judge's labels, or whether its votes
-    all say the same. The undecided ones are a stratum of their own, where wanted.
+    """Return the judged traces of a run in their strata; ``undecided`` adds the undecided ones.
 
-    Where a rubric allows many codes, a trace's stratum is the rarest of its codes in the run.
+    If a trace can have many codes, its stratum is the code that is rarest in the run.
 
     Raises:
-        AnnotatorError: there is none, there are no votes to stratify by, or as
+        AnnotatorError: the split has no judged trace, a trace has no votes to stratify by, or as
             :func:`annotator.calibration.judged_sample.read_judged_sample`.
     """
-    wanted = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
-    drawn_from: list[tuple[Annotation, str | None, str | None]] = []
+    statuses = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
+    population: list[tuple[Annotation, str | None, str | None]] = []
 
     def keep(annotation: Annotation) -> None:
-        if annotation.status in wanted:
+        if annotation.status in statuses:
             task = find_cluster(annotation.attributes, cluster)
             stratum = _name_stratum(annotation, strata, run)
-            drawn_from.append((annotation, task, stratum))
+            population.append((annotation, task, stratum))
 
     sample = read_judged_sample(run, rubric, cluster=cluster, visit=keep)
     many = sample.rubric.choice == "many"
     candidates = []
     with_code: dict[str, Counter[str]] = {}
-    for annotation, task, named in drawn_from:
+    for annotation, task, named in population:
         trace_id, codes = annotation.trace_id, annotation.codes
         labels = (codes if many else codes[:1]) or (NONE,)
         rarest = min(labels, key=lambda code: (sample.with_code[code], code))
@@ -112,7 +112,7 @@ def find_judged(
         raise AnnotatorError(
             f"nothing to draw from: no judged trace in the {split.name} split of {run}"
         )
-    left_out = sample.statuses.total() - sum(sample.statuses[status] for status in wanted)
+    left_out = sample.statuses.total() - sum(sample.statuses[status] for status in statuses)
     return Population(
         rubric,
         sample.rubric.sha256,
@@ -125,7 +125,7 @@ def find_judged(
 
 
 def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | None:
-    """Return the stratum of an annotation, None where it is one of its codes."""
+    """Return the stratum of an annotation, None if its codes decide."""
     if strata == "none":
         return EVERYTHING
     if annotation.status == "undecided":
@@ -143,10 +143,10 @@ def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | Non
 def find_traces(
     sources: Sequence[str], format: str, rubric: Rubric, split: Split, cluster: Collection[str]
 ) -> Population:
-    """Return the traces below ``sources`` that a rubric is for, in one stratum.
+    """Return the traces of ``sources`` that a rubric applies to, in one stratum.
 
     Raises:
-        AnnotatorError: as :func:`annotator.traces.read_traces`; or there is none.
+        AnnotatorError: as :func:`annotator.traces.read_traces`, or the split has no such trace.
     """
     candidates, left_out, tasks_known, unread = [], 0, False, ""
     for trace in read_traces(sources, format):
@@ -169,11 +169,11 @@ def find_traces(
 
 
 def make_rows(
-    selected: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
+    selected: Sequence[Candidate], doubles: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
-    """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
-    second = {trace.trace_id for trace in twice}
-    design_id, probabilities = design.id, design.probabilities  # neither is kept: each reads all
+    """Return the rows of a sheet, one per trace and rater, without anything from a judge."""
+    second = {trace.trace_id for trace in doubles}
+    design_id, probabilities = design.id, design.probabilities  # properties that read all traces
     raters = [
         *((1, trace) for trace in selected),
         *((2, trace) for trace in selected if trace.trace_id in second),
@@ -195,20 +195,23 @@ def make_rows(
 
 
 def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:
-    """Write a sheet as JSONL or, by its name, as CSV. What is to be filled in is left empty: a row
-    of JSONL without ``primary``, or an empty cell, is not labelled yet.
+    """Write a sheet, as CSV if the file's name ends in ``.csv``, else as JSONL.
+
+    A row without ``primary`` is not labelled yet.
 
     Raises:
-        AnnotatorError: the file is there already (it may hold labels), or cannot be written.
+        AnnotatorError: the file exists (it may hold labels), or cannot be written.
     """
-    write_file(file, _csv(sheet) if file.suffix == ".csv" else _jsonl(sheet), exclusive=True)
+    write_file(
+        file, _format_csv(sheet) if file.suffix == ".csv" else _format_jsonl(sheet), exclusive=True
+    )
 
 
-def _jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
+def _format_jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in sheet)
 
 
-def _csv(sheet: Iterable[Mapping[str, Any]]) -> str:
+def _format_csv(sheet: Iterable[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\r\n")
     write.writeheader()

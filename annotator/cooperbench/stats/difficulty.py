@@ -20,7 +20,7 @@ from annotator.cooperbench.stats.communication import list_openings
 from annotator.cooperbench.stats.model import Bucket, ConflictBucket, Curve, Difficulty
 from annotator.cooperbench.stats.outcomes import COOP, SOLO
 from annotator.cooperbench.stats.pairs import Counts, RunPair, Runs
-from validation import Estimate, Interval, share_of_totals
+from validation import Estimate, Interval, estimate_share_of_totals
 from validation.resampling import Floats, Resamples
 
 BUCKETS = 10
@@ -110,7 +110,9 @@ def _count_conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[Con
     for place, by_cluster in sorted(totals.items()):
         rows = by_cluster.values()
         shares = [
-            share_of_totals([row[name, "k"] for row in rows], [row[name, "n"] for row in rows])
+            estimate_share_of_totals(
+                [row[name, "k"] for row in rows], [row[name, "n"] for row in rows]
+            )
             for name in openings
         ]
         low, high = place / BUCKETS, (place + 1) / BUCKETS
@@ -180,8 +182,8 @@ def _make_curve(
 def _compute_shares(rows: Floats) -> tuple[Interval, Interval]:
     """Return success solo and coop of totals by task, a row each."""
     return (
-        share_of_totals(rows[:, _SOLO_K].tolist(), rows[:, _SOLO_N].tolist()),
-        share_of_totals(rows[:, _COOP_K].tolist(), rows[:, _COOP_N].tolist()),
+        estimate_share_of_totals(rows[:, _SOLO_K].tolist(), rows[:, _SOLO_N].tolist()),
+        estimate_share_of_totals(rows[:, _COOP_K].tolist(), rows[:, _COOP_N].tolist()),
     )
 
 

@@ -17,7 +17,7 @@ from annotator.cooperbench.stats.tally import (
 )
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, NOTHING, UNKNOWN
-from validation import mover
+from validation import subtract_estimates
 
 SOLO, COOP = "solo", "coop"
 _ALL = ""  # beside the names of models, none of which is empty
@@ -141,7 +141,9 @@ def compute_sizes(tally: Tally) -> Sizes:
     }
     several = [size for size in counts if size > 1]
     empty = tally.share(("agents", "none"), ("agents", "none"))
-    gap = mover(*((shares[several[0]], shares[several[-1]]) if several else (empty, empty)))
+    gap = subtract_estimates(
+        *((shares[several[0]], shares[several[-1]]) if several else (empty, empty))
+    )
     if len(several) < 2:
         why = f"all runs of several agents have {several[0]}" if several else "no such runs"
         gap = make_undefined(gap, why)
@@ -160,4 +162,4 @@ def compute_success(tally: Tally) -> Iterator[Success]:
             tally.share(("success", model, setting, "k"), ("success", model, setting, "n"))
             for setting in (SOLO, COOP)
         )
-        yield Success(model or None, solo, coop, mover(solo, coop))
+        yield Success(model or None, solo, coop, subtract_estimates(solo, coop))

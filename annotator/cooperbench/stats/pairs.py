@@ -32,7 +32,7 @@ from annotator.cooperbench.stats.tally import (
 from annotator.traces import Trace
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from annotator.traces.model import CLEAN, CONFLICT
-from validation import Estimate, cluster_mean, paired_difference
+from validation import Estimate, bootstrap_mean, estimate_paired_difference
 
 _CLEAN, _UNION = "merged without a conflict", "passed, then union"
 _PASSED = "passed, all runs"  # also those with nothing to merge
@@ -148,10 +148,12 @@ def _compare(
     single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
     if compared and single and len(set(clusters)) == len(compared):
         ends = Counter(zip(*shares, strict=True))
-        gap = paired_difference(*(ends[outcome] for outcome in ((1, 1), (1, 0), (0, 1), (0, 0))))
+        gap = estimate_paired_difference(
+            *(ends[outcome] for outcome in ((1, 1), (1, 0), (0, 1), (0, 0)))
+        )
     else:
         gaps = [a - b for a, b in zip(*shares, strict=True)]
-        gap = cluster_mean("difference", gaps, clusters=clusters)
+        gap = bootstrap_mean("difference", gaps, clusters=clusters)
     if not compared:
         why = f"no pair has runs in both groups ({', '.join(groups)})"
         first, second, gap = (replace(estimate, reason=why) for estimate in (first, second, gap))

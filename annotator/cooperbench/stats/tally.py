@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from annotator.base.text import format_count
-from validation import Estimate, clustered_share, mover
+from validation import Estimate, estimate_clustered_share, subtract_estimates
 from validation.resampling import Floats
 
 Key = tuple[str, ...]
@@ -34,7 +34,7 @@ def drop_if_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> E
 
 def compare_shares(sides: Mapping[str, Estimate]) -> Estimate:
     """Return Newcombe's difference of two groups' shares; undefined if one has no or few runs."""
-    gap = mover(*sides.values())
+    gap = subtract_estimates(*sides.values())
     if empty := [name for name, share in sides.items() if not share.n]:
         return replace(gap, reason=f"no such runs: {', '.join(empty)}")
     return drop_if_few(
@@ -114,4 +114,4 @@ class Tally:
             values += [1] * counts[k] + [0] * (counts[n] - counts[k])
             tasks += [name] * counts[n]
         clusters = tasks if self.tasks is not None else None
-        return clustered_share(values, clusters, least_design_effect=1.0)
+        return estimate_clustered_share(values, clusters, least_design_effect=1.0)

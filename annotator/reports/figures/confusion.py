@@ -1,8 +1,7 @@
 """What a person and a judge call the same traces."""
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.correct import describe_labels, match_traces
-from annotator.calibration.fit import fit_calibration
+from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
 from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
@@ -10,7 +9,7 @@ from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
 from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
-from validation import confusion_matrix
+from validation import tabulate_confusion
 
 
 def figure(source: FigureSource) -> Plot:
@@ -66,7 +65,7 @@ def _panel(
             count if count or label in findable else None
             for label, count in zip(rubric.labels, row, strict=True)
         ]
-        for row in confusion_matrix(human, judge, rubric.labels)
+        for row in tabulate_confusion(human, judge, rubric.labels)
     ]
     people = ", ".join(calibration.labels.annotators)
     code = "primary code" if rubric.choice == "primary" else "code"
