@@ -93,8 +93,8 @@ def localize(place: str | Path, names: Collection[str] = (), *, again: bool = Fa
     if not url:
         return Path(place)
     key = url.partition("://")[2]
-    if part := _find_odd_part(key):
-        raise AnnotatorError(f"{sanitize_line(url)}: {part!r} in {sanitize_line(key)}: not a name")
+    if (odd := _find_odd_part(key)) is not None:
+        raise AnnotatorError(f"{sanitize_line(url)}: {odd!r} in {sanitize_line(key)}: not a name")
     copy = Path(_find_copies(), url.replace("://", os.sep, 1))
     if again or (url, *names) not in _fetched:
         system, path = _open(url)
@@ -137,7 +137,8 @@ def _open(url: str) -> tuple[Any, str]:
     if scheme in ("file", "local") or "::" in url:
         raise AnnotatorError(f"{sanitize_line(url)}: name the path of the file or folder itself")
     with _explain(url, "read"):
-        return fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(url)
+    return system, path
 
 
 @contextmanager
@@ -176,8 +177,8 @@ def _update(system: Any, path: str, url: str, copy: Path, names: Collection[str]
         key = name.removeprefix(base).removeprefix("/")
         if names and name.rpartition("/")[2] not in names:
             continue
-        if key and (part := _find_odd_part(key)) is not None:
-            on_fetch(f"{sanitize_line(url)}: skipped {sanitize_line(key)}: {part!r} is not a name")
+        if key and (odd := _find_odd_part(key)) is not None:
+            on_fetch(f"{sanitize_line(url)}: skipped {sanitize_line(key)}: {odd!r} is not a name")
             continue
         file = top / key
         stamps[file] = stamp = _stamp(info)

@@ -153,7 +153,7 @@ def hash_facts_template() -> str:
 
 
 def render_json_request(schema: str) -> tuple[str, str]:
-    """Return the JSON schema as text after the system's message, and a reminder before the last line
+    """Return the JSON schema as text for the system's message, and a reminder before the last line
     of the user's, for endpoints that take no response format.
     """
     return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")

@@ -275,6 +275,7 @@ def mark_priorities(
     """Return the parts with new kinds for those that get room first.
 
     Args:
+        parts: in reading order.
         passages: (id of the part, start, end).
         absences: where claims say that something is missing: ``after`` the passages, ``anywhere``.
 

@@ -29,13 +29,8 @@ def rubric(tmp_path):
 
 
 def span(quote, source="message:1", start=0, code=None):
-    return {
-        "quote": quote,
-        "source": source,
-        "start": start,
-        "end": start + len(quote),
-        "code": code,
-    }
+    end = start + len(quote)
+    return {"quote": quote, "source": source, "start": start, "end": end, "code": code}
 
 
 def labels_of(tmp_path, rubric, *rows):
@@ -44,64 +39,38 @@ def labels_of(tmp_path, rubric, *rows):
 
 def pair_of(tmp_path, rubric, ann, bob):
     rows = [
-        label("t1", rubric, "alpha", by="ann") | ann,
-        label("t1", rubric, "alpha", by="bob") | bob,
+        label("t1", rubric, "alpha", by=who) | more for who, more in [("ann", ann), ("bob", bob)]
     ]
     labels = labels_of(tmp_path, rubric, *rows)
     return labels.of("ann")["t1"], labels.of("bob")["t1"]
 
 
-def test_who_agrees_on_what(tmp_path, rubric):
-    """t1: same codes in another order; t2: the same none; t3, t4, t5: not; t6, t7: one of them."""
-    said_by = {
-        "ann": {
-            "t1": ("alpha", "beta", "gamma"),
-            "t2": (),
-            "t3": ("alpha",),
-            "t4": ("alpha", "beta"),
-            "t5": ("beta", "alpha"),
-            "t6": ("alpha",),
-        },
-        "bob": {
-            "t7": ("alpha",),
-            "t5": ("alpha", "beta"),
-            "t4": ("alpha",),
-            "t3": (),
-            "t2": (),
-            "t1": ("alpha", "gamma", "beta"),
-        },
-        "zoe": {"t8": ()},
-    }
-    labels = labels_of(
-        tmp_path,
-        rubric,
-        *(
-            label(t, rubric, *codes, by=who)
-            for who, own in said_by.items()
-            for t, codes in own.items()
+@pytest.mark.parametrize(
+    ("choice", "ann", "bob", "agreed", "differing", "only_one"),
+    [
+        # t1: another order of the same codes; t2: none both; t6 and t7: one label
+        (
+            "primary",
+            "t1=alpha,beta,gamma t2= t3=alpha t4=alpha,beta t5=beta,alpha t6=alpha",
+            "t7=alpha t5=alpha,beta t4=alpha t3= t2= t1=alpha,gamma,beta",
+            *(["t1", "t2"], ["t3", "t4", "t5"], ["t6", "t7"]),
         ),
-    )
-    agreed, differing, only_one = compare_annotators(labels, "ann", "bob")
-    assert [one.trace_id for one, _ in agreed] == ["t1", "t2"]
-    assert [(one.annotator, other.annotator) for one, other in agreed] == [("ann", "bob")] * 2
-    assert [(one.trace_id, one.first.annotator, one.second.annotator) for one in differing] == [
-        (trace_id, "ann", "bob") for trace_id in ("t3", "t4", "t5")
-    ]
-    assert only_one == ["t6", "t7"]
-
-
-def test_sets_of_many_codes(tmp_path):
-    many = make_rubric(tmp_path, "many")
-    rows = [
-        label("t1", many, "alpha", "beta", by="ann"),
-        label("t1", many, "beta", "alpha", by="bob"),
-        label("t2", many, "alpha", by="ann"),
-        label("t2", many, by="bob"),
-    ]
-    agreed, differing, _ = compare_annotators(labels_of(tmp_path, many, *rows), "ann", "bob")
-    assert [one.trace_id for one, _ in agreed] == ["t1"]
-    assert [one.trace_id for one in differing] == ["t2"]
-    assert merge_agreed(*agreed[0])[0].secondary == ("alpha", "beta")
+        ("many", "t1=alpha,beta t2=alpha", "t1=beta,alpha t2=", ["t1"], ["t2"], []),
+    ],
+)
+def test_who_agrees_on_what(tmp_path, choice, ann, bob, agreed, differing, only_one):
+    rubric = make_rubric(tmp_path, choice)
+    rows = [label("t8", rubric, by="zoe")]
+    for who, words in (("ann", ann), ("bob", bob)):
+        for word in words.split():
+            trace_id, _, codes = word.partition("=")
+            rows.append(label(trace_id, rubric, *filter(None, codes.split(",")), by=who))
+    readers = compare_annotators(labels_of(tmp_path, rubric, *rows), "ann", "bob")
+    assert [one.trace_id for one, _ in readers.agreed] == agreed
+    assert [one.trace_id for one in readers.differing] == differing
+    pairs = [*readers.agreed, *((one.first, one.second) for one in readers.differing)]
+    assert {(one.annotator, other.annotator) for one, other in pairs} == {("ann", "bob")}
+    assert readers.only_one == only_one
 
 
 @pytest.mark.parametrize(
@@ -113,61 +82,35 @@ def test_sets_of_many_codes(tmp_path):
     ],
 )
 def test_who_cannot_be_compared(tmp_path, rubric, names, message):
-    rows = [
-        label("t1", rubric, by="ann"),
-        label("t1", rubric, by="bob"),
-        label("t2", rubric, by="zoe"),
-    ]
+    by = {"ann": "t1", "bob": "t1", "zoe": "t2"}
+    rows = [label(trace_id, rubric, by=who) for who, trace_id in by.items()]
     with pytest.raises(AnnotatorError, match=message):
         compare_annotators(labels_of(tmp_path, rubric, *rows), *names)
 
 
 def test_a_trace_that_was_skipped_is_of_one_only(tmp_path, rubric):
-    skipped = {
-        "trace_id": "t2",
-        "rubric": "faults",
-        "annotator": "bob",
-        "skipped": True,
-        "note": "?",
-    }
+    skipped = {"trace_id": "t2", "rubric": "faults", "annotator": "bob", "skipped": True}
     rows = [label(t, rubric, by=by) for t, by in [("t1", "ann"), ("t2", "ann"), ("t1", "bob")]]
-    assert compare_annotators(
-        labels_of(tmp_path, rubric, *rows, skipped), "ann", "bob"
-    ).only_one == ["t2"]
+    labels = labels_of(tmp_path, rubric, *rows, skipped)
+    assert compare_annotators(labels, "ann", "bob").only_one == ["t2"]
 
 
 # The gold of two labels
 
 
 def test_the_evidence_of_both_and_no_quote_twice(tmp_path, rubric):
-    first, second = pair_of(
-        tmp_path,
-        rubric,
-        {"evidence": ["one", "two", "three"], "spans": [span("one"), span("two", start=9)]},
-        {
-            "evidence": ["two", "three", "four"],
-            "spans": [span("two", start=9), span("four", code="alpha")],
-        },
+    two = span("two", start=9)
+    first = {"evidence": ["one", "two", "three"], "spans": [span("one"), two]}
+    second = {"evidence": ["two", "three", "four"], "spans": [two, span("four", code="alpha")]}
+    decision, extra = merge_agreed(*pair_of(tmp_path, rubric, first, second))
+    evidence = (
+        Passage("one", "message:1", 0, 3),
+        Passage("two", "message:1", 9, 12),
+        Passage("four", "message:1", 0, 4, "alpha"),
     )
-    decision, extra = merge_agreed(first, second)
-    assert decision == Decision(
-        "t1",
-        "alpha",
-        evidence=(
-            Passage("one", "message:1", 0, 3),
-            Passage("two", "message:1", 9, 12),
-            Passage("four", "message:1", 0, 4, "alpha"),
-        ),
-        quotes=("three",),
-        note="agreed by ann and bob",
-    )
+    note = "agreed by ann and bob"
+    assert decision == Decision("t1", "alpha", evidence=evidence, quotes=("three",), note=note)
     assert extra == {}
-
-
-def test_evidence_without_places_stays_text(tmp_path, rubric):
-    pair = pair_of(tmp_path, rubric, {"evidence": ["one", "two"]}, {"evidence": ["two", "six"]})
-    decision, _ = merge_agreed(*pair)
-    assert (decision.evidence, decision.quotes) == ((), ("one", "two", "six"))
 
 
 def test_columns_are_carried_over(tmp_path, rubric):

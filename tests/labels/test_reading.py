@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
-from annotator.rubrics import Scheme, load_rubric
+from annotator.rubrics import Scheme
 from tests.conftest import make_scheme
 
 SHA = "a" * 64
@@ -25,12 +24,8 @@ MANY = make_scheme("symptoms", IDS, "many", SHA)
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    return {
-        "trace_id": "t1",
-        "rubric": "symptoms",
-        "annotator": "ann",
-        "primary": "work_overlap",
-    } | fields
+    row = {"trace_id": "t1", "rubric": "symptoms", "annotator": "ann", "primary": "work_overlap"}
+    return row | fields
 
 
 def without(name: str, **fields: Any) -> dict[str, Any]:
@@ -68,38 +63,13 @@ def only(labels: Labels) -> Label:
 
 
 def test_every_field_of_a_line_is_read(tmp_path):
-    file = lines(
-        tmp_path / "labels.jsonl",
-        row(
-            secondary=["repetition"],
-            evidence=["a\nb", "c"],
-            note="n",
-            confidence=3,
-            rubric_sha256=SHA,
-            inclusion_probability=0.25,
-            task="dspy_task/1",
-            split="test",
-            design="d1",
-            order=4,
-            slot="double",
-        ),
-    )
-    assert only(read_labels([file], PRIMARY)) == Label(
-        trace_id="t1",
-        rubric="symptoms",
-        annotator="ann",
-        primary="work_overlap",
-        secondary=("repetition",),
-        evidence=("a\nb", "c"),
-        note="n",
-        confidence=3,
-        rubric_sha256=SHA,
-        inclusion_probability=0.25,
-        task="dspy_task/1",
-        split="test",
-        design="d1",
-        where=f"{file}, line 1",
-    )
+    fields = row(note="n", confidence=3, rubric_sha256=SHA, inclusion_probability=0.25)
+    fields |= {"task": "dspy_task/1", "split": "test", "design": "d1"}
+    lists = {"secondary": ["repetition"], "evidence": ["a\nb", "c"]}
+    file = lines(tmp_path / "labels.jsonl", fields | lists | {"order": 4, "slot": "double"})
+    tuples = {name: tuple(texts) for name, texts in lists.items()}
+    label = Label(**fields, **tuples, where=f"{file}, line 1")
+    assert only(read_labels([file], PRIMARY)) == label
 
 
 @pytest.mark.parametrize(
@@ -209,23 +179,18 @@ WRONG = [
     (row(spans={}), PRIMARY, "spans", "found an object, expected a list of quotes with places"),
     (row(spans=[SPAN, None]), PRIMARY, "spans", "number 2: expected the texts quote and source"),
     (row(spans=[SPAN | {"start": "0"}]), PRIMARY, "spans", "the whole numbers start and end"),
-    (row(spans=[SPAN | {"start": False}]), PRIMARY, "spans", "the whole numbers start and end"),
     (row(spans=[SPAN | {"quote": " "}]), PRIMARY, "spans", "expected the texts quote and source"),
     (row(spans=[SPAN | {"end": 4}]), PRIMARY, "spans", "from 0 to 4, but the quote has 3"),
-    (row(spans=[SPAN | {"start": -1, "end": 2}]), PRIMARY, "spans", "from -1 to 2"),
     (row(spans=[SPAN | {"end": 10**40}]), PRIMARY, "spans", "to a very large number"),
     (row(spans=[SPAN | {"code": "zzz"}]), PRIMARY, "spans", "symptoms has no code 'zzz'"),
-    (row(spans=[SPAN | {"code": ["a"]}]), PRIMARY, "spans", "symptoms has no code a list"),
     (row(primary="work_overlapp"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
     (row(primary="WORK_OVERLAP"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
     (row(primary="nan"), PRIMARY, "primary", "no code 'nan'"),
-    (row(primary="null"), PRIMARY, "primary", "no code 'null'"),
     (row(primary="zzz"), PRIMARY, "primary", "it has work_overlap, parameter_flow, repetition"),
     (row(primary="nonee"), PRIMARY, "primary", "did you mean 'none'?"),
     (row(primary=""), PRIMARY, "primary", "empty; write null for none"),
     (row(primary=3), PRIMARY, "primary", "found 3, expected a list of one code"),
     (row(primary=["work_overlap", "repetition"]), PRIMARY, "primary", "found 2 codes"),
-    (row(primary=None, secondary=["repetition"]), PRIMARY, "primary", "the main one goes to"),
     (row(primary=None, secondary=["repetition"]), ONE, "primary", "the main one goes to primary"),
     (row(secondary=["repetition"]), ONE, "secondary", "one code per trace"),
     (row(secondary=["work_overlap"]), PRIMARY, "secondary", "is the primary code already"),
@@ -233,20 +198,16 @@ WRONG = [
     (row(secondary=["repetitio"]), PRIMARY, "secondary", "did you mean 'repetition'?"),
     (row(secondary="repetition"), PRIMARY, "secondary", "expected a list of codes"),
     (row(secondary=[1]), PRIMARY, "secondary", "found 1 in the list"),
-    (row(secondary=[None]), PRIMARY, "secondary", "found null in the list"),
     (row(secondary=["none"]), PRIMARY, "secondary", "'none' beside codes"),
     (row(primary="none", secondary=["repetition"]), MANY, "primary", "'none' beside codes"),
-    (row(secondary=["work_overlap"]), MANY, "secondary", "is the primary code already"),
     (without("primary", note="hm"), PRIMARY, "primary", "but note is filled; write none or"),
     (without("primary", secondary=["repetition"]), ONE, "primary", "but secondary is filled"),
     (without("primary", evidence=["a"], note="b"), MANY, "secondary", "evidence and note are"),
     (without("trace_id"), PRIMARY, "trace_id", "missing"),
     (row(trace_id=" "), PRIMARY, "trace_id", "missing"),
-    (row(trace_id=5), PRIMARY, "trace_id", "found 5, expected a text"),
     (without("primary", trace_id=None), PRIMARY, "trace_id", "missing"),
     (without("annotator"), PRIMARY, "annotator", "missing"),
     (row(annotator=""), PRIMARY, "annotator", "missing"),
-    (row(annotator=["ann"]), PRIMARY, "annotator", "found a list"),
     (without("rubric"), PRIMARY, "rubric", "missing; write the rubric's id, symptoms say"),
     (row(rubric={}), PRIMARY, "rubric", "found an object"),
     (row(evidence="quote"), PRIMARY, "evidence", "expected a list of quotes"),
@@ -254,7 +215,6 @@ WRONG = [
     (row(evidence=[{"quote": "q"}]), PRIMARY, "evidence", "found an object in the list"),
     (row(note=["n"]), PRIMARY, "note", "found a list, expected a text"),
     (row(split=1), PRIMARY, "split", "expected a text"),
-    (row(task=True), PRIMARY, "task", "found a boolean"),
     *(
         (row(confidence=one), PRIMARY, "confidence", "expected a whole number 1 to 5")
         for one in (0, 6, 2.5, "3", True, [], float("nan"), float("inf"), 10**40)
@@ -817,24 +777,6 @@ def test_random_bytes(tmp_path, data, suffix, codes):
 
 
 @FUZZ
-@given(text=st.text(max_size=300), codes=CODES)
-def test_random_cells(tmp_path, text, codes):
-    file = tmp_path / "l.csv"
-    header = ",".join([*COLUMNS, "confidence"])
-    file.write_bytes(f"{header}\n{text}".encode("utf-8", "surrogatepass"))
-    attempt(file, codes)
-
-
-@FUZZ
-@given(values=st.lists(VALUES, max_size=4), codes=CODES, as_lines=st.booleans())
-def test_random_json(tmp_path, values, codes, as_lines):
-    file = tmp_path / "l.json"
-    text = "\n".join(map(json.dumps, values)) if as_lines else json.dumps(values)
-    file.write_text(text, encoding="utf-8")
-    attempt(file, codes)
-
-
-@FUZZ
 @given(data=st.data(), codes=CODES)
 def test_random_values_in_each_place(tmp_path, data, codes):
     seed = json.loads(json.dumps(data.draw(st.sampled_from(SEEDS))))
@@ -844,29 +786,3 @@ def test_random_values_in_each_place(tmp_path, data, codes):
         inner = inner[key]
     inner[last] = data.draw(VALUES)
     attempt(lines(tmp_path / "l.jsonl", seed), codes)
-
-
-# Real labels
-
-
-def test_the_labels_of_real_runs(shared_data):
-    file = shared_data / "labels" / "cooperbench_dev.jsonl"
-    if not file.is_file():
-        pytest.skip(f"no labels in {shared_data}")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    for name in ("symptoms", "comm_errors"):
-        rubric = load_rubric(name)
-        ids = tuple(code.id for code in rubric.codes)
-        labels = read_labels([file], make_scheme(name, ids, rubric.choice, rubric.sha256))
-        assert labels.annotators == ("A", "B", "gold")
-        assert labels.unlabelled == ()
-        assert [len(labels.of(one)) for one in labels.annotators] == [40, 40, 40]
-        assert set(labels.of("A")) == set(labels.of("B")) == set(labels.of("gold"))
-        mine = [one for one in rows if one["rubric"] == name]
-        assert Counter(one.primary for one in labels.labels) == Counter(
-            one["primary"] for one in mine
-        )
-        for label, raw in zip(labels.labels, mine, strict=True):
-            assert (label.trace_id, list(label.secondary)) == (raw["trace_id"], raw["secondary"])
-            assert (list(label.evidence), label.note) == (raw["evidence"], raw["note"])
-            assert label.confidence == raw["confidence"]

@@ -1,7 +1,6 @@
 """The store of decisions: nothing acknowledged is lost, nothing of others is touched."""
 
 import json
-import os
 import resource
 import signal
 import stat
@@ -19,21 +18,14 @@ from annotator.labels import read_labels
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore, Undone
-from annotator.rubrics import load_rubric
 from annotator.traces import Feature, Message, Outcome, Trace
 from annotator.traces.model import AgentEnd
 from tests.calibration.build import label, make_rubric, write_labels
-from tests.conftest import EXAMPLES, ROOT
+from tests.conftest import ROOT
 
 PASSAGE = Passage("I take it", "message:1", 3, 12, "alpha")
-SHEET = {
-    "order": 4,
-    "task": "p/1",
-    "split": "dev",
-    "inclusion_probability": 0.25,
-    "design": "d1",
-    "rater": 2,
-}
+SHEET = {"order": 4, "task": "p/1", "split": "dev", "inclusion_probability": 0.25}
+SHEET |= {"design": "d1", "rater": 2}
 
 
 @pytest.fixture
@@ -103,30 +95,17 @@ def test_what_waits_is_in_the_file_and_is_no_label(file, rubric):
 
 
 def test_a_decision_is_a_line_of_the_contract(file, rubric):
+    decision = Decision("t1", "alpha", ("beta",), (PASSAGE,), ("no place",), "why", 3, seconds=1.5)
     with opened(file, rubric) as store:
-        store.decide(
-            Decision("t1", "alpha", ("beta",), (PASSAGE,), ("no place",), "why", 3, seconds=1.5),
-            SHEET | {"primary": "gamma", "unknown": 1},
-        )
+        store.decide(decision, SHEET | {"primary": "gamma", "unknown": 1})
     (line,) = lines(file)
     assert line.pop("labelled_at").endswith("+00:00")
     assert line.pop("sequence") == 1
-    assert line == {
-        "trace_id": "t1",
-        "rubric": "faults",
-        "annotator": "ann",
-        "primary": "alpha",
-        "secondary": ["beta"],
-        "evidence": ["I take it", "no place"],
-        "note": "why",
-        "confidence": 3,
-        "rubric_sha256": rubric.sha256,
-        "spans": [
-            {"quote": "I take it", "source": "message:1", "start": 3, "end": 12, "code": "alpha"}
-        ],
-        "seconds": 1.5,
-        **SHEET,
-    }
+    span = {"quote": "I take it", "source": "message:1", "start": 3, "end": 12, "code": "alpha"}
+    ids = {"trace_id": "t1", "rubric": "faults", "annotator": "ann", "rubric_sha256": rubric.sha256}
+    codes = {"primary": "alpha", "secondary": ["beta"]}
+    more = {"evidence": ["I take it", "no place"], "note": "why", "confidence": 3, "seconds": 1.5}
+    assert line == {**ids, **codes, **more, "spans": [span], **SHEET}
     (read,) = read_labels([file], rubric.scheme()).labels
     assert read.spans == (PASSAGE,)
     assert (read.task, read.split, read.inclusion_probability) == ("p/1", "dev", 0.25)
@@ -227,31 +206,6 @@ def test_lines_of_others_stay_as_they_are(tmp_path, file, rubric):
     assert len(lines_ := file.read_bytes().split(b"\n")) == len(others) + 3, lines_
 
 
-def test_a_row_of_the_annotator_that_waits_for_its_label_is_filled_in(file, rubric):
-    row = {"trace_id": "t1", "rubric": "faults", "annotator": "ann", "order": 1}
-    write_labels(file, [row, row | {"trace_id": "t2"}])
-    before = file.read_bytes()
-    with opened(file, rubric) as store:
-        assert store.decisions == {}
-        store.decide(Decision("t1", "alpha"))
-        assert [one.get("primary") for one in lines(file)] == ["alpha", None]
-        assert store.undo() == Undone("t1", Decision("t1", "alpha"), None)
-    assert file.read_bytes() == before
-
-
-def test_two_annotators_and_rubrics_share_a_file(tmp_path, file, rubric):
-    other = make_rubric(tmp_path, id="causes")
-    for who, which, code in [
-        ("ann", rubric, "alpha"),
-        ("bob", rubric, "beta"),
-        ("ann", other, "gamma"),
-    ]:
-        with opened(file, which, who) as store:
-            store.decide(Decision("t1", code))
-    labels = read_labels([file], rubric.scheme())
-    assert {one.annotator: one.primary for one in labels.labels} == {"ann": "alpha", "bob": "beta"}
-
-
 def test_long_and_odd_texts(file, rubric):
     note = "\u2028\u2029\x85\x0b\r\n\x00\x1b[31m'\"\\" + "ü" * 5_000_000
     with opened(file, rubric) as store:
@@ -272,20 +226,14 @@ def test_undo_goes_back_step_by_step(file, rubric):
     other = Decision("t2", note="later", skipped=True)
     with opened(file, rubric) as store:
         assert store.undo() is None
-        store.decide(a)
-        store.decide(other)
-        store.decide(b)
-        store.decide(c)
-        assert store.undo() == Undone("t1", c, b)
-        assert store.undo() == Undone("t1", b, a)
+        for decision in (a, other, b, c):
+            store.decide(decision)
+        assert [store.undo(), store.undo()] == [Undone("t1", c, b), Undone("t1", b, a)]
         assert store.decisions == {"t1": a, "t2": other}
         assert store.undo() == Undone("t2", other, None)
         store.decide(b)
-        assert [store.undo(), store.undo(), store.undo()] == [
-            Undone("t1", b, a),
-            Undone("t1", a, None),
-            None,
-        ]
+        assert [store.undo(), store.undo()] == [Undone("t1", b, a), Undone("t1", a, None)]
+        assert store.undo() is None
         assert store.decisions == {}
     assert file.read_bytes() == b""
 
@@ -333,18 +281,6 @@ def test_undo_follows_the_order_of_decisions_whatever_the_clock_said(
         assert [store.undo().trace_id for _ in rows] == undone
 
 
-def test_decisions_are_counted_on_after_those_that_were_not(file, rubric):
-    old = label("old", rubric, "alpha", by="ann") | {"labelled_at": "2999-01-01T00:00"}
-    write_labels(file, [old, old | {"trace_id": "odd", "sequence": "9"}])
-    for trace_id in ("t1", "old", "t2"):
-        with opened(file, rubric) as store:
-            store.decide(Decision(trace_id, "beta"))
-            store.decide(Decision(trace_id, "gamma"))
-            store.undo()
-    with opened(file, rubric) as store:
-        assert [store.undo().trace_id for _ in range(4)] == ["t2", "old", "t1", "odd"]
-
-
 def test_undo_of_some_traces_only(file, rubric):
     with opened(file, rubric) as store:
         for trace_id in ("t1", "t2", "t1", "t3"):
@@ -363,22 +299,12 @@ def test_a_decision_can_be_withdrawn_and_come_back(file, rubric):
         before = file.read_bytes()
         store.withdraw("t9")
         assert file.read_bytes() == before
-        store.withdraw("hand")
-        assert [one["trace_id"] for one in lines(file)] == ["t1"]
-        store.withdraw("t1")
-        assert store.decisions == {}
+        for trace_id in ("hand", "t1"):
+            store.withdraw(trace_id)
+        assert (store.decisions, lines(file)) == ({}, [])
         assert store.undo() == Undone("t1", None, Decision("t1", "beta"))
         assert store.undo() == Undone("hand", None, Decision("hand", "alpha"))
     assert sorted(file.read_bytes().split(b"\n")) == sorted(before.split(b"\n"))
-    with opened(file, rubric) as store:
-        store.withdraw("t1")
-        store.decide(Decision("t1", "gamma"))
-        assert [store.undo().now, store.undo().now, store.undo().now, store.undo()] == [
-            None,
-            Decision("t1", "beta"),
-            None,
-            None,
-        ]
 
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=5)
@@ -499,20 +425,14 @@ def test_a_torn_end_is_mended_and_told(file, rubric):
         store.decide(Decision("t1", "alpha"))
         store.decide(Decision("t2", "beta", note="ü"))
     whole = file.read_bytes()
-    first = whole.index(b"\n") + 1
-    for cut in range(first, len(whole) + 1):
+    first, end = whole.index(b"\n") + 1, len(whole)
+    notes = {first: (), end: (), end - 1: (f"{file}, line 2: had no line end; it has one now",)}
+    for cut in range(first, end + 1):
         file.write_bytes(whole[:cut])
+        torn = f"{file}, line 2: cut off while it was written, {cut - first} bytes; taken out"
         with opened(file, rubric) as store:
-            assert set(store.decisions) == ({"t1", "t2"} if cut >= len(whole) - 1 else {"t1"})
-            if cut in (first, len(whole)):
-                assert store.notes == ()
-            elif cut == len(whole) - 1:
-                assert store.notes == (f"{file}, line 2: had no line end; it has one now",)
-            else:
-                note = (
-                    f"{file}, line 2: cut off while it was written, {cut - first} bytes; taken out"
-                )
-                assert store.notes == (note,)
+            assert set(store.decisions) == ({"t1", "t2"} if cut >= end - 1 else {"t1"})
+            assert store.notes == notes.get(cut, (torn,))
             store.decide(Decision("t3", "gamma"))
         assert [one["trace_id"] for one in lines(file)][-1] == "t3"
         assert file.read_bytes().endswith(b"\n")
@@ -616,23 +536,6 @@ def test_an_annotator_has_a_name(file, rubric, who):
     assert not file.exists()
 
 
-def test_places_that_cannot_be_written(tmp_path, rubric):
-    folder = tmp_path / "d.jsonl"
-    folder.mkdir()
-    assert "a folder, or no regular file" in refused(folder, rubric)
-    assert "No such file or directory" in refused(tmp_path / "no" / "l.jsonl", rubric)
-    assert "Not a directory" in refused(tmp_path / "faults.yaml" / "l.jsonl", rubric)
-    os.mkfifo(tmp_path / "p.jsonl")
-    assert "no regular file" in refused(tmp_path / "p.jsonl", rubric)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_file_that_must_not_be_written(file, rubric):
-    write_labels(file, [])
-    file.chmod(0o444)
-    assert "Permission denied" in refused(file, rubric)
-
-
 # Passages
 
 
@@ -684,29 +587,3 @@ def test_exact_passages_are_evidence(rubric, passages):
 )
 def test_what_is_no_exact_passage(rubric, passage, problem):
     assert problem in check_passages(TRACE, rubric, [place("take"), passage])
-
-
-# As a person's labels
-
-
-def test_calibrate_reads_what_was_stored(annotate_cli, tmp_path):
-    """The first of the examples that a person labelled, decided as in examples/labels.jsonl."""
-    done = annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "run", "--judge", "rules")
-    assert done.code == 0, done.err
-    rubric = load_rubric("symptoms")
-    given = read_labels([ROOT / "examples" / "labels.jsonl"], rubric.scheme()).labels
-    assert len(given) == 17  # two of them of traces that the rubric is not for
-    file = tmp_path / "mine.jsonl"
-    with LabelStore.open(file, "author", rubric) as store:
-        for one in given:
-            store.decide(Decision(one.trace_id))
-            store.decide(
-                Decision(one.trace_id, one.primary, one.secondary, quotes=one.evidence)
-                if one is not given[1]
-                else Decision(one.trace_id, skipped=True, note="later")
-            )
-    done = annotate_cli("calibrate", "run", "--labels", file)
-    assert done.code == 0, done.err
-    assert "labels: 14 of author, design unknown" in done.out
-    assert "The judge left 11 labelled traces undecided" in done.out
-    assert "1 traces of the sheet are not labelled yet" in done.out

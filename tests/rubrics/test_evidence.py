@@ -67,35 +67,25 @@ def test_refused(case):
 
 def test_every_place_is_found_in_the_order_of_the_sources():
     trace = talk("go on, go on", "go on", patches={"agent1": "+go on\n"})
-    assert [(span.source, span.start) for span in locate("go on", trace)] == [
-        ("message:1", 0),
-        ("message:1", 7),
-        ("message:2", 0),
-        ("patch:agent1", 1),
-    ]
+    found = [(span.source, span.start) for span in locate("go on", trace)]
+    assert found == [("message:1", 0), ("message:1", 7), ("message:2", 0), ("patch:agent1", 1)]
+    assert places("go on", "Go on. Now go on.") == [(11, 16)]  # an exact place wins
+    assert len(places("go on", "go on " * 500)) == 100  # no more of one source
 
 
-def test_exact_places_win_over_similar_ones():
-    assert places("go on", "Go on. Now go on.") == [(11, 16)]
-
-
-def test_no_more_than_a_hundred_places_of_one_source():
-    assert len(places("go on", "go on " * 500)) == 100
-
-
-def test_origins_limit_the_search_and_steps_are_searched_only_if_asked_for():
+@pytest.mark.parametrize(
+    ("origins", "sources"),
+    [
+        ((), ["message:1", "patch:agent1", "step:agent1:1", "step:agent1:2"]),
+        ((("patches",),), ["patch:agent1"]),
+        ((("messages", "outcome"),), ["message:1"]),
+        ((("steps",),), ["step:agent1:1"]),
+    ],
+)
+def test_origins_limit_the_search_and_steps_are_searched_only_if_asked_for(origins, sources):
     steps = {"agent1": (Step(1, "agent", "go on now"), Step(2, "tool", "go on now"))}
     trace = replace(talk("go on now", patches={"agent1": "+go on now\n"}), read_steps=lambda: steps)
-    found = {
-        origins: [span.source for span in locate("go on now", trace, *origins)]
-        for origins in ((), (("patches",),), (("messages", "outcome"),), (("steps",),))
-    }
-    assert list(found.values()) == [
-        ["message:1", "patch:agent1", "step:agent1:1", "step:agent1:2"],
-        ["patch:agent1"],
-        ["message:1"],
-        ["step:agent1:1"],
-    ]
+    assert [span.source for span in locate("go on now", trace, *origins)] == sources
 
 
 @pytest.mark.parametrize(
@@ -231,23 +221,7 @@ def test_a_word_that_is_left_out_added_replaced_or_moved_is_never_overlooked(dra
 # --- long texts: quadratic time would take minutes to hours
 
 N = 100_000
-MANY = [
-    "*",
-    "`",
-    " ",
-    "_",
-    "\\",
-    "~",
-    "\\n",
-    "a",
-    "'\"",
-    "-—",
-    "\u0301",
-    "_a_",
-    "*a*",
-    "\n",
-    "\u0430",
-]
+MANY = [*"*` _\\~a\u0301\n\u0430", "\\n", "'\"", "-—", "_a_", "*a*"]
 
 
 @pytest.mark.parametrize("piece", MANY)
@@ -259,17 +233,6 @@ def test_long_texts_and_quotes(piece):
         assert places(f"x {many} y", "x take the parser y") == []
         assert places(f"agent1 {many}: take it all", "take the parser") == []
         assert places(f"{many} x", many) == places(f"{piece} a b", many) == []
-
-
-def test_five_megabytes_on_one_line():
-    text = "we will do that " * 330_000
-    with promptly(20):
-        for quote, count in {
-            "we will do this instead": 0,
-            "We  will do THAT": 100,
-            "will": 0,
-        }.items():
-            assert len(places(quote, text)) == count
 
 
 def test_a_long_claim_has_a_short_reason():
@@ -381,18 +344,15 @@ def test_rubric_that_accepts_tools_accepts_them():
 
 
 def test_second_claim_of_a_code_is_refused_if_the_first_stands():
-    ask, reply = QUOTES["ask"], QUOTES["reply"]
-    verdict = Verdict((claim("free", ask), claim("free", reply), claim("pair", ask, reply)))
-    findings, (rejected,) = check_verdict(verdict, TRACE, RUBRIC)
-    assert [(one.code, one.evidence[0].source) for one in findings] == [
-        ("free", "message:1"),
-        ("pair", "message:1"),
-    ]
+    ask, reply, moon = QUOTES["ask"], QUOTES["reply"], ("I take the moon", "message:1")
+    claims = (claim("free", ask), claim("free", reply), claim("pair", ask, reply))
+    findings, (rejected,) = check_verdict(Verdict(claims), TRACE, RUBRIC)
+    sources = [(one.code, one.evidence[0].source) for one in findings]
+    assert sources == [("free", "message:1"), ("pair", "message:1")]
     assert rejected.reason == "free: given twice"
-    verdict = Verdict((claim("free", ("I take the moon", "message:1")), claim("free", reply)))
-    findings, rejected = check_verdict(verdict, TRACE, RUBRIC)
-    assert [one.evidence[0].source for one in findings] == ["message:2"]
-    assert [one.code for one in rejected] == ["free"]
+    claims = (claim("free", moon), claim("free", reply))
+    (finding,), (rejected,) = check_verdict(Verdict(claims), TRACE, RUBRIC)
+    assert (finding.evidence[0].source, rejected.code) == ("message:2", "free")
     assert check_verdict(Verdict(), TRACE, RUBRIC) == ([], [])
 
 
@@ -410,10 +370,8 @@ def test_a_place_that_a_judge_gives_is_kept_if_the_quote_stands_there(row):
     given = replace(claim("free", (quote, "message:1")), evidence=(Evidence(*passage),))
     passages, wrong = verify(given, AGAIN, RUBRIC)
     if isinstance(expected, int):
-        assert (wrong, [(item.quote, item.start) for item in passages]) == (
-            [],
-            [("go on with it", expected)],
-        )
+        found = [(item.quote, item.start) for item in passages]
+        assert (wrong, found) == ([], [("go on with it", expected)])
     else:
         assert (passages, len(wrong)) == ([], 1)
         assert wrong[0].endswith(expected)
