@@ -13,7 +13,7 @@ A format is a module (or an object) with a ``name``. For JSON documents it has:
 - ``identify(document)``: the trace's own id, if not the record's ``id``, ``trace_id`` or the like.
 
 For a folder of files it has ``owns``, ``claims`` and ``read``, as
-:mod:`annotator.cooperbench.reader`. Opening, decompressing, decoding, ids, grouping and problems with files are done elsewhere.
+:mod:`annotator.cooperbench.reader`. Other modules open, decompress, decode and group.
 """
 
 import re
