@@ -190,13 +190,13 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
         UnreadableTrace: an item is not an object.
     """
     items = items if isinstance(items, list) else list(items)
-    kinds, named = has_role_words(items), has_named_speakers(items)
+    has_roles, has_names = has_role_words(items), has_named_speakers(items)
     parts = [
         part
         for n, item in enumerate(items, 1)
         for part in split_message(expect_object(item, f"{where}: message {n}"))
     ]
-    utterances = [read_message(part, kinds, named) for part in parts]
+    utterances = [read_message(part, has_roles, has_names) for part in parts]
     agents = [
         (part, message.sender)
         for part, message in zip(parts, utterances, strict=True)
@@ -208,7 +208,7 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
     for part, message in zip(parts, utterances, strict=True):
         if message.author == "agent" and is_call_role(message.sender):
             message = replace(message, sender=caller)  # a role beside the agent's
-        elif message.author == "agent" and named and len(names) == 1 and not part.get("name"):
+        elif message.author == "agent" and has_names and len(names) == 1 and not part.get("name"):
             message = replace(message, sender=min(names))
         chat.add(message, where)
     return chat
@@ -253,17 +253,19 @@ def _split_call(part: Any) -> list[Any]:
     ]
 
 
-def read_message(fields: Mapping[str, Any], kinds: bool = True, named: bool = False) -> Utterance:
+def read_message(
+    fields: Mapping[str, Any], has_roles: bool = True, has_names: bool = False
+) -> Utterance:
     """Return the utterance of a chat message.
 
     Args:
         fields: the message.
-        kinds: as in :func:`annotator.traces.authors.find_author`.
-        named: as there.
+        has_roles: as in :func:`annotator.traces.authors.find_author`.
+        has_names: as there.
     """
     is_item = _is_item(fields)
     parts = read_parts(fields) if is_item else _read_parts(fields)
-    author = find_author(fields, kinds=kinds, named=named)
+    author = find_author(fields, has_roles=has_roles, has_names=has_names)
     sender = get_first_text(fields, *_SENDER) or ""
     if is_item:  # a name in it is the tool's
         author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")

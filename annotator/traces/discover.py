@@ -126,19 +126,19 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
         AnnotatorError: a source does not exist, or ``format`` is unknown.
     """
     load_readers(format)  # raises before a source is read
-    seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
+    ids: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for n, ref in enumerate(_discover(sources, format), 1):
         if isinstance(ref, Ignored):
             yield ref
             continue
         key = hash(ref.id)
-        if key in seen:
+        if key in ids:
             in_memory = isinstance(ref, TraceRef) and not ref.file
             new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
             reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
             reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
             ref = Unreadable(new_id, ref.path, reason)
-        seen.add(key)
+        ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
 
@@ -255,8 +255,8 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
     Paths of copies of URLs are the URLs.
     """
-    named = [source for source in sources if isinstance(source, str) and not is_hub(source)]
-    paths = [Path(os.path.abspath(localize(source))) for source in named]
+    names = [source for source in sources if isinstance(source, str) and not is_hub(source)]
+    paths = [Path(os.path.abspath(localize(source))) for source in names]
     folders = [path.parent for path in paths if path.is_file()]
     base = Path(os.path.commonpath(folders)) if folders else None
     visited = VisitedFiles()

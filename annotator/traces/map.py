@@ -149,7 +149,7 @@ class MapReader:
     def _converse(self, items: Sequence[Any]) -> Conversation:
         keys, chat = self.keys, Conversation()
         objects = [expect_object(item, f"message {n}") for n, item in enumerate(items, 1)]
-        kinds, named = has_role_words(objects), has_named_speakers(objects)
+        has_roles, has_names = has_role_words(objects), has_named_speakers(objects)
         for item in objects:
             parts = read_parts(parse_nested(walk_path(item, keys.text)))
             sender = get_text(walk_path(item, keys.sender)) or ""
@@ -159,7 +159,9 @@ class MapReader:
                 author = classify_word(role) or ("agent" if sender else "unknown")
             if author is None:
                 fields = item if keys.sender in item else {"sender": sender}
-                author = find_author({**fields, "sender": sender}, kinds=kinds, named=named)
+                author = find_author(
+                    {**fields, "sender": sender}, has_roles=has_roles, has_names=has_names
+                )
             to = walk_path(item, keys.recipients) if keys.recipients else None
             names = (get_text(name) for name in (to if isinstance(to, list) else [to]))
             chat.add(
@@ -204,8 +206,8 @@ class MapReader:
         keys = self.keys
         if keys.attributes is None:
             used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
-            taken = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
-            chat.read_attributes(record, taken)
+            consumed = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
+            chat.read_attributes(record, consumed)
         else:
             chat.read_attributes({path: walk_path(record, path) for path in keys.attributes})
 

@@ -51,9 +51,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         reason = error.get("message", error) if isinstance(error, dict) else error
         raise UnreadableTrace(f"no message in it{f': {reason}' if reason else ''}")
     chat = read_chat(items, "messages")
-    taken = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
+    consumed = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
     values = {key: value for key, value in document.items() if value is not None}
-    chat.read_attributes(values, taken)
+    chat.read_attributes(values, consumed)
     chat.set_attributes(model=fields.get("model"))
     if more := fields.get("choices"):
         chat.problems.append(f"{more} other answers to the same request left out")

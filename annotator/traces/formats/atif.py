@@ -43,8 +43,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     _add_steps(chat, document, "human", subagents)
     while subagents:  # to which no result refers
         _add_steps(chat, subagents.pop(next(iter(subagents))), "system", subagents)
-    taken = ("steps", "agent", "schema_version", "trajectory_id", "final_metrics")
-    chat.read_attributes(document, (*taken, "subagent_trajectories"))
+    consumed = ("steps", "agent", "schema_version", "trajectory_id", "final_metrics")
+    chat.read_attributes(document, (*consumed, "subagent_trajectories"))
     about = get_dict(document, "agent")
     chat.set_attributes(framework=about.get("name"), model=about.get("model_name"))
     chat.read_outcome(document)

@@ -73,8 +73,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     inner, problems = read_attributes(fields, lists, "attributes: ")
     ids = ["id"] if find_record_id(record) else []
     patches = read_patches(record.get("patches"))
-    taken = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
-    outer, more = read_attributes(record, taken)
+    consumed = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
+    outer, more = read_attributes(record, consumed)
     chat.problems += (*problems, *more)
     if not isinstance(inner.get("passed"), bool | None):
         wrong = inner.pop("passed")

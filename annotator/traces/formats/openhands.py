@@ -72,8 +72,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_events(record) or [])
-    taken = ("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics")
-    chat.read_attributes(record, (*taken, "test_result"))
+    consumed = (
+        "history",
+        "trajectory",
+        "instance_id",
+        "instruction",
+        "instance",
+        "error",
+        "metrics",
+    )
+    chat.read_attributes(record, (*consumed, "test_result"))
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
             chat.attributes["model"] = model

@@ -68,9 +68,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(utterance, "history")
         answered |= utterance.author == "agent"
     info = document if row else document["info"]
-    taken = ["history", "messages", "trajectory", "info", "trajectory_format"]
-    taken += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
-    chat.read_attributes(document, taken)
+    consumed = ["history", "messages", "trajectory", "info", "trajectory_format"]
+    consumed += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
+    chat.read_attributes(document, consumed)
     for key, value in (
         ("model", walk_path(info, "config.model.model_name")),
         ("exit_status", info.get("exit_status")),
