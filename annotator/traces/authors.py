@@ -1,4 +1,4 @@
-"""Who wrote a message: an agent, a person, a tool, the harness, or nobody knows.
+"""The author of a message: an agent, a person, a tool, the harness, or unknown.
 
 The words are those that frameworks write in ``role``, ``type`` and the sender's name: OpenAI,
 Anthropic, Gemini, LangChain, AutoGen, ShareGPT and what resembles them.
@@ -34,8 +34,8 @@ _NOT_LETTERS = re.compile(r"[^a-z]")
 
 
 def classify_word(value: Any) -> Author | None:
-    """Return the kind of author that a role, a type or a class name stands for; None if it stands
-    for none: it may be a name.
+    """Return the author that a role, a type or a class name means; None for another word: it may
+    be a name.
     """
     return _WORDS.get(_letters(text)) if (text := get_text(value)) else None
 
@@ -53,8 +53,8 @@ def _letters(word: str) -> str:
 def has_role_words(items: Iterable[Any]) -> bool:
     """Whether the roles in a list of messages are kinds of authors and not names.
 
-    They are names in chats of named agents, where no message is an assistant's: ``critic`` among
-    ``writer`` and ``editor`` is an agent, beside ``assistant`` it is not known who that is.
+    They are names if no message is an assistant's: ``critic`` among ``writer`` and ``editor`` is an
+    agent, beside ``assistant`` it is of unknown kind.
     """
     return any(
         classify_word(word) == "agent" and word.islower()  # in capitals it is a name
@@ -65,26 +65,27 @@ def has_role_words(items: Iterable[Any]) -> bool:
     )
 
 
-def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Author:
-    """Return who wrote a message.
+def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) -> Author:
+    """Return the author of a message.
 
-    A role (else a type, else the sender) that is a word for a kind decides; a type that is a tool's
-    holds whatever the role. Where all are
-    ``named``, the name decides of users and assistants: every participant of such a chat has one of
-    these roles and a name of its own, an agent's unless it is a word for a person or a tool. A
-    sender that is no such word is the name of an agent; a role that is none is one, unless roles
-    are ``kinds``.
+    The first word for a kind decides: of the role, else the type, else the sender. A tool's type
+    decides before the role. Any other word is an agent's name.
+
+    Args:
+        fields: the message.
+        has_roles: roles are words for kinds, so another role is unknown.
+        has_names: each speaker has a name, which decides for users and assistants.
     """
     word = None
     for key in _KEYS:
         if (word := classify_word(fields.get(key))) is not None:
             break
-        if key in ("role", "from") and get_text(fields.get(key)) and (kinds or key == "role"):
-            return "unknown" if kinds else "agent"
+        if key in ("role", "from") and get_text(fields.get(key)) and (has_roles or key == "role"):
+            return "unknown" if has_roles else "agent"
     type_ = fields.get("type")
     if classify_word(type_) == "tool" and type_ != "function":  # a call has that type, too
         return "tool"
-    if word in ("agent", "human") and named and (name := get_text(fields.get("name"))):
+    if word in ("agent", "human") and has_names and (name := get_text(fields.get("name"))):
         return classify_word(name) or "agent"
     if word is None:
         speaks = any(get_text(fields.get(key)) for key in _KEYS if key != "type")
@@ -93,15 +94,16 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
 
 
 def has_named_speakers(items: Iterable[Any]) -> bool:
-    """Whether a list of messages is a chat of named participants (AG2's): each message of a user or
-    an assistant has a name, but for the calls of tools where results are in AG2's form.
+    """Whether each message of a user or an assistant has a name, as in AG2's chats.
+
+    Calls of tools need none if results are in AG2's form.
     """
     items = [item for item in items if isinstance(item, dict)]
-    called = any("tool_responses" in item for item in items)
+    has_results = any("tool_responses" in item for item in items)
     speakers = [
         get_text(item.get("name"))
         for item in items
-        if not (called and item.get("tool_calls"))
+        if not (has_results and item.get("tool_calls"))
         and classify_word(item.get("role") or item.get("type")) in ("agent", "human")
     ]
     return bool(speakers) and all(speakers)

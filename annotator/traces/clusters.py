@@ -1,4 +1,4 @@
-"""Which traces belong together, those of one task say, and how many of each cluster have what."""
+"""Clusters of traces, such as those of one task, and the labels counted in each."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ DEFAULT_CLUSTER = ("project", "task")
 
 
 def find_cluster(attributes: Mapping[str, Any], names: Collection[str]) -> str | None:
-    """Return the cluster a trace belongs to by its attributes, None if it lacks all of them."""
+    """Return a trace's cluster by its attributes; None if it has none of ``names``."""
     values = [attributes.get(name) for name in names]
     if all(value is None for value in values):
         return None
@@ -20,15 +20,15 @@ def find_cluster(attributes: Mapping[str, Any], names: Collection[str]) -> str |
 
 
 def name_lone_cluster(trace_id: str) -> str:
-    """Return the cluster of a trace that tells none, where others do: it is one of its own."""
+    """Return the name of the cluster of a trace that has no cluster among traces that do."""
     return f"trace:{trace_id}"
 
 
 @dataclass(slots=True)
 class ClusterCounts:
-    """How many traces there are in each cluster, and how many of them have each label, whatever a
-    label is; in memory for each cluster, not for each trace. Traces that tell no cluster are one
-    each of their own.
+    """The numbers of traces in each cluster: all, and with each label.
+
+    A trace without a cluster is one of its own. Memory grows with the clusters, not the traces.
     """
 
     in_cluster: dict[str, Counter[Hashable]] = field(default_factory=dict)
@@ -37,20 +37,20 @@ class ClusterCounts:
     def add(
         self, cluster: str | None, labels: Iterable[Hashable], *, in_total: bool = True
     ) -> None:
-        """Count a trace with its labels, none of which is None; in no total if not ``in_total``."""
+        """Count a trace with its labels (never None); ``in_total`` False: in no total."""
         counts = self.alone if cluster is None else self.in_cluster.setdefault(cluster, Counter())
         counts[None] += in_total
         counts.update(labels)
 
     def include(self, other: "ClusterCounts") -> None:
-        """Count what others have counted, of other traces."""
+        """Add the counts of other traces."""
         for cluster, counts in other.in_cluster.items():
             self.in_cluster.setdefault(cluster, Counter()).update(counts)
         self.alone += other.alone
 
     @property
     def named(self) -> bool:
-        """Whether any trace tells its cluster; else traces are independent."""
+        """Whether any trace has a cluster; else traces are independent."""
         return bool(self.in_cluster)
 
     def __len__(self) -> int:
@@ -71,8 +71,9 @@ class ClusterCounts:
         answers: Sequence[Callable[[Counter[Hashable]], int]],
         traces: Iterable[tuple[str | None, int]],
     ) -> tuple[list[str], list[list[int]], list[int]]:
-        """Return how many traces of each cluster have each of some answers, of which each trace has
-        one at most, and the rows of some counted traces.
+        """Return the number of traces of each cluster with each answer, and the rows of traces.
+
+        A trace has at most one answer.
 
         Args:
             answers: take the counts of a cluster, and return how many have the answer.

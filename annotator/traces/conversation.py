@@ -1,8 +1,9 @@
-"""Messages in the spellings that agent frameworks use, and what becomes a trace of them."""
+"""Conversations as agent frameworks write them, and the traces that they become."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -16,7 +17,17 @@ from annotator.traces.authors import (
     is_call_role,
 )
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
-from annotator.traces.records import expect_object, get_text, name_type, parse_time
+from annotator.traces.records import (
+    describe_outcome,
+    expect_object,
+    get_dict,
+    get_first_text,
+    get_list,
+    get_text,
+    name_type,
+    parse_time,
+    read_attributes,
+)
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
 _AUTHORS = ("role", "sender", "from", "source")
@@ -32,10 +43,12 @@ _RESULT_TYPE = re.compile(
     r"|mcp_approval_response|program_output"
 )
 _THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
+_GEMINI_CALLS = ("functionCall", "function_call", "executableCode")
 _GEMINI_RESULTS = (
     *("functionResponse", "function_response", "codeExecutionResult", "code_execution_result"),
 )
 _ARGUMENTS = ("arguments", "input", "args", "action", "query", "queries", "code", "operation")
+_TOOL = ("name", "toolName", "type")
 _RETURNED = ("output", "outputs", "result", "results", "stdout", "stderr", "logs")
 _IN_ITEMS = {"call_id", "arguments", "input", "action", "output", "summary", "content", "thinking"}
 _PART_TEXTS = (
@@ -48,10 +61,10 @@ _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What one item of a conversation says, before it is a numbered :class:`Message`.
+    """A message before it is numbered.
 
-    ``pieces``: its texts, which no quote may run across; ``reasoning``: what the agent thought
-    (steps of it, no message to others); ``omitted``: what it holds that is no text, in words.
+    ``pieces`` are its texts: no quote may run across two. ``reasoning`` is the agent's thought, a
+    step and no message. ``omitted`` names the parts that are no text.
     """
 
     sender: str
@@ -66,32 +79,38 @@ class Utterance:
 
 @dataclass(slots=True)
 class Conversation:
-    """Numbered messages, what the agents thought, and what was found wrong."""
+    """The messages, thoughts, attributes and outcome of a trace while it is read."""
 
     messages: list[Message] = field(default_factory=list)
     steps: dict[str, list[Step]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
+    ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
 
     def add(self, utterance: Utterance, where: str) -> None:
-        """Append what was said. A message without text or sender is kept (so that numbers stay
-        those of the file) and listed as a problem; one that only thinks is a step.
+        """Append a message, and its thoughts as steps.
+
+        A message without text or sender keeps its number and is a problem. If it has thoughts and
+        no text, it is a step only.
         """
         pieces = [replace_surrogates(piece) for piece in utterance.pieces if piece]
         sender = replace_surrogates(utterance.sender)
-        thoughts = [replace_surrogates(thought) for thought in utterance.reasoning if thought]
-        if utterance.reasoning and not thoughts and not pieces:
-            self.problems.append(f"{where}: reasoning without a text (encrypted), left out")
-            return
-        for thought in thoughts:
-            steps = self.steps.setdefault(sender or "unknown", [])
-            steps.append(Step(len(steps) + 1, utterance.author, thought))
-        if thoughts and not pieces:
-            return
+        if utterance.reasoning:
+            thoughts = [replace_surrogates(thought) for thought in utterance.reasoning if thought]
+            if not thoughts and not pieces:
+                self.problems.append(f"{where}: reasoning without a text (encrypted), left out")
+                return
+            steps = self.steps.setdefault(sender or "unknown", []) if thoughts else []
+            for thought in thoughts:
+                steps.append(Step(len(steps) + 1, utterance.author, thought))
+            if thoughts and not pieces:
+                return
         n = len(self.messages) + 1
         if not pieces:
             self.problems.append(f"{where}: message {n} has no text")
-        for what in utterance.omitted:
-            self.problems.append(f"{where}: message {n}: {what} left out, not text")
+        for part in utterance.omitted:
+            self.problems.append(f"{where}: message {n}: {part} left out, not text")
         if not sender:
             self.problems.append(f"{where}: message {n} has no sender")
         elif utterance.author == "unknown":
@@ -99,17 +118,30 @@ class Conversation:
                 f"{where}: message {n}: it is not known whether {sender[:80]!r} is an agent"
             )
         text, breaks = join_pieces(pieces)
+        recipients = tuple(map(replace_surrogates, utterance.recipients))
         message = Message(
-            n=n,
-            sender=sender or "unknown",
-            recipients=tuple(map(replace_surrogates, utterance.recipients)),
-            text=text,
-            time=utterance.time,
-            kind=utterance.kind,
-            author=utterance.author,
-            breaks=breaks,
+            *(n, sender or "unknown", recipients, text),
+            *(utterance.time, utterance.kind, utterance.author, breaks),
         )
         self.messages.append(message)
+
+    def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
+        """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
+        attributes, problems = read_attributes(record, frozenset(consumed))
+        self.attributes |= attributes
+        self.problems += problems
+
+    def read_outcome(self, record: Mapping[str, Any]) -> None:
+        """Take the outcome of a record, and the attributes that name it."""
+        self.outcome, self.attributes = describe_outcome(record, self.attributes)
+
+    def set_attributes(self, **values: Any) -> None:
+        """Set the attributes that are texts and not empty."""
+        self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
+
+    def replace_messages(self, change: Callable[[Message], Message]) -> None:
+        """Replace each message by the result of ``change``."""
+        self.messages = [change(message) for message in self.messages]
 
     def trace(
         self,
@@ -117,12 +149,12 @@ class Conversation:
         trace_id: str,
         path: str,
         *,
-        outcome: Outcome | None = None,
-        attributes: Mapping[str, Any] | None = None,
         tasks: Mapping[str, str] | None = None,
         patches: Mapping[str, str] | None = None,
     ) -> Trace:
-        """Return the trace of what was said."""
+        """Return the trace of this conversation."""
+        for kind, n in self.ignored.items():
+            self.problems.append(f"{n} lines of type {kind} left out: no messages")
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
         return Trace(
             id=trace_id,
@@ -133,8 +165,8 @@ class Conversation:
                 replace_surrogates(agent): replace_surrogates(text)
                 for agent, text in (patches or {}).items()
             },
-            outcome=outcome or Outcome(),
-            attributes=attributes or {},
+            outcome=self.outcome,
+            attributes=self.attributes,
             problems=tuple(self.problems),
             read_steps=lambda: steps,
             read_tasks=lambda: tasks or {},
@@ -142,13 +174,13 @@ class Conversation:
 
 
 def is_message(value: Any) -> bool:
-    """Whether a JSON value looks like a message: an object that has a sender and a text."""
+    """Whether a JSON value is an object with a sender and a text."""
     if not isinstance(value, dict) or isinstance(value.get("messages"), list):
         return False  # with such a list it is a record, whatever else it has
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
-    told = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type")) is not None
-    return told and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
+    has_sender = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type"))
+    return bool(has_sender) and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
@@ -158,13 +190,13 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
         UnreadableTrace: an item is not an object.
     """
     items = items if isinstance(items, list) else list(items)
-    kinds, named = has_role_words(items), has_named_speakers(items)
+    has_roles, has_names = has_role_words(items), has_named_speakers(items)
     parts = [
         part
         for n, item in enumerate(items, 1)
         for part in split_message(expect_object(item, f"{where}: message {n}"))
     ]
-    utterances = [read_message(part, kinds, named) for part in parts]
+    utterances = [read_message(part, has_roles, has_names) for part in parts]
     agents = [
         (part, message.sender)
         for part, message in zip(parts, utterances, strict=True)
@@ -174,44 +206,46 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
     caller = next((sender for _, sender in agents), "assistant")
     chat = Conversation()
     for part, message in zip(parts, utterances, strict=True):
-        if message.author == "agent" and is_call_role(message.sender):  # a role beside the agent's
-            message = replace(message, sender=caller)
-        elif message.author == "agent" and named and len(names) == 1 and not part.get("name"):
+        if message.author == "agent" and is_call_role(message.sender):
+            message = replace(message, sender=caller)  # a role beside the agent's
+        elif message.author == "agent" and has_names and len(names) == 1 and not part.get("name"):
             message = replace(message, sender=min(names))
         chat.add(message, where)
     return chat
 
 
 def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a message as several where one holds what tools returned beside what its author wrote:
-    a person's words behind results, results of tools that run at the provider in an agent's.
+    """Return a message as several if it holds results of tools beside the words of its author.
+
+    A person's words may follow results; an agent's message may hold results of tools that run at
+    the provider.
     """
     if _is_item(fields):
-        return _divide_call(fields)
+        return _split_call(fields)
     key = "content" if fields.get("content") else "parts"
     content = fields.get(key)
     if not isinstance(content, list) or classify_word(fields.get("role")) == "tool":
         return [fields]
-    content = [inner for part in content for inner in _divide_call(part)]
-    runs = [(kind, list(run)) for kind, run in groupby(content, _is_result)]
+    content = [inner for part in content for inner in _split_call(part)]
+    runs = [(is_result, list(run)) for is_result, run in groupby(content, _is_result)]
     if len(runs) < 2:
         return [fields]
-    calling = [kind for kind, _ in runs].index(False)
-    alone = {name: value for name, value in fields.items() if name != "tool_calls"}
-    return [{**(fields if n == calling else alone), key: run} for n, (_, run) in enumerate(runs)]
+    calling = [is_result for is_result, _ in runs].index(False)
+    without_calls = {name: value for name, value in fields.items() if name != "tool_calls"}
+    return [
+        {**(fields if n == calling else without_calls), key: run} for n, (_, run) in enumerate(runs)
+    ]
 
 
-def _divide_call(part: Any) -> list[Any]:
-    """Return a call that holds what the tool returned as the two that it is, else the part."""
+def _split_call(part: Any) -> list[Any]:
+    """Return a call that holds the tool's result as a call and a result; other parts as they are"""
     if not isinstance(part, dict) or _RESULT_TYPE.fullmatch(get_text(part.get("type")) or ""):
         return [part]
     results = [part[key] for key in _RETURNED if part.get(key)]
     if not results or not any(part.get(key) is not None for key in _ARGUMENTS):
         return [part]
     call = {key: value for key, value in part.items() if key not in _RETURNED}
-    tool = (
-        get_text(part.get("name")) or get_text(part.get("toolName")) or get_text(part.get("type"))
-    )
+    tool = get_first_text(part, *_TOOL)
     texts = [json.dumps(item) if isinstance(item, dict) else item for item in results]
     return [
         {**call, "type": "function_call", "name": tool},
@@ -219,59 +253,61 @@ def _divide_call(part: Any) -> list[Any]:
     ]
 
 
-def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utterance:
-    """Return what a message of a chat says; ``kinds`` and ``named`` as
-    :func:`annotator.traces.authors.find_author` takes them.
+def read_message(
+    fields: Mapping[str, Any], has_roles: bool = True, has_names: bool = False
+) -> Utterance:
+    """Return the utterance of a chat message.
+
+    Args:
+        fields: the message.
+        has_roles: as in :func:`annotator.traces.authors.find_author`.
+        has_names: as there.
     """
-    parts = _read_parts(fields)
-    author = find_author(fields, kinds=kinds, named=named)
-    sender = _first_text(fields, _SENDER) or ""
-    if _is_item(fields):  # a name in it is that of the tool
+    is_item = _is_item(fields)
+    parts = read_parts(fields) if is_item else _read_parts(fields)
+    author = find_author(fields, has_roles=has_roles, has_names=has_names)
+    sender = get_first_text(fields, *_SENDER) or ""
+    if is_item:  # a name in it is the tool's
         author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")
     executed = bool(parts.texts) and _EXECUTED.match(parts.texts[0])  # AG2's
     if parts.has_result or executed or fields.get("tool_call_id") or fields.get("tool_use_id"):
-        author, sender = "tool", "tool" if classify_word(sender) in ("human", "agent") else sender
-    return Utterance(
-        sender=sender,
-        author=author,
-        pieces=parts.texts,
-        recipients=_recipients(fields),
-        time=read_time(fields),
-        kind=_first_text(fields, _KIND),
-        reasoning=parts.reasoning,
-        omitted=parts.omitted,
+        author = "tool"
+        sender = "tool" if classify_word(sender) in ("human", "agent") else sender
+    return parts.utter(
+        sender,
+        author,
+        read_time(fields),
+        recipients=_read_recipients(fields),
+        kind=get_first_text(fields, *_KIND),
     )
 
 
 def _is_item(fields: Mapping[str, Any]) -> bool:
-    """Whether a message is an item of the Responses API that is a part by itself."""
+    """Whether a message is an item of the Responses API: a part by itself."""
     type_ = fields.get("type")
     if not isinstance(type_, str) or not fields.keys().isdisjoint(_AUTHORS):
         return False
-    return _is_part_of_agents(type_)
-
-
-def _is_part_of_agents(type_: str) -> bool:
-    patterns = (_CALL_TYPE, _RESULT_TYPE)
-    return type_ in _THOUGHTS or any(pattern.fullmatch(type_) for pattern in patterns)
+    return type_ in _THOUGHTS or bool(_CALL_TYPE.fullmatch(type_) or _RESULT_TYPE.fullmatch(type_))
 
 
 def _is_result(part: Any) -> bool:
-    """Whether a part of a content is what a tool returned."""
+    """Whether a part of a content is a tool's result."""
     if not isinstance(part, dict):
         return False
     type_ = part.get("type")
-    if isinstance(type_, str) and _RESULT_TYPE.fullmatch(type_):
+    type_ = type_ if isinstance(type_, str) else ""
+    if _RESULT_TYPE.fullmatch(type_):
         return True
     if "tool_use_id" in part or any(part.get(key) for key in _GEMINI_RESULTS):
         return True
-    called = isinstance(type_, str) and _CALL_TYPE.fullmatch(type_) is not None
-    return not (called or part.get("text")) and any(part.get(key) for key in _RETURNED)
+    is_call = _CALL_TYPE.fullmatch(type_) is not None
+    return not (is_call or part.get("text")) and any(part.get(key) for key in _RETURNED)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
-    """Return an agent's trajectory from a list of ``{role, content}``; what is neither the agent's
-    nor a tool's are the prompts it was given.
+    """Return an agent's trajectory from a list of ``{role, content}``.
+
+    Steps that are neither the agent's nor a tool's are its prompts (``system``).
 
     Raises:
         UnreadableTrace: an item is not an object.
@@ -279,53 +315,37 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     steps = []
     for n, item in enumerate(items, 1):
         fields = expect_object(item, f"{where}: step {n}")
-        parts = _read_parts(fields)
+        parts = read_parts(fields) if _is_item(fields) else _read_parts(fields)
         text, breaks = join_pieces([text for text in (*parts.reasoning, *parts.texts) if text])
         call = _CALL.match(text)
         author = classify_word(fields.get("role"))
         if author != "agent":
-            result = parts.has_result or author == "tool" or text.startswith("[tool_result]")
-            author = "tool" if result else "system"
-        name = call.group(1) if call and author == "agent" else None
-        steps.append(Step(n, author, text, name, breaks))
+            is_result = parts.has_result or author == "tool" or text.startswith("[tool_result]")
+            author = "tool" if is_result else "system"
+        tool = call.group(1) if call and author == "agent" else None
+        steps.append(Step(n, author, text, tool, breaks))
     return tuple(steps)
 
 
 def read_time(fields: Mapping[str, Any]) -> float | None:
     """Return the first of the usual keys that is a time, in seconds since 1970."""
     for key in _TIME:
-        if (time := parse_time(fields.get(key))) is not None:
+        if key in fields and (time := parse_time(fields[key])) is not None:
             return time
     return None
 
 
-def _first(fields: Mapping[str, Any], keys: Sequence[str], nothing: tuple[Any, ...]) -> Any:
-    for key in keys:
-        if (value := fields.get(key)) not in nothing:
-            return value
-    return None
-
-
-def _first_text(fields: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    for key in keys:
-        if text := get_text(fields.get(key)):
-            return text
-    return None
-
-
-def _recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    value = _first(fields, _RECIPIENT, (None,))
-    names = []
-    for item in value if isinstance(value, list) else [value]:
-        name = get_text(item)
-        if name is not None and name.lower() not in _EVERYBODY:
-            names.append(name)
-    return tuple(names)
+def _read_recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
+    if value is None:
+        return ()
+    names = map(get_text, value if isinstance(value, list) else [value])
+    return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
 
 
 @dataclass(slots=True)
 class Parts:
-    """The texts of a message's content, and what else it holds."""
+    """The texts of a message's content, the agent's reasoning, and the names of other parts."""
 
     texts: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -333,8 +353,15 @@ class Parts:
     has_result: bool = False  # of a tool
     has_call: bool = False
 
+    def utter(
+        self, sender: str, author: Author, time: float | None = None, **fields: Any
+    ) -> Utterance:
+        """Return the utterance of these parts."""
+        values = {"reasoning": self.reasoning, "omitted": self.omitted, **fields}
+        return Utterance(sender, author, self.texts, time=time, **values)
+
     def add(self, part: Any) -> None:
-        """Add one part of a content: a text, or a part in the shape of a provider."""
+        """Add a part of a content: a text, or an object in a provider's shape."""
         text = get_text(part)
         if text is not None:
             self.texts.append(text)
@@ -348,9 +375,9 @@ class Parts:
         self.has_result |= _is_result(part)
         self.has_call |= _CALL_TYPE.fullmatch(type_) is not None
         if type_ in _THOUGHTS or part.get("thought") is True:
-            self.reasoning += list(_thought_texts(part)) or [""]  # it may be encrypted
+            self.reasoning += list(_list_thoughts(part)) or [""]  # it may be encrypted
             return
-        texts = list(_part_texts(part, type_))
+        texts = list(_list_texts(part, type_))
         self.texts += texts
         if not texts:
             self.omitted.append(f"a part of type {type_ or 'unknown'}")
@@ -365,68 +392,62 @@ def read_parts(content: Any) -> Parts:
 
 
 def _read_parts(fields: Mapping[str, Any]) -> Parts:
-    content = _first(fields, (*_TEXT, "parts"), (None, "", []))
-    if _is_item(fields):
-        return read_parts(fields)
-    if isinstance(content, str) and "tool_calls" not in fields:  # as most are
-        parts = Parts([replace_surrogates(content)])
-    else:
-        parts = read_parts(content)
+    """Return the parts of a message: of its content, its reasoning and its calls."""
+    content = None
+    for key in (*_TEXT, "parts"):
+        if key in fields and (content := fields[key]) not in (None, "", []):
+            break
+    parts = read_parts(content)
     for key in _REASONING:
         if isinstance(thought := fields.get(key), str) and thought:
             parts.reasoning.append(thought)
     if refusal := get_text(fields.get("refusal")):
         parts.texts.append(refusal)
-    calls = [] if parts.has_call else fields.get("tool_calls")  # some write both
-    calls = [*_list(calls), *_list(fields.get("invalid_tool_calls"))]
-    for call in calls:
+    calls = [] if parts.has_call else get_list(fields, "tool_calls")  # some write both
+    for call in (*calls, *get_list(fields, "invalid_tool_calls")):
         if isinstance(call, dict):
             function = call.get("function", call.get("custom", call))
-            named = call | {"name": function}  # Inspect's
-            parts.texts += list_call_texts(named if isinstance(function, str) else function)
-    if isinstance(call := fields.get("function_call"), dict):
-        parts.texts += list_call_texts(call)
+            if isinstance(function, str):
+                function = call | {"name": function}  # Inspect's
+            parts.texts += list_call_texts(function)
+    parts.texts += list_call_texts(get_dict(fields, "function_call"))
     parts.texts = [text for text in parts.texts if text]
     return parts
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _thought_texts(part: Mapping[str, Any]) -> Iterator[str]:
+def _list_thoughts(part: Mapping[str, Any]) -> Iterator[str]:
     for key in ("thinking", "reasoning", "text"):
         if text := get_text(part.get(key)):
             yield text
     for key in ("summary", "content"):
-        for inner in items if isinstance(items := part.get(key), list) else []:
+        for inner in get_list(part, key):
             if isinstance(inner, dict) and (text := get_text(inner.get("text"))):
                 yield text
 
 
-def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
+def _list_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
     """Yield the texts of one content part (OpenAI's, Anthropic's and Gemini's shapes)."""
     if _CALL_TYPE.fullmatch(type_):
         yield from list_call_texts(part)
         return
-    for key in ("functionCall", "function_call", "executableCode", *_GEMINI_RESULTS):
+    for key in (*_GEMINI_CALLS, *_GEMINI_RESULTS):
         if isinstance(call := part.get(key), dict):
             keys = ("args", "response", "output", "code")
             arguments = next((call[key] for key in keys if call.get(key) is not None), None)
             yield from list_call_texts({"name": call.get("name"), "arguments": arguments})
     for key in _PART_TEXTS:
-        yield from _inner_texts(part.get(key))
+        yield from _list_inner_texts(part.get(key))
 
 
-def _inner_texts(value: Any) -> Iterator[str]:
+def _list_inner_texts(value: Any) -> Iterator[str]:
     if text := get_text(value):
         yield text
     elif isinstance(value, list):
         for inner in value:
-            yield from _inner_texts(inner)
+            yield from _list_inner_texts(inner)
     elif isinstance(value, dict):
         for key in _PART_TEXTS:
-            yield from _inner_texts(value.get(key))
+            yield from _list_inner_texts(value.get(key))
 
 
 def list_call_texts(call: Any) -> list[str]:
@@ -436,7 +457,4 @@ def list_call_texts(call: Any) -> list[str]:
     arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    tool = (
-        get_text(call.get("name")) or get_text(call.get("toolName")) or get_text(call.get("type"))
-    )
-    return [text for text in (tool, get_text(arguments)) if text]
+    return [text for text in (get_first_text(call, *_TOOL), get_text(arguments)) if text]

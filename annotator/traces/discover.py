@@ -1,4 +1,4 @@
-"""Which folders, files and records hold traces."""
+"""The folders, files and records that hold traces."""
 
 import glob
 import os
@@ -36,7 +36,7 @@ _LINKED = "a link to a folder; name it to have it read"
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A trace that is there and cannot be read; in a run it is recorded as ``failed``."""
+    """A trace that cannot be read; a run records it as ``failed``."""
 
     id: str
     path: str
@@ -53,23 +53,23 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class TraceRef:
-    """Where a trace is: a run folder, a file, or records of a file.
+    """The place of a trace: a run folder, a file, or records of a file.
 
     Attributes:
         id: the trace's id.
         path: the path or URL that people see, with the number of the record.
         file: the path of the folder or file, on this machine.
-        reader: the format that reads it.
-        is_folder: it is a run folder.
-        by_itself: the user named the file itself. Then an id in the file counts more than its name.
-        number: the number of the record (a line, a row, an item of a list), from 1; 0: all of it.
+        reader: the reader of its format.
+        is_folder: whether it is a run folder.
+        by_itself: the user named the file itself: an id in the file is preferred to its name.
+        number: the number of the record (a line, a row, an item of a list) from 1; 0: the file.
         offset: the byte at which the record's line begins.
-        item: its number in a document that holds several traces, from 1; 0: all of it.
-        records: of a trace of many records: the number and the byte of each, in turn.
+        item: the number of the trace in a document of several, from 1; 0: the document.
+        records: the number and the byte of each record of a trace of many, in turn.
         key: the id that those records share; "" if all records of the file belong to the trace.
         stamp: the time and size of the file.
         problem: a problem with records that may belong to this trace.
-        document: the content, or the names in a run folder, where they are in memory already.
+        document: the content, or the names in a run folder, if in memory.
     """
 
     id: str
@@ -125,30 +125,30 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
     Raises:
         AnnotatorError: a source does not exist, or ``format`` is unknown.
     """
-    load_readers(format)  # raises, before a source is looked at
-    seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
+    load_readers(format)  # raises before a source is read
+    ids: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for n, ref in enumerate(_discover(sources, format), 1):
         if isinstance(ref, Ignored):
             yield ref
             continue
         key = hash(ref.id)
-        if key in seen:
+        if key in ids:
             in_memory = isinstance(ref, TraceRef) and not ref.file
-            again = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
+            new_id = f"{ref.id} [{n if in_memory else replace_surrogates(ref.path)}]"
             reason = f"a second trace with the id {ref.id!r}; give each its own, or name one folder"
             reason = ref.reason if isinstance(ref, Unreadable) else f"{reason} above both"
-            ref = Unreadable(again, ref.path, reason)
-        seen.add(key)
+            ref = Unreadable(new_id, ref.path, reason)
+        ids.add(key)
         yield ref
         del ref  # it holds a document, and the next one is about to be read
 
 
 def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield how the first records of each file are read.
+    """Yield the path and the format of each file, and a document of it.
 
-    Returns:
-        The file; the format that reads it, or None; the first document that no format reads, else
-        the first document, or an :class:`UnreadableTrace` with the reason why there is none.
+    The format is None if a document among the first is of no known format; then that document is
+    yielded, else the first. If the file cannot be read, the document is an
+    :class:`UnreadableTrace`.
 
     Raises:
         AnnotatorError: as :func:`discover`.
@@ -193,15 +193,15 @@ def find_files(
     source: str,
     format: str = "auto",
     visited: VisitedFiles | None = None,
-    beside: Path | None = None,
+    base: Path | None = None,
 ) -> Iterator[Discovered]:
-    """Yield the run folders and files below one source, sorted. None is opened.
+    """Yield the run folders and files below one source, sorted, without opening them.
 
     Args:
         source: a folder, file, glob or URL.
         format: as in :func:`discover`.
         visited: the files of other sources, which are not yielded again.
-        beside: the folder below which the id of a file that is a source itself begins.
+        base: the folder below which the id of a named file begins.
 
     Raises:
         AnnotatorError: nothing has that name.
@@ -213,9 +213,9 @@ def find_files(
         if root.is_dir():
             yield from _walk(root, root, format, visited)
         else:
-            beside = beside or root.parent
-            by_itself = replace(_file(root, beside), by_itself=True)
-            yield from _visit(_in_run(root, beside, format) or by_itself, visited)
+            base = base or root.parent
+            by_itself = replace(_file(root, base), by_itself=True)
+            yield from _visit(_in_run(root, base, format) or by_itself, visited)
         return
     if not glob.has_magic(str(path)):
         raise AnnotatorError(f"no such file or folder: {path}")
@@ -255,10 +255,10 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
     Paths of copies of URLs are the URLs.
     """
-    named = [source for source in sources if isinstance(source, str) and not is_hub(source)]
-    paths = [Path(os.path.abspath(localize(source))) for source in named]
+    names = [source for source in sources if isinstance(source, str) and not is_hub(source)]
+    paths = [Path(os.path.abspath(localize(source))) for source in names]
     folders = [path.parent for path in paths if path.is_file()]
-    beside = Path(os.path.commonpath(folders)) if folders else None
+    base = Path(os.path.commonpath(folders)) if folders else None
     visited = VisitedFiles()
     for source in sources:
         if isinstance(source, Trace):
@@ -266,7 +266,7 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
         elif is_hub(source):
             yield TraceRef(source, source, source, by_itself=True)
         else:
-            for ref in find_files(source, format, visited, beside):
+            for ref in find_files(source, format, visited, base):
                 yield replace(ref, path=name_place(ref.path))
 
 
@@ -280,8 +280,8 @@ def _check_trace(trace: Trace) -> TraceRef | Unreadable:
 
 
 def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield the paths that a glob matches, some twice. Only a link that is named in full is
-    followed to a folder.
+    """Yield the paths that a glob matches, some twice. Links to folders are followed only if the
+    glob names them in full.
     """
     if not parts or tuple(parts) == ("**",):
         yield folder
@@ -292,7 +292,7 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
         try:
             names = list_folder(folder)
         except PermissionError:
-            yield folder  # it is listed as unreadable
+            yield folder  # reported as unreadable
             return
         except OSError:
             return
@@ -301,19 +301,19 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
             yield from _expand(folder, parts[1:])
             children, parts = {name for name in below if name[0] != "."}, ("", *parts)
         else:
-            among = below if parts[1:] else names.files | names.folders
-            children = {name for name in among if fnmatchcase(name, parts[0])}
+            candidates = below if parts[1:] else names.files | names.folders
+            children = {name for name in candidates if fnmatchcase(name, parts[0])}
             children = {name for name in children if name[0] != "." or parts[0][0] == "."}
         for name in children:
             yield from _expand(folder / name, parts[1:])
 
 
 def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator[Discovered]:
-    """Yield what lies below ``top`` and was not visited. Ids are paths below ``root``."""
+    """Yield the traces and files below ``top``. Ids are paths below ``root``."""
     others: Counter[str] = Counter()
-    waiting = [str(top)]
-    while waiting:
-        folder = waiting.pop()
+    folders = [str(top)]
+    while folders:
+        folder = folders.pop()
         if visited.earlier_path(folder):
             continue
         try:
@@ -327,7 +327,7 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         if {"run.json", "annotations.jsonl"} <= names.files:
             yield Ignored(folder, "a run directory")
             continue
-        waiting += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
+        folders += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
         if reader := _folder_reader(folder, names.files, format):
             yield _run(folder, names, reader, root, top)
         elif load_readers(format).documents and names.files >= DATASET_FILES:
@@ -349,7 +349,7 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
 
 
 def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discovered]:
-    """Yield a file, or a note if it was visited under another name; nothing under the same name."""
+    """Yield a file on the first visit, a note if it was visited under another name."""
     is_bad_link = isinstance(ref, Unreadable) and os.path.islink(ref.path)  # noqa: PTH114
     earlier = None if is_bad_link else visited.earlier_path(ref.path)
     if earlier is None:
@@ -363,8 +363,8 @@ def _file(path: Path, root: Path) -> TraceRef:
 
 
 def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
-    """Return the run that a file is a part of, if it is."""
-    # The folder is looked at for a file of a runner only: thousands of others may lie in it.
+    """Return the run that a file belongs to, if any."""
+    # Only for a file of a runner: the folder may hold thousands of others.
     if not any(reader.owns(path.name) for reader in load_readers(format).folders):
         return None
     try:
@@ -376,7 +376,7 @@ def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None
 
 
 def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> TraceRef | Unreadable:
-    """Return a run folder. Its files must not be links that leave ``inside``.
+    """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``.
 
     Its id is the path below the last folder named ``logs``, else below ``root``.
     """
@@ -394,7 +394,7 @@ def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> Tr
 
 
 def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef | Unreadable:
-    """Return the trace, or a problem if a file of it is a link that leaves a folder."""
+    """Return the trace; Unreadable if a file of it is a link that leaves a folder."""
     for file in files:
         try:
             if file.is_symlink() and not file.resolve(strict=True).is_relative_to(inside.resolve()):
@@ -425,12 +425,14 @@ def stamp_file(path: str) -> tuple[int, int] | None:
     return info.st_mtime_ns, info.st_size
 
 
-@lru_cache(maxsize=2)  # the traces of a file are asked for one after another
+@lru_cache(maxsize=2)  # the traces of a file are read one after another
 def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
-    """Return the records of a file in a form that finds each one quickly: those of one document in
-    memory, all others on disk. Raises UnreadableTrace.
+    """Return the records of a file by number: of one document in memory, of others on disk.
+
+    Raises:
+        UnreadableTrace: the file cannot be read.
     """
     contents = open_contents(file)
     if not isinstance(contents, Document):
@@ -443,8 +445,8 @@ def index_records(
 def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
     """Return the documents in a file, and whether it is a list of documents."""
     document = contents.load()
-    listed = isinstance(document, list) and not find_reader(document, format)
-    return (document if listed else [document]), listed
+    is_list = isinstance(document, list) and not find_reader(document, format)
+    return (document if is_list else [document]), is_list
 
 
 def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
@@ -452,8 +454,8 @@ def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
     contents = open_contents(file.file)
     file = replace(file, stamp=stamp_file(file.file))
     if isinstance(contents, Document):
-        documents, listed = _load_documents(contents, format)
-        if not listed or not documents:
+        documents, is_list = _load_documents(contents, format)
+        if not is_list or not documents:
             yield from _in_document(file, documents and documents[0], format)
             return
         contents = Rows("", lambda: documents)
@@ -478,8 +480,9 @@ def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
 
 
 def _find_grouping(records: list[Record], format: str) -> Any | None:
-    """Return the format that groups records into traces, or None if each is a trace by itself. The
-    first record that a format knows decides.
+    """Return the format that groups records into traces; None if each is a trace by itself.
+
+    The first record of a known format decides.
     """
     for _, _, load in records:
         with suppress(UnreadableTrace):
@@ -493,7 +496,7 @@ def _find_grouping(records: list[Record], format: str) -> Any | None:
 def _in_document(
     file: TraceRef, document: Any, format: str, number: int = 0, offset: int = 0
 ) -> Iterator[Discovered]:
-    """Yield the traces in a document: one, several, or those that its records make up."""
+    """Yield the traces in a document: one, several, or groups of its records."""
     path = f"{file.path}:{number}" if number else file.path
     fallback = f"{file.id}:{number}" if number else file.id
     try:
@@ -506,11 +509,11 @@ def _in_document(
             if not number:
                 yield from _in_groups(file, reader, format)
                 return
-            part = f"a part of a trace ({reader.name}) among records that are whole"
-            raise UnreadableTrace(part)
+            problem = f"a part of a trace ({reader.name}) among whole traces"
+            raise UnreadableTrace(problem)
         by_path = not number and not file.by_itself
-        whole = getattr(reader, "split", None) is None
-        ids = [None if whole and by_path else identify(reader, item) for item in items]
+        is_single = getattr(reader, "split", None) is None
+        ids = [None if is_single and by_path else identify(reader, item) for item in items]
     except UnreadableTrace as error:
         yield Unreadable(fallback, path, str(error))
         return
@@ -519,12 +522,12 @@ def _in_document(
     for n, (trace_id, item) in enumerate(zip(ids, items, strict=True), 1):
         yield replace(
             file,
-            id=trace_id or fallback if whole else f"{file.id}:{trace_id or n}",
+            id=trace_id or fallback if is_single else f"{file.id}:{trace_id or n}",
             path=path,
             reader=reader,
             number=number,
             offset=offset,
-            item=0 if whole else n,
+            item=0 if is_single else n,
             document=item,
         )
 
@@ -533,20 +536,20 @@ def _describe(document: Any, format: str) -> str:
     keys = ""
     if isinstance(document, dict) and document:
         keys = f" with the keys {', '.join(sorted(map(str, document))[:6])}"
-    lacks = "no format that is known" if format == "auto" else f"not what {format} reads"
-    return f"not a trace: {name_type(document)}{keys}, {lacks}; see annotate traces --explain"
+    reason = "no known format" if format == "auto" else f"not of the format {format}"
+    return f"not a trace: {name_type(document)}{keys}, {reason}; see annotate traces --explain"
 
 
 def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
-    """Yield the traces that the records of a file make up, in the order in which they begin.
+    """Yield the traces of grouped records of a file, in the order in which they begin.
 
-    16 bytes a record are kept, however far apart the records of a trace are.
+    It keeps 16 bytes a record, however far apart the records of a trace are.
     """
     groups: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
-    apart = array("Q")
-    held = index_records(file.file, file.stamp, reader, format)
-    for n, offset, load in held.records():
+    singles = array("Q")
+    index = index_records(file.file, file.stamp, reader, format)
+    for n, offset, load in index.records():
         try:
             items = split(reader, load())
             keys = dict.fromkeys(group(reader, item) for item in items)  # in their order
@@ -554,20 +557,20 @@ def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]
             broken.append((n, str(error)))
             continue
         if None in keys and getattr(reader, "takes_records_apart", False):
-            apart.extend((n, offset))
+            singles.extend((n, offset))
             continue
         for key in keys:
             groups.setdefault(key or "", array("Q")).extend((n, offset))
-    for n, offset in zip(apart[::2], apart[1::2], strict=True):  # a trace by itself, among parts
-        yield from _in_document(file, held.at(n, offset), format, n, offset)
-    named = [key for key in groups if key]
-    if "" in groups and len(named) > 1:
-        lost = format_count(len(groups.pop("")) // 2, "record")
-        yield Ignored(file.path, f"{lost} without the id of one of its {len(named)} traces")
-    elif "" in groups and named:
-        both = groups.pop("") + groups[named[0]]
-        pairs = sorted(set(zip(both[::2], both[1::2], strict=True)))
-        groups[named[0]] = array("Q", chain.from_iterable(pairs))
+    for n, offset in zip(singles[::2], singles[1::2], strict=True):  # traces by themselves
+        yield from _in_document(file, index.at(n, offset), format, n, offset)
+    trace_ids = [key for key in groups if key]
+    if "" in groups and len(trace_ids) > 1:
+        strays = format_count(len(groups.pop("")) // 2, "record")
+        yield Ignored(file.path, f"{strays} without the id of one of its {len(trace_ids)} traces")
+    elif "" in groups and trace_ids:
+        merged = groups.pop("") + groups[trace_ids[0]]
+        pairs = sorted(set(zip(merged[::2], merged[1::2], strict=True)))
+        groups[trace_ids[0]] = array("Q", chain.from_iterable(pairs))
     reasons = "; ".join(reason for _, reason in broken[:3])
     for n, reason in broken if len(groups) > 1 else []:
         yield Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", reason)
@@ -575,7 +578,7 @@ def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]
         (key,) = groups
         yield Unreadable(key if key and file.by_itself else file.id, file.path, reasons)
         return
-    problem = reasons and f"what cannot be read may be of this trace: {reasons}"
+    problem = reasons and f"records that cannot be read may belong to this trace: {reasons}"
     for key, records in groups.items():
         ref = replace(file, reader=reader, records=records, problem=problem)
         if len(groups) == 1:

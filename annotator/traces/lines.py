@@ -1,4 +1,4 @@
-"""Traces as lines of JSON: all that a judge can see of them, for another process or machine."""
+"""Traces as lines of JSON, for another process or machine."""
 
 import json
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ def dump_trace(trace: Trace) -> str:
         "steps": _read(trace, "steps"),
     }
     # ASCII, so that half a character in a text comes back as it is.
-    return json.dumps(line, default=_fields)
+    return json.dumps(line, default=_dump_fields)
 
 
 def load_trace(line: str) -> Trace:
     """Return the trace in a line that :func:`dump_trace` wrote.
 
     Raises:
-        UnreadableTrace: it is none.
+        UnreadableTrace: the line is no such trace.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -65,26 +65,26 @@ def load_trace(line: str) -> Trace:
         content.outcome,
         content.attributes,
         content.problems,
-        lambda: _parts(content.steps),
-        lambda: _parts(content.tasks),
+        lambda: _get_parts(content.steps),
+        lambda: _get_parts(content.tasks),
     )
 
 
 def _read(trace: Trace, name: str) -> Any:
-    """Return the steps or tasks, or the reason why they cannot be read."""
+    """Return the steps or tasks, or the reason why they cannot be read, as text."""
     try:
         return dict(getattr(trace, name))
     except UnreadableTrace as error:
         return str(error)
 
 
-def _parts(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def _get_parts(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
     if isinstance(value, str):
         raise UnreadableTrace(value)
     return value
 
 
-def _fields(value: Any) -> Any:
+def _dump_fields(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in value.__slots__}

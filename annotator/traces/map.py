@@ -1,4 +1,4 @@
-"""Records that no reader knows, read by a map of their keys that the user writes."""
+"""Records of other formats, read by the user's map of their keys."""
 
 import hashlib
 import re
@@ -24,7 +24,6 @@ from annotator.traces.records import (
     parse_nested,
     parse_number,
     parse_time,
-    read_attributes,
     read_outcome,
     read_pair_and_team,
     walk_path,
@@ -38,7 +37,7 @@ _SIGNS = {
     "<": lambda left, right: left < right,
 }
 _TEXTS = ("content", "text", "message", "body", "value", "output", "response", "utterance")
-_SPEAKERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "author", "type")
+_SENDERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "author", "type")
 
 
 class Map(BaseModel):
@@ -77,14 +76,12 @@ class Map(BaseModel):
 
     @field_validator("outcome", "attributes", mode="before")
     @classmethod
-    def _list(cls, value: Any) -> Any:
+    def _wrap(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
 
 class MapReader:
-    """What reads records by a :class:`Map`; ``origin`` names the file and the beginning of its
-    SHA-256, so that a run says by which map it read.
-    """
+    """The reader of one :class:`Map`; ``origin`` names its file and SHA-256 for ``run.json``."""
 
     name = "map"
 
@@ -101,7 +98,7 @@ class MapReader:
         return isinstance(parse_nested(walk_path(document, self.keys.messages)), list)
 
     def group(self, record: Any) -> str | None:
-        """Return what records of one trace have in common; None where each is a trace."""
+        """Return the id that records of one trace share; None if each is a trace."""
         if self.keys.group_by is not None:
             return get_text(walk_path(record, self.keys.group_by)) or ""
         return "" if self.keys.messages is None else None
@@ -121,29 +118,25 @@ class MapReader:
         records = document if isinstance(document, list) else [document]
         items: list[Any] = []
         for record in records:
-            items += self._messages(record)
+            items += self._list_messages(record)
         chat = self._converse(items)
         first = records[0] if isinstance(records[0], dict) else {}
-        passed, rule = self._outcome(first)
+        passed, rule = self._read_outcome(first)
         paths = {key: getattr(self.keys, key) for key in ("features", "pair", "agents", "strategy")}
         run, lists = read_pair_and_team({k: walk_path(first, path) for k, path in paths.items()})
-        attributes = self._attributes(first, chat, [paths[key] for key in lists])
+        self._read_attributes(first, chat, [paths[key] for key in lists])
         if merge := get_text(walk_path(first, self.keys.merge)):
-            attributes["merge"] = merge
+            chat.attributes["merge"] = merge
         if passed is not None:
-            attributes |= {"passed": passed} | ({} if rule == "passed" else {"outcome_rule": rule})
+            rules = {} if rule == "passed" else {"outcome_rule": rule}
+            chat.attributes |= {"passed": passed} | rules
         texts = (get_text(walk_path(first, key)) for key in self.keys.outcome)
         error = "\n".join(text for text in texts if text) or None
-        return chat.trace(
-            self.name,
-            trace_id,
-            path,
-            outcome=Outcome(passed=passed, merge=merge, error=error, **run),
-            attributes=attributes,
-            patches=self._patches(first, chat),
-        )
+        chat.outcome = Outcome(passed=passed, merge=merge, error=error, **run)
+        patches = self._read_patches(first, chat)
+        return chat.trace(self.name, trace_id, path, patches=patches)
 
-    def _messages(self, record: Any) -> list[Any]:
+    def _list_messages(self, record: Any) -> list[Any]:
         if self.keys.messages is None:
             return [record]
         items = parse_nested(walk_path(record, self.keys.messages))
@@ -156,7 +149,7 @@ class MapReader:
     def _converse(self, items: Sequence[Any]) -> Conversation:
         keys, chat = self.keys, Conversation()
         objects = [expect_object(item, f"message {n}") for n, item in enumerate(items, 1)]
-        kinds, named = has_role_words(objects), has_named_speakers(objects)
+        has_roles, has_names = has_role_words(objects), has_named_speakers(objects)
         for item in objects:
             parts = read_parts(parse_nested(walk_path(item, keys.text)))
             sender = get_text(walk_path(item, keys.sender)) or ""
@@ -166,7 +159,9 @@ class MapReader:
                 author = classify_word(role) or ("agent" if sender else "unknown")
             if author is None:
                 fields = item if keys.sender in item else {"sender": sender}
-                author = find_author({**fields, "sender": sender}, kinds=kinds, named=named)
+                author = find_author(
+                    {**fields, "sender": sender}, has_roles=has_roles, has_names=has_names
+                )
             to = walk_path(item, keys.recipients) if keys.recipients else None
             names = (get_text(name) for name in (to if isinstance(to, list) else [to]))
             chat.add(
@@ -186,7 +181,7 @@ class MapReader:
             raise UnreadableTrace(f"no message has a text at {keys.text!r}; see the map")
         return chat
 
-    def _outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+    def _read_outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         rule = self.keys.passed
         if rule is None:
             return read_outcome(record)
@@ -195,47 +190,44 @@ class MapReader:
             passed, _ = read_outcome({"passed": walk_path(record, rule)})
             return passed, rule
         value = parse_number(walk_path(record, match["path"]))
-        wanted: Any = parse_number(match["value"].strip("'\""))
-        value = float(value) if isinstance(wanted, float) and isinstance(value, bool) else value
+        bound: Any = parse_number(match["value"].strip("'\""))
+        value = float(value) if isinstance(bound, float) and isinstance(value, bool) else value
         if match["sign"] in ("==", "!="):
-            same = None if value is None else str(value).lower() == str(wanted).lower()
+            same = None if value is None else str(value).lower() == str(bound).lower()
             return (same if match["sign"] == "==" or same is None else not same), rule
         try:
-            return _SIGNS[match["sign"]](float(value), float(wanted)), rule
+            return _SIGNS[match["sign"]](float(value), float(bound)), rule
         except (TypeError, ValueError):
             return None, rule
 
-    def _attributes(
+    def _read_attributes(
         self, record: Mapping[str, Any], chat: Conversation, lists: Sequence[str]
-    ) -> dict[str, Any]:
+    ) -> None:
         keys = self.keys
         if keys.attributes is None:
             used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
-            taken = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
-            attributes, problems = read_attributes(record, taken)
+            consumed = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
+            chat.read_attributes(record, consumed)
         else:
-            chosen = {path: walk_path(record, path) for path in keys.attributes}
-            attributes, problems = read_attributes(chosen)
-        chat.problems += problems
-        return attributes
+            chat.read_attributes({path: walk_path(record, path) for path in keys.attributes})
 
-    def _patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
+    def _read_patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
         if self.keys.patches is None:
             return {}
         value = parse_nested(walk_path(record, self.keys.patches))
         if isinstance(value, dict):
             return {agent: get_text(patch) or "" for agent, patch in value.items()}
         if value is not None:
-            wanted = "expected an object of agents and their diffs"
-            chat.problems.append(f"{self.keys.patches}: found {name_type(value)}, {wanted}")
+            problem = f"found {name_type(value)}, expected an object of agents and their diffs"
+            chat.problems.append(f"{self.keys.patches}: {problem}")
         return {}
 
 
 def load_map(file: str) -> MapReader:
-    """Return what reads records by the map in a YAML file.
+    """Return the reader for the map in a YAML file.
 
     Raises:
-        AnnotatorError: it cannot be read, or has a key or a value that no map has.
+        AnnotatorError: the file cannot be read, or has an unknown key or a wrong value.
     """
     value, data = read_yaml(Path(file))
     if not isinstance(value, dict):
@@ -247,27 +239,25 @@ def load_map(file: str) -> MapReader:
         where = ".".join(map(str, first["loc"]))
         fields = ", ".join(Map.model_fields)
         unknown = first["type"] == "extra_forbidden"
-        what = f"unknown; known: {fields}" if unknown else first["msg"]
-        raise AnnotatorError(f"{file}: {where}: {what}") from error
+        reason = f"unknown; known: {fields}" if unknown else first["msg"]
+        raise AnnotatorError(f"{file}: {where}: {reason}") from error
     if keys.passed and "=" in keys.passed and not _COMPARISON.fullmatch(keys.passed):
         raise AnnotatorError(f"{file}: passed: {keys.passed!r}: expected a path, or == to compare")
     return MapReader(keys, f"{Path(file).name} sha256 {hashlib.sha256(data).hexdigest()[:16]}")
 
 
 def suggest_map(document: Any) -> str:
-    """Return the likeliest map of a document that no reader knows, and the keys that it has, as
-    lines of YAML with comments.
-    """
-    lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
+    """Return a likely map for an unknown document and its keys, as YAML with comments."""
+    lists = sorted(_find_lists(document, ""), key=lambda pair: -_score(pair[1]))
     if document and not isinstance(document, dict | list):
         return f"# {name_type(document)}: no record"
     keys = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
     lines = [f"# keys: {keys}" if document else "# empty"]
-    if lists and _likelihood(lists[0][1]) > 0:
+    if lists and _score(lists[0][1]) > 0:
         path, items = lists[0]
         lines += [f"messages: {_spell(path)}"] if path else []
         lines += _suggest_keys(items[0])
-    elif isinstance(document, dict) and _likelihood([document]) > 0:
+    elif isinstance(document, dict) and _score([document]) > 0:
         lines += ["# each record is a message:", *_suggest_keys(document)]
         group = next((key for key in document if key.endswith("_id")), None)
         lines.append(f"group_by: {_spell(group)}" if group else "# group_by: KEY of a conversation")
@@ -282,7 +272,7 @@ def suggest_map(document: Any) -> str:
 
 
 def _spell(path: str) -> str:
-    """Return a path as YAML that says it: a stranger's key may be any text."""
+    """Return a path as a YAML scalar: a stranger's key may be any text."""
     if re.fullmatch(r"[\w.-]+", path) and yaml.safe_load(path) == path:
         return path
     return str(yaml.safe_dump(path, default_style='"', width=float("inf"))).strip()
@@ -294,23 +284,23 @@ def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:
         return [(path, value)] if value and isinstance(value[0], dict) else []
     pairs = value.items() if isinstance(value, dict) and path.count(".") < 4 else ()
     return [
-        found_list
+        inner_list
         for key, inner in pairs
-        for found_list in _find_lists(inner, f"{path}.{key}" if path else key)
+        for inner_list in _find_lists(inner, f"{path}.{key}" if path else key)
     ]
 
 
-def _likelihood(items: list[Any]) -> int:
-    """Return how much a list looks like messages: 0 for not at all."""
+def _score(items: list[Any]) -> int:
+    """Return how much a list looks like messages, from 0."""
     first = items[0]
     texts = any(isinstance(first.get(key), str | list) for key in _TEXTS)
-    speakers = any(isinstance(first.get(key), str) for key in _SPEAKERS)
+    speakers = any(isinstance(first.get(key), str) for key in _SENDERS)
     return (2 * texts + speakers) * min(len(items), 100) if texts else 0
 
 
 def _suggest_keys(item: Mapping[str, Any]) -> list[str]:
     lines = []
-    speaker = next((key for key in _SPEAKERS if isinstance(item.get(key), str)), None)
+    speaker = next((key for key in _SENDERS if isinstance(item.get(key), str)), None)
     text = next((key for key in _TEXTS if isinstance(item.get(key), str | list)), None)
     lines += [f"sender: {speaker}"] if speaker else ["# sender: KEY of who speaks"]
     lines += [f"text: {text}"] if text else []

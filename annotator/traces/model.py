@@ -1,4 +1,4 @@
-"""What was run: one :class:`Trace`, whatever format it was read from."""
+"""The :class:`Trace`, the same for every format."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -10,17 +10,16 @@ from typing import Any, Literal
 from annotator.base.normalize import normalize_text
 
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
-"""Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
-handed in; ``outcome``: what the merge and the tests reported; ``steps``: what an agent wrote in its
-own trajectory; ``tools``: text that no agent wrote (what people, tools and harnesses wrote, and
-what nobody is known to have written)."""
+"""Where a text comes from: ``messages`` between agents; the agents' ``patches``; ``outcome``, the
+reports of the merge and the tests; ``steps`` that an agent wrote in its own trajectory; ``tools``,
+texts of people, tools and harnesses, and of unknown authors."""
 
 ORIGINS: tuple[Origin, ...] = ("messages", "patches", "outcome", "steps", "tools")
 
 Author = Literal["agent", "human", "tool", "system", "unknown"]
-"""Who wrote a text: an agent; a person, or what plays one; a tool (results, observations, outputs
-of an environment); a harness (system and task prompts, notices); or nobody knows. Only agents count
-as agents of a trace, and only their words are evidence of what an agent said."""
+"""Who wrote a text: an agent; a person or a simulated one; a tool (results, observations, outputs
+of an environment); a harness (system and task prompts, notices); or unknown. Only texts of agents
+are evidence of what an agent said."""
 
 
 MergeState = Literal["clean", "conflict", "nothing to merge", "unknown"]
@@ -29,7 +28,7 @@ CLEAN: MergeState = "clean"
 CONFLICT: MergeState = "conflict"
 NOTHING: MergeState = "nothing to merge"
 UNKNOWN: MergeState = "unknown"
-# The harness's words for a naive merge. Two identical patches cannot conflict.
+# The harness's words for a naive merge. Identical patches cannot conflict.
 _MERGE_STATES = {
     "clean": CLEAN,
     "identical": CLEAN,
@@ -60,7 +59,7 @@ class Message:
 
     @property
     def declared_type(self) -> str:
-        """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
+        """Its own type in lower case: its kind, or a first line ``type: X``; or ""."""
         first = normalize_text(self.text[:200]).text[:100].lstrip().partition("\n")[0]
         field, _, value = first.partition(":")
         type_line = value if field.strip().lower() == "type" else ""
@@ -71,7 +70,7 @@ class Message:
 class Step:
     """One step of an agent's own trajectory; ``n`` counts from 1 in the order of the file.
 
-    ``author``: who wrote it; ``system`` for the prompts that the agent was given. ``tool`` is the
+    ``author`` is ``system`` for the prompts that the agent got. ``tool`` is the
     name of the tool called, if the step is a call; ``breaks`` as in :class:`Message`.
     """
 
@@ -84,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """How one task of the run ended. None always means "not known".
+    """How one task of the run ended. None means "not known".
 
     ``passed`` is the test result after the merge, ``passed_alone`` that of the agent's patch
     applied by itself, ``output`` what the tests printed after the merge.
@@ -112,7 +111,7 @@ class AgentEnd:
 
     @property
     def crashed(self) -> bool:
-        """Whether the harness says that the agent did not finish by itself."""
+        """Whether the harness reports an error or a failure of the agent."""
         return bool(self.error) or (self.status or "").lower() in {"error", "failed", "timeout"}
 
 
@@ -122,7 +121,7 @@ class Outcome:
 
     ``merge`` is the harness's word: ``clean``, ``conflicts``, ``identical``, ``missing_input``.
     ``started`` and ``ended`` are in seconds since 1970, or None.
-    ``team_size`` is the number of agents that took part, where a record gives no names.
+    ``team_size`` is the number of agents, if a record gives no names.
     """
 
     passed: bool | None = None
@@ -137,7 +136,7 @@ class Outcome:
 
     @property
     def reports(self) -> tuple[str, ...]:
-        """The harness's own words, in order: merge status, errors, test outputs; none empty."""
+        """The harness's texts that are not empty: merge status, errors, test outputs."""
         errors = (self.error, *(end.error for end in self.agents))
         outputs = (feature.output for feature in self.features)
         return tuple(text for text in (self.merge, *errors, *outputs) if text)
@@ -219,36 +218,34 @@ class Trace:
         """
         names = [end.agent for end in self.outcome.agents]
         names += list(self.patches)
-        names += [message.sender for message in self.spoken]
-        named = dict.fromkeys(names)
-        free_names = (name for n in count(1) if (name := f"agent{n}") not in named)
-        silent = max(0, (self.outcome.team_size or 0) - len(named))
-        return (*named, *islice(free_names, silent))
+        names = list(dict.fromkeys((*names, *(message.sender for message in self.spoken))))
+        free_names = (name for n in count(1) if (name := f"agent{n}") not in names)
+        silent = max(0, (self.outcome.team_size or 0) - len(names))
+        return (*names, *islice(free_names, silent))
 
     def sources(
         self, origins: tuple[Origin, ...] = ORIGINS, *, steps: bool = True
     ) -> Iterator[Source]:
-        """Yield every text of the given origins, messages first. ``steps`` False: those of the
-        agents' own trajectories are neither read nor yielded, of whichever origin.
+        """Yield every text of some origins, messages first. ``steps`` False: trajectories are
+        neither read nor yielded.
         """
-        asked = set(origins)
         for message in self.messages:
             origin: Origin = "messages" if message.author == "agent" else "tools"
-            if origin in asked:
+            if origin in origins:
                 yield Source(
                     f"message:{message.n}", message.text, origin, message.sender, message.breaks
                 )
-        if "patches" in asked:
+        if "patches" in origins:
             for agent, patch in self.patches.items():
                 yield Source(f"patch:{agent}", patch, "patches", agent)
-        if "outcome" in asked and self.outcome.reports:
+        if "outcome" in origins and self.outcome.reports:
             text, breaks = join_pieces(self.outcome.reports)
             yield Source("outcome", text, "outcome", None, breaks)
-        if steps and asked & {"steps", "tools"}:
+        if steps and {"steps", "tools"}.intersection(origins):
             for agent, trajectory in self.steps.items():
                 for step in trajectory:
                     origin = "steps" if step.author == "agent" else "tools"
-                    if origin in asked:
+                    if origin in origins:
                         name = f"step:{agent}:{step.n}"
                         yield Source(name, step.text, origin, agent, step.breaks)
 
@@ -259,7 +256,7 @@ class Trace:
 
 
 def check_trace(trace: Trace) -> str | None:
-    """Return why a trace of a program, or of a plug-in, cannot be judged; None if it can.
+    """Return why a trace of a program or a plug-in cannot be judged; None if it can.
 
     Quotes name messages by their numbers, which count from 1. Attributes are written as JSON.
     """

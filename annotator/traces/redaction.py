@@ -1,7 +1,6 @@
-"""Traces without e-mail addresses, keys and tokens: every other character stays in its place.
+"""Traces without e-mail addresses, keys and tokens.
 
-What is taken out is covered by as many characters, so that all offsets hold, and a quote of a
-redacted trace stands in it word for word.
+Each is covered by as many characters, so all offsets stay valid.
 """
 
 import hashlib
@@ -14,7 +13,7 @@ from typing import Any
 from annotator.traces.model import AgentEnd, Feature, Steps, Trace
 
 _BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also after a line end as JSON writes it
-# What is covered, and with which word. Of a pattern with a group the group is, else all of it.
+# The word of a cover, and the pattern: its group is covered, else its match.
 _PATTERNS = (
     (
         "key",
@@ -47,7 +46,7 @@ _PATTERNS = (
 
 @lru_cache(maxsize=1)
 def hash_patterns() -> str:
-    """Return the hash of what is taken out, by which a run says that it was."""
+    """Return the hash of the patterns, which a run records."""
     return hashlib.sha256(repr(_PATTERNS).encode()).hexdigest()[:16]
 
 
@@ -60,22 +59,22 @@ def redact_text(text: str) -> str:
 
 def _cover(kind: str, match: re.Match[str]) -> str:
     group = match.re.groups  # at most one
-    whole, start, end = match[0], match.start(group), match.end(group)
+    text, start, end = match[0], match.start(group), match.end(group)
     secret, at = match[group], match.start()
     word = f"[{kind}]"
     covered = word.ljust(len(secret), "*") if len(secret) >= len(word) else "*" * len(secret)
     lines = "".join(
         mark if mark in "\r\n" else cover for mark, cover in zip(secret, covered, strict=True)
     )
-    return whole[: start - at] + lines + whole[end - at :]
+    return text[: start - at] + lines + text[end - at :]
 
 
 def redact(trace: Trace) -> Trace:
     """Return a trace with every text redacted; its id, its path and its numbers stay.
 
-    Names stay apart: of agents that are called by addresses, and by the same everywhere.
+    Agents with addresses for names get distinct covers, the same in every text.
     """
-    names = _cover_names(_names_of(trace))
+    names = _cover_names(_list_names(trace))
 
     def cover(text: str) -> str:
         for name, covered in names.items():
@@ -108,7 +107,7 @@ def redact(trace: Trace) -> Trace:
     )
 
 
-def _names_of(trace: Trace) -> Iterable[str]:
+def _list_names(trace: Trace) -> Iterable[str]:
     outcome = trace.outcome
     yield from (end.agent for end in outcome.agents)
     yield from trace.patches
@@ -117,26 +116,24 @@ def _names_of(trace: Trace) -> Iterable[str]:
 
 
 def _cover_names(names: Iterable[str]) -> dict[str, str]:
-    """Return names that are redacted, each by another one."""
-    given = list(dict.fromkeys(names))
-    taken, covers = set(given), {}
-    for name in given:
+    """Return the cover of each name that is redacted, no two alike."""
+    unique = list(dict.fromkeys(names))
+    used, covers = set(unique), {}
+    for name in unique:
         covered, n = redact_text(name), 1
-        while covered != name and covered in taken:
+        while covered != name and covered in used:
             n += 1
             covered = f"{covered[: len(name) - len(str(n))]}{n}"[: len(name)]
         if covered != name:
             covers[name] = covered
-            taken.add(covered)
+            used.add(covered)
     return covers
 
 
 def _map_texts(value: Any, cover: Callable[[str], str], but: tuple[str, ...] = ()) -> Any:
-    """Return a record of a trace with all its texts covered, and those of the records in it."""
-    named = {item.name: getattr(value, item.name) for item in fields(value)}
-    return replace(
-        value, **{name: _map_value(part, cover) for name, part in named.items() if name not in but}
-    )
+    """Return a part of a trace with all its texts covered."""
+    names = [item.name for item in fields(value) if item.name not in but]
+    return replace(value, **{name: _map_value(getattr(value, name), cover) for name in names})
 
 
 def _map_value(value: Any, cover: Callable[[str], str]) -> Any:

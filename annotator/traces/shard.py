@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from annotator.base.errors import SettingsError
 
-_MOST = 100_000
-# Where an array of jobs or a group of processes says which of how many one is: number, count, the
-# first number and the step between numbers.
+_LARGEST = 100_000
+# Variables of an array of jobs or a group of processes: number, count, first number, step.
 _VARIABLES = (
     (
         *("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
@@ -23,21 +22,19 @@ _VARIABLES = (
 class Shard:
     """One of ``of`` shares of the traces; ``number`` counts from 1.
 
-    Which trace belongs to which is decided by a hash of its id, so that every process knows it
-    without the others, before the trace is read.
+    A hash of its id assigns a trace, so every process knows its share before it reads a trace.
 
     Raises:
-        SettingsError: no such share.
+        SettingsError: there is no such share.
     """
 
     number: int
     of: int
 
     def __post_init__(self) -> None:
-        if not (1 <= self.of <= _MOST and 1 <= self.number <= self.of):
-            raise SettingsError(
-                f"--shard {self.number}/{self.of}: expected I/N, I from 1 to N, N at most {_MOST}"
-            )
+        if not (1 <= self.of <= _LARGEST and 1 <= self.number <= self.of):
+            expected = f"I/N, I from 1 to N, N at most {_LARGEST}"
+            raise SettingsError(f"--shard {self.number}/{self.of}: expected {expected}")
 
     def __str__(self) -> str:
         return f"{self.number}-of-{self.of}"
@@ -48,8 +45,9 @@ class Shard:
 
 
 class Listing:
-    """What there is before it is shared out: how many traces, and a number that follows from their
-    ids in any order. Shards of the same traces have the same listing.
+    """The number of all traces, and the sum of the hashes of their ids.
+
+    Shards of the same traces have the same listing.
     """
 
     def __init__(self) -> None:
@@ -71,26 +69,26 @@ def _hash(trace_id: str) -> int:
 
 
 def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
-    """Return the share that ``I/N`` names, or with ``auto`` the one that the environment does:
-    ``SLURM_ARRAY_TASK_ID`` and ``_COUNT``, or ``RANK`` and ``WORLD_SIZE``.
+    """Return the share ``I/N``; with ``auto`` that of the environment's ``SLURM_ARRAY_TASK_ID`` and
+    ``_COUNT``, or ``RANK`` and ``WORLD_SIZE``.
 
     Raises:
-        SettingsError: it is neither, or the environment does not say.
+        SettingsError: the text is neither, or the environment lacks the variables.
     """
     if match := re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip()):
         return Shard(int(match[1]), int(match[2]))
     if text != "auto":
         raise SettingsError(f"--shard {text!r}: expected I/N (as 3/16), or auto")
-    for name, count, least, step in _VARIABLES:
+    for name, count, minimum, step in _VARIABLES:
         values = {key: environment.get(key, "") for key in (name, count)}
         if not any(values.values()):
             continue
-        numbers = [*values.values(), environment.get(least) or "0", environment.get(step) or "1"]
-        if not all(number.isdecimal() for number in numbers):
-            given = ", ".join(f"{key}={value}" for key, value in values.items())
-            raise SettingsError(f"--shard auto: expected numbers, found {given}")
-        place, of, first, each = map(int, numbers)
-        return Shard((place - first) // max(1, each) + 1, of)
+        numbers = [*values.values(), environment.get(minimum) or "0", environment.get(step) or "1"]
+        if not all(text.isdecimal() for text in numbers):
+            pairs = ", ".join(f"{key}={value}" for key, value in values.items())
+            raise SettingsError(f"--shard auto: expected numbers, found {pairs}")
+        number, of, first, step_size = map(int, numbers)
+        return Shard((number - first) // max(1, step_size) + 1, of)
     names = " or ".join(f"{name} and {count}" for name, count, _, _ in _VARIABLES)
     raise SettingsError(
         f"--shard auto: the environment has no {names}; name the share: --shard I/N"

@@ -61,7 +61,7 @@ def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path
     assert "formats   chat 2" in traces.out
     assert "three" in traces.out
     assert "the reader 'chat' raised TypeError: 'int' object is not iterable" in traces.out
-    assert "an object with the keys id, not what chat reads" in traces.out
+    assert "an object with the keys id, not of the format chat" in traces.out
 
     args = ("chats.jsonl", "--format", "chat", "--rubric", "comm_errors", "--judge", "echo")
     run = annotate(tmp_path, site, *args, "--out", "out", "--limit", "2")

@@ -7,12 +7,9 @@ import struct
 
 import datasets
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from annotator.traces import Trace, Unreadable, read_traces
-from tests.conftest import count_opens
-from tests.growth import FACTOR, LIMIT, growth
 
 TALK = [{"role": "alice", "content": "hello there"}, {"role": "bob", "content": "good bye"}]
 OTHER = [{"role": "carol", "content": "who is there"}]
@@ -75,12 +72,6 @@ def test_what_is_too_large_to_be_held_is_unreadable_in_words(write, unreadable, 
     assert "a line of more" in unreadable(write("b", **{"b.jsonl": f"{long}\n{long}\n"})).reason
 
 
-def parquet(table, **options):
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", **options)
-    return sink.getvalue().to_pybytes()
-
-
 def arrow(table, make=pa.ipc.new_file, rows=None, **options):
     sink = pa.BufferOutputStream()
     with make(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
@@ -104,22 +95,6 @@ def test_what_unpacks_to_more_than_is_read_is_unreadable_in_words(
     problems = list(read_traces([str(write("in", **{name: data}))]))
     assert any(words in problem.reason for problem in problems), problems
     assert not any(isinstance(problem, Trace) for problem in problems)
-
-
-def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
-    data = parquet(pa.Table.from_pylist(RECORDS))
-    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    places = range(begin, len(data) - 8)
-    files = {f"{at}.parquet": data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in places}
-    folder = write("in", **files)
-    assert count_opens(folder, ".parquet", "traces", folder, code=1)
-
-
-def test_many_columns_take_no_longer_than_their_number(write):
-    heads = [",".join(f"c{n}" for n in range(count)) for count in (3_000, 3_000 * FACTOR)]
-    places = [str(write("in", **{f"{len(head)}.csv": f"{head}\n"})) for head in heads]
-    files = [f"{place}/{len(head)}.csv" for place, head in zip(places, heads, strict=True)]
-    assert growth(lambda file: list(read_traces([file])), *files) < LIMIT
 
 
 ENDS = {

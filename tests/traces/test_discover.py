@@ -65,8 +65,8 @@ STRAY = {"role": "eve", "content": "stray"}
 WHOLE = {"id": "r", "messages": TALK}
 BAD = "not valid JSON: Expecting ':' delimiter at column 9"
 SECOND = "a second trace with the id 'x'; give each its own, or name one folder above both"
-NO_FORMAT = "no format that is known; see annotate traces --explain"
-LOST = "what cannot be read may be of this trace"
+NO_FORMAT = "no known format; see annotate traces --explain"
+LOST = "records that cannot be read may belong to this trace"
 
 # Files, and what stands in them: "id: texts {problems}", "id! why it cannot be read", "(ignored)".
 CASES = {
@@ -167,7 +167,7 @@ CASES = {
         {"m.jsonl": lines(WHOLE, STRAY)},
         [
             "r: hello / bye",
-            "m.jsonl:2! a part of a trace (generic) among records that are whole",
+            "m.jsonl:2! a part of a trace (generic) among whole traces",
         ],
     ),
     "a broken line of several conversations": (

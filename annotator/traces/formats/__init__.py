@@ -13,7 +13,7 @@ A format is a module (or an object) with a ``name``. For JSON documents it has:
 - ``identify(document)``: the trace's own id, if not the record's ``id``, ``trace_id`` or the like.
 
 For a folder of files it has ``owns``, ``claims`` and ``read``, as
-:mod:`annotator.cooperbench.reader`. Opening, decompressing, decoding, ids, grouping and problems with files are done elsewhere.
+:mod:`annotator.cooperbench.reader`. Other modules open, decompress, decode and group.
 """
 
 import re
@@ -89,11 +89,11 @@ def load_readers(format: str) -> Readers:
         AnnotatorError: there is no such format, or its plug-in, map or pattern cannot be used.
     """
     base, _, pattern = format.partition("#")
-    chosen = _choose(base or "auto")
+    selected = _choose(base or "auto")
     if not pattern:
-        return chosen
+        return selected
     try:
-        return Readers(chosen.folders, chosen.documents, chosen.origin, re.compile(pattern))
+        return Readers(selected.folders, selected.documents, selected.origin, re.compile(pattern))
     except (re.error, OverflowError, RecursionError) as error:
         raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
 

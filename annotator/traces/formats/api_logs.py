@@ -1,6 +1,6 @@
-"""What model APIs answer and are asked: chat completions, responses, messages, and their batches.
+"""Requests and answers of model APIs: chat completions, responses, messages, and their batches.
 
-Looked at: openai 2.54 and anthropic 2.12 (`model_dump` of their types, outputs of batches). A log
+Tested with openai 2.54 and anthropic 2.12 (`model_dump` of their types, outputs of batches). A log
 holds a request with its ``messages`` or ``input``, a response, or both; an output of a batch only
 the answer.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.model import Outcome, Trace
-from annotator.traces.records import find_record_id, get_text, read_attributes
+from annotator.traces.records import find_record_id, get_dict, get_list, get_text
 
 name = "api-log"
 
@@ -30,24 +30,17 @@ def matches(document: Any) -> bool:
         return True
     if "custom_id" in document:
         return bool({"response", "result", "body", "params"} & document.keys())
-    inner = document.get("response")
-    asked = document.get("request", document)
-    return (
-        isinstance(inner, dict)
-        and isinstance(asked, dict)
-        and bool(_messages(inner) and _messages(asked))
-    )
+    request = get_dict(document.get("request", document))
+    return bool(_list_messages(get_dict(document, "response")) and _list_messages(request))
 
 
 def identify(document: Any) -> str | None:
     """Return the request's own id in a batch, else the record's."""
-    if not isinstance(document, dict):
-        return None
-    return get_text(document.get("custom_id")) or find_record_id(document)
+    return get_text(get_dict(document).get("custom_id")) or find_record_id(document)
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace: what was asked, then what was answered.
+    """Return the trace: the request, then the answer.
 
     Raises:
         UnreadableTrace: the request failed, or there is no message in it.
@@ -55,62 +48,61 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     items, fields = _collect(document)
     error = document.get("error") or fields.get("error")
     if not items:
-        what = error.get("message", error) if isinstance(error, dict) else error
-        raise UnreadableTrace(f"no message in it{f': {what}' if what else ''}")
+        reason = error.get("message", error) if isinstance(error, dict) else error
+        raise UnreadableTrace(f"no message in it{f': {reason}' if reason else ''}")
     chat = read_chat(items, "messages")
-    model = get_text(fields.get("model"))
-    taken = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
-    given = {key: value for key, value in document.items() if value is not None}
-    attributes, problems = read_attributes(given, taken)
-    chat.problems += problems
+    consumed = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
+    values = {key: value for key, value in document.items() if value is not None}
+    chat.read_attributes(values, consumed)
+    chat.set_attributes(model=fields.get("model"))
     if more := fields.get("choices"):
         chat.problems.append(f"{more} other answers to the same request left out")
-    told = {"model": model} if model else {}
-    failed = get_text(error.get("message")) if isinstance(error, dict) else get_text(error)
-    outcome = Outcome(error=failed)
-    return chat.trace(name, trace_id, path, outcome=outcome, attributes={**attributes, **told})
+    reason = error.get("message") if isinstance(error, dict) else error
+    chat.outcome = Outcome(error=get_text(reason))
+    return chat.trace(name, trace_id, path)
 
 
 def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return what was said in a record and all that it wraps, asked before answered, and fields."""
-    items = list(_messages(document))
+    """Return the messages of a record and of those that it wraps, requests first; and fields."""
+    items = _list_messages(document)
     fields = {key: document[key] for key in ("model", "error") if document.get(key)}
-    others = sum(len(_objects(document.get(key))[1:]) for key in _CHOICES)
+    others = sum(len(_list_objects(document.get(key))[1:]) for key in _CHOICES)
     fields |= {"choices": others} if others else {}
     for key in _WRAPPERS:
         inner = document.get(key)
-        inner = (
-            inner if not isinstance(inner, dict) or key != "result" else inner.get("message", inner)
-        )
+        if key == "result" and isinstance(inner, dict):
+            inner = inner.get("message", inner)
         if isinstance(inner, dict):
-            more, told = _collect(inner)
-            items += more
-            fields |= told
+            more_items, more_fields = _collect(inner)
+            items += more_items
+            fields |= more_fields
     return items, fields
 
 
-def _messages(fields: dict[str, Any]) -> list[Any]:
+def _list_messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     for prompt in (fields.get(key) for key in _PROMPTS):
         if isinstance(prompt, list) and any(isinstance(item, dict) for item in prompt):
-            told = any(isinstance(item, dict) and "role" in item for item in prompt)
-            items += _objects(prompt) if told else [{"role": "system", "content": prompt}]
+            are_messages = any("role" in item for item in _list_objects(prompt))
+            items += (
+                _list_objects(prompt) if are_messages else [{"role": "system", "content": prompt}]
+            )
         elif isinstance(prompt, str) and prompt:
             items.append({"role": "system", "content": prompt})
     for key in _LISTS:
         if isinstance(text := fields.get(key), str) and key == "input":
             items.append({"role": "user", "content": text})
-        items += _objects(fields.get(key))
+        items += _list_objects(fields.get(key))
     for key, inner in _CHOICES.items():
-        for choice in _objects(fields.get(key))[:1]:
-            items += _objects([choice.get(inner)])
+        for choice in _list_objects(fields.get(key))[:1]:
+            items += _list_objects([choice.get(inner)])
     if _is_message(fields):
         items.append({"role": fields.get("role"), "content": fields["content"]})
     return items
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def _list_objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in get_list(value) if isinstance(item, dict)]
 
 
 def _is_message(fields: dict[str, Any]) -> bool:

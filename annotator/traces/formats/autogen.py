@@ -1,7 +1,7 @@
 """AutoGen 0.4 and later: results of a task, states of a team or an agent, messages and events in a
 list or on lines.
 
-Looked at: autogen-agentchat 0.7 (`TaskResult.model_dump`, `run_stream`, `save_state`). AG2's and
+Tested with autogen-agentchat 0.7 (`TaskResult.model_dump`, `run_stream`, `save_state`). AG2's and
 AutoGen 0.2's chat histories (name, role, content) are read as `generic`: there the name decides.
 """
 
@@ -20,7 +20,7 @@ from annotator.traces.conversation import (
     read_time,
 )
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import expect_object, get_text, read_attributes, walk_path
+from annotator.traces.records import expect_object, get_dict, get_text, walk_path
 
 name = "autogen"
 
@@ -29,7 +29,7 @@ _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent
 }
 _SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent", "SystemMessage"}
 _ASKS = "UserInputRequestedEvent"  # by who relays a person
-_CHUNK = "ModelClientStreamingChunkEvent"  # a piece of what comes again as a message
+_CHUNK = "ModelClientStreamingChunkEvent"  # its text comes again in a message
 _MODELS = {"MagenticOneOrchestrator", "FileSurfer", "WebSurfer"}  # use one and do not say so
 _THINKS = ("AssistantMessage", "ThoughtEvent")
 _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
@@ -47,14 +47,14 @@ def group(document: Any) -> str | None:
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
-    record = document if isinstance(document, dict) else {}
-    attributes, problems = read_attributes(record, _KEYS)
+    record = get_dict(document)
+    chat = Conversation()
+    chat.read_attributes(record, _KEYS)
     items = [expect_object(item, f"message {n}") for n, item in enumerate(_items(document), 1)]
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:
-        attributes |= {"stop_reason": get_text(result.get("stop_reason"))}
-    chat = Conversation(problems=list(problems))
+        chat.attributes |= {"stop_reason": get_text(result.get("stop_reason"))}
     chunks = [item for item in items if item.get("type") == _CHUNK]
     people = {get_text(item.get("source")) for item in items if item.get("type") == _ASKS}
     doubtful = _find_doubtful(items, record)
@@ -75,21 +75,22 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(message, "messages")
     if chunks:
         chat.problems.append(f"{len(chunks)} streamed pieces left out: their messages are read")
-    return chat.trace(name, trace_id, path, attributes=attributes)
+    return chat.trace(name, trace_id, path)
 
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
-    """Return who may be no agent: who never has used a model, which others have, and answers code
-    in a fence or has no state. What a CodeExecutorAgent without a model prints, and in a state what
-    a person says, is a message like an agent's.
+    """Return the sources that may be no agents.
+
+    Such a source never uses a model, others do, and it answers fenced code or has no state. Outputs
+    of a CodeExecutorAgent, and a person's words in a state, look like an agent's messages.
     """
     thinkers = {
         get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
     }
-    states = record.get("agent_states")
+    states = get_dict(record, "agent_states")
     doubtful = {
         source
-        for source in (states if isinstance(states, dict) else ())
+        for source in states
         if walk_path(states, f"{source}.agent_state.type") == "BaseState"
     }
     for before, item in pairwise(items):
@@ -109,7 +110,7 @@ def _read(fields: dict[str, Any]) -> Utterance:
     thinks = isinstance(fields.get("models_usage"), dict) or kind in _THINKS
     if author == "agent" and not thinks and classify_word(sender) not in (None, "agent"):
         author = classify_word(sender) or "unknown"
-    elif kind == "UserMessage":  # of a model's context: what all others said, and their tools
+    elif kind == "UserMessage":  # of a model's context: by any agent or tool
         author = "unknown"
     time = read_time(fields)
     thought = [text] if (text := get_text(fields.get("thought"))) else []
@@ -122,9 +123,8 @@ def _read(fields: dict[str, Any]) -> Utterance:
         content = json.dumps(content, ensure_ascii=False)
     parts = read_parts(content)
     to = get_text(fields.get("target"))
-    return Utterance(
-        sender, author, parts.texts, (to,) if to else (), time, kind, thought, parts.omitted
-    )
+    recipients = (to,) if to else ()
+    return parts.utter(sender, author, time, recipients=recipients, kind=kind, reasoning=thought)
 
 
 def _are_calls(content: list[Any]) -> bool:
@@ -141,19 +141,19 @@ def _items(document: Any) -> list[Any]:
 
 
 def _lists(document: dict[str, Any]) -> Iterator[list[Any]]:
-    states = document.get("agent_states")
+    states = get_dict(document, "agent_states")
     paths = ("messages", "llm_context.messages", "agent_state.llm_context.messages")
-    for state in (document, *(states.values() if isinstance(states, dict) else ())):
+    for state in (document, *states.values()):
         for path in ("message_thread", *paths[: 2 if state is document else 0]):
             if isinstance(items := walk_path(state, path), list):
-                yield items  # a thread is of the one who manages the chat: all that was said
+                yield items  # the manager's thread holds all messages of the chat
 
 
 def _are_messages(items: list[Any]) -> bool:
-    """Whether the first is a message, or is broken where those behind it are messages."""
+    """Whether the first items are messages; one may be broken."""
     first = items[0] if items else None
-    told = isinstance(first, dict) and ("source" in first or _is_message(first))
-    return told and any(map(_is_message, items[:3]))
+    has_source = isinstance(first, dict) and ("source" in first or _is_message(first))
+    return has_source and any(map(_is_message, items[:3]))
 
 
 def _is_message(item: Any) -> bool:

@@ -1,29 +1,28 @@
-"""Sessions of Claude Code: JSON lines, those of a session known by ``sessionId``; and what it
-streams (``--output-format stream-json``), known by ``session_id``.
+"""Sessions of Claude Code: JSON lines with a ``sessionId``; and its streams
+(``--output-format stream-json``), with a ``session_id``.
 
-Looked at: sessions of versions 1 and 2. A line is a message of the person, of the model or of a
-tool, or a note of the program. What the person did not write (``isMeta``, summaries, outputs of
-commands) is the harness's. A sidechain is an agent of its own, whose prompts the main agent wrote.
+Tested with sessions of versions 1 and 2. A line is a message of the person, of the model or of a
+tool, or a note of the program. User messages that no person wrote (``isMeta``, summaries, outputs
+of commands) are the harness's. A sidechain is an agent of its own with prompts by the main agent.
 """
 
 import re
-from collections import Counter
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_parts, read_time
 from annotator.traces.model import Author, Trace
-from annotator.traces.records import get_text
+from annotator.traces.records import get_dict, get_text
 
 name = "claude-code"
 
 _AGENT = "assistant"
 _TEXTS = ("message", "content", "summary")
-_SPOKEN = {"user", "assistant", "system", "summary"}
+_MESSAGES = {"user", "assistant", "system", "summary"}
 _OTHER = {"file-history-snapshot", "progress", "queue-operation", "attachment", "last-prompt"} | {
     *("result", "stream_event"),
 }
 _IDS = ("sessionId", "session_id", "messageId")
-_NOT_TYPED = (
+_NOTICES = (
     *("<local-command", "<command-", "<system-reminder>", "Caveat: The messages below"),
     *("<bash-std", "<task-notification", "<user-prompt-submit-hook", "[Request interrupted by"),
 )
@@ -37,11 +36,11 @@ def matches(record: Any) -> bool:
     kind = record.get("type")
     if kind == "summary":
         return "leafUuid" in record
-    known_kind = isinstance(kind, str) and kind in _SPOKEN | _OTHER
+    matches_kind = isinstance(kind, str) and kind in _MESSAGES | _OTHER
     if "session_id" in record and "sessionId" not in record:  # others have such an id, too
         marks = isinstance(record.get("message"), dict) or "subtype" in record or "event" in record
-        known_kind = known_kind and marks and "role" not in record
-    return known_kind and any(key in record for key in _IDS)
+        matches_kind = matches_kind and marks and "role" not in record
+    return matches_kind and any(key in record for key in _IDS)
 
 
 def group(record: Any) -> str | None:
@@ -53,22 +52,17 @@ def group(record: Any) -> str | None:
 def read(records: Any, trace_id: str, path: str) -> Trace:
     """Return the trace of a session's lines."""
     chat = Conversation()
-    others: Counter[str] = Counter()
-    attributes: dict[str, Any] = {}
     for record in records if isinstance(records, list) else [records]:
         kind = get_text(record.get("type")) if isinstance(record, dict) else None
-        if kind not in _SPOKEN or not any(record.get(key) for key in _TEXTS):
-            others[kind or "unknown"] += 1
+        if kind not in _MESSAGES or not any(record.get(key) for key in _TEXTS):
+            chat.ignored[kind or "unknown"] += 1
             continue
-        message = record.get("message")
-        message = message if isinstance(message, dict) else {}
+        message = get_dict(record, "message")
         for key, value in (("model", message.get("model")), ("version", record.get("version"))):
             if (text := get_text(value)) and text != "<synthetic>":
-                attributes.setdefault(key, text)
+                chat.attributes.setdefault(key, text)
         chat.add(_read(record, message), "session")
-    for other, n in others.items():
-        chat.problems.append(f"{n} lines of type {other} left out: no messages")
-    return chat.trace(name, trace_id, path, attributes=attributes)
+    return chat.trace(name, trace_id, path)
 
 
 def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
@@ -80,16 +74,7 @@ def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
     if message.get("model") == "<synthetic>":
         record = {**record, "isMeta": True}
     sender, author, recipients = _speaker(record, kind, parts.has_result, parts.texts[:1], aside)
-    return Utterance(
-        sender,
-        author,
-        parts.texts,
-        recipients,
-        read_time(record),
-        None,
-        parts.reasoning,
-        parts.omitted,
-    )
+    return parts.utter(sender, author, read_time(record), recipients=recipients)
 
 
 def _speaker(
@@ -104,7 +89,7 @@ def _speaker(
     if kind == "assistant":
         return aside or _AGENT, "agent", ()
     text = first[0].lstrip() if first else ""
-    if text.startswith(_NOT_TYPED):
+    if text.startswith(_NOTICES):
         return "system", "system", ()
     if teammate := _TEAMMATE.match(text):  # its words, or in JSON a notice of its program
         return (teammate[1], "system" if teammate[2] else "agent", (_AGENT,))

@@ -1,17 +1,16 @@
 """Sessions ("rollouts") of the Codex CLI: JSON lines, a file is a session.
 
-Looked at: rollout files of 2025 (``session_meta``, ``response_item``, ``event_msg``,
-``turn_context``). Only response items are what was said; events repeat them for the screen.
+Tested with rollout files of 2025 (``session_meta``, ``response_item``, ``event_msg``,
+``turn_context``). Only response items are messages; events repeat them for the screen.
 """
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import Conversation, read_message
+from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import Trace
-from annotator.traces.records import get_text, parse_time
+from annotator.traces.records import get_dict, get_text, parse_time
 
 name = "codex"
 
@@ -19,8 +18,8 @@ _TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compact
 _REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
     *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content"),
 }
-_UNSPOKEN = ("ghost_snapshot", "compaction", "compaction_summary", "other")
-_NOT_TYPED = (
+_NO_MESSAGES = ("ghost_snapshot", "compaction", "compaction_summary", "other")
+_NOTICES = (
     *("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions"),
     *("<turn_aborted>", "<user_shell_command>", "<subagent_notification>"),
 )
@@ -43,52 +42,47 @@ def group(record: Any) -> str | None:
 def read(records: Any, trace_id: str, path: str) -> Trace:
     """Return the trace of a session's lines."""
     chat = Conversation()
-    others: Counter[str] = Counter()
-    attributes: dict[str, Any] = {}
     lines = records if isinstance(records, list) else [records]
     _refuse_several(lines)
     for record in lines:
         payload = record.get("payload") if isinstance(record, dict) else None
         kind = get_text(record.get("type")) if isinstance(payload, dict) else None
         if not isinstance(payload, dict) or kind not in _TYPES:
-            others[kind or "unknown"] += 1
-        elif kind == "response_item" and payload.get("type") in _UNSPOKEN:
-            others[get_text(payload["type"]) or ""] += 1
+            chat.ignored[kind or "unknown"] += 1
         elif kind == "compacted":
-            others[kind] += 1
+            chat.ignored[kind] += 1
+        elif kind == "response_item" and payload.get("type") in _NO_MESSAGES:
+            chat.ignored[get_text(payload["type"]) or ""] += 1
         elif kind == "response_item":
             chat.add(_read(payload, parse_time(record.get("timestamp"))), "session")
         elif kind == "event_msg":
             event = get_text(payload.get("type")) or "unknown"
-            others.update([f"event {event}"] if event not in _REPEATS else [])
+            chat.ignored.update([f"event {event}"] if event not in _REPEATS else [])
         else:
-            for key in ("model", "cli_version", "originator"):
-                if text := get_text(payload.get(key)):
-                    attributes[key] = text
-    for kind, n in others.items():
-        chat.problems.append(f"{n} lines of type {kind} left out: no messages")
-    return chat.trace(name, trace_id, path, attributes=attributes)
+            keys = ("model", "cli_version", "originator")
+            chat.set_attributes(**{key: payload.get(key) for key in keys})
+    return chat.trace(name, trace_id, path)
 
 
 def _refuse_several(lines: list[Any]) -> None:
-    """Raise UnreadableTrace for a file of several sessions, but one that goes on with another."""
-    heads = [
-        line["payload"]
-        for line in lines
-        if isinstance(line, dict)
-        and line.get("type") == "session_meta"
-        and isinstance(line.get("payload"), dict)
+    """Raise UnreadableTrace for a file of several sessions that do not continue one another."""
+    headers = [
+        get_dict(line, "payload")
+        for line in map(get_dict, lines)
+        if line.get("type") == "session_meta" and isinstance(line.get("payload"), dict)
     ]
-    ids = {get_text(head.get("id")) for head in heads}
-    if len(ids) > 1 and not any("forked_from_id" in head for head in heads):
-        raise UnreadableTrace(f"{len(ids)} sessions in one file, whose lines say of none: split it")
+    ids = {get_text(header.get("id")) for header in headers}
+    if len(ids) > 1 and not any("forked_from_id" in header for header in headers):
+        raise UnreadableTrace(
+            f"{len(ids)} sessions in one file, and its lines do not name theirs: split it"
+        )
 
 
-def _read(payload: dict[str, Any], time: float | None) -> Any:
-    message = read_message({**payload, "name": None} if "role" in payload else payload, True, False)
+def _read(payload: dict[str, Any], time: float | None) -> Utterance:
+    message = read_message({**payload, "name": None} if "role" in payload else payload)
     first = next(iter(message.pieces), "").lstrip()
     if message.author == "agent":
         return replace(message, sender="assistant", time=time)
-    if message.author == "human" and first.startswith(_NOT_TYPED):
+    if message.author == "human" and first.startswith(_NOTICES):
         return replace(message, sender="system", author="system", time=time)
     return replace(message, time=time)

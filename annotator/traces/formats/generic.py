@@ -1,4 +1,4 @@
-"""Any JSON record that holds a list of messages, or messages on lines of their own."""
+"""JSON records with a list of messages, and messages on lines of their own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,9 +8,9 @@ from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.model import Trace
 from annotator.traces.records import (
     RESULT_KEYS,
-    describe_outcome,
     find_record_id,
-    get_text,
+    get_dict,
+    get_first_text,
     read_attributes,
     read_outcome,
     read_pair_and_team,
@@ -31,21 +31,19 @@ _CONVERSATION = ("conversation_id", "session_id", "thread_id", "trace_id", "chat
 def matches(document: Any) -> bool:
     """Whether a JSON document is a message, a list of messages, or an object with one."""
     if isinstance(document, dict):
-        return _list_of(document) is not None or is_message(document)
+        return _find_list(document) is not None or is_message(document)
     return isinstance(document, list) and bool(document) and is_message(document[0])
 
 
 def group(document: Any) -> str | None:
-    """Return the conversation that a message on a line of its own belongs to: "" for that of the
-    file; None for a record, which is a trace by itself.
-    """
+    """Return the conversation of a message: "" for the file's; None for a whole record."""
     if isinstance(document, list):
         return None
     if not isinstance(document, dict):
         return ""
-    if _list_of(document) is not None:
+    if _find_list(document) is not None:
         return None
-    return next((text for key in _CONVERSATION if (text := get_text(document.get(key)))), "")
+    return get_first_text(document, *_CONVERSATION) or ""
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -56,7 +54,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         UnreadableTrace: a message is not an object.
     """
     record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
-    key = "" if isinstance(document, list) else _list_of(record) or ""
+    key = "" if isinstance(document, list) else _find_list(record) or ""
     items = list(record[key])
     for name_of_prompt in _PROMPTS:
         prompt = record.get(name_of_prompt)
@@ -64,36 +62,33 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if isinstance(prompt, str | list) and prompt:
             items.insert(0, {"role": "system", "content": prompt})
     chat = read_chat(items, "messages")
-    told = {
-        name for item in items if isinstance(item, dict) for name in RESULT_KEYS if name in item
-    }
-    if told:
+    results = {name for item in map(get_dict, items) for name in RESULT_KEYS if name in item}
+    if results:
         chat.problems.append(
-            f"an outcome on a message, left out: {', '.join(sorted(told))}; put it into the record"
-            " that holds the messages"
+            f"an outcome on a message, left out: {', '.join(sorted(results))}; put it into the"
+            " record that holds the messages"
         )
-    fields = record.get("attributes")
-    given = fields if isinstance(fields, dict) else {}
-    run, lists = read_pair_and_team({**record, **given})
-    inner, problems = read_attributes(given, lists, "attributes: ")
-    ids = {name for name in ("id",) if find_record_id(record)}
+    fields = get_dict(record, "attributes")
+    run, lists = read_pair_and_team({**record, **fields})
+    inner, problems = read_attributes(fields, lists, "attributes: ")
+    ids = ["id"] if find_record_id(record) else []
     patches = read_patches(record.get("patches"))
-    taken = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
-    outer, more = read_attributes(record, taken)
+    consumed = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
+    outer, more = read_attributes(record, consumed)
     chat.problems += (*problems, *more)
     if not isinstance(inner.get("passed"), bool | None):
         wrong = inner.pop("passed")
         chat.problems.append(f"attributes: passed is {wrong!r}, not true or false")
-    wrong = outer.pop("passed", None)  # what it says stands in the outcome, if it says something
+    wrong = outer.pop("passed", None)  # describe_outcome sets it again if it is a result
     if wrong is not None and read_outcome({"passed": wrong})[0] is None:
         chat.problems.append(f"passed is {wrong!r}, not true or false")
-    attributes = {**outer, **inner}
-    outcome, attributes = describe_outcome({**record, **attributes}, attributes)
-    outcome = replace(outcome, **run)
-    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes, patches=patches)
+    chat.attributes = {**outer, **inner}
+    chat.read_outcome({**record, **chat.attributes})
+    chat.outcome = replace(chat.outcome, **run)
+    return chat.trace(name, trace_id, path, patches=patches)
 
 
-def _list_of(record: Mapping[str, Any]) -> str | None:
+def _find_list(record: Mapping[str, Any]) -> str | None:
     """Return the key under which a record holds its messages."""
     for key in _LISTS:
         value = record.get(key)

@@ -1,6 +1,6 @@
 """Logs of Inspect, JSON or ``.eval``: each epoch of each sample is a trace.
 
-Looked at: logs of inspect_ai 0.3. The first message of a user is the sample's input. A scorer's
+Tested with logs of inspect_ai 0.3. The first message of a user is the sample's input. A scorer's
 ``C`` or ``I``, 1 or 0, tells the outcome, if all scorers agree; explanations can be quoted.
 """
 
@@ -13,12 +13,12 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.model import Feature, Message, Outcome, Trace
-from annotator.traces.records import get_text, name_type, walk_path
+from annotator.traces.records import get_dict, get_list, get_text, name_type, walk_path
 
 name = "inspect"
 
 _ATTACHMENT = "attachment://"
-_NAMED = re.compile(r"\[([\w-]{1,60})\] ")
+_NAME = re.compile(r"\[([\w-]{1,60})\] ")
 _PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": False} | {
     "true": True,
     "false": False,
@@ -35,9 +35,8 @@ def matches(document: Any) -> bool:
 
 
 def split(document: Any) -> Iterator[Any]:
-    """Yield the samples, each with what the log says of all."""
-    samples = document.get("samples")
-    for sample in samples if isinstance(samples, list) else []:
+    """Yield the samples, each with the log's ``eval``."""
+    for sample in get_list(document, "samples"):
         yield {"eval": document["eval"], "sample": sample}
 
 
@@ -62,13 +61,14 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     if not isinstance(items, list):
         raise UnreadableTrace(f"messages: found {name_type(items)}, expected a list")
     chat = read_chat(_resolve(items, sample.get("attachments")), "messages")
-    chat.messages = list(_tell_apart(chat.messages, items))
-    features = tuple(_scores(sample.get("scores")))
+    chat.messages = list(_assign_senders(chat.messages, items))
+    features = tuple(_read_scores(get_dict(sample, "scores")))
     results = {feature.passed for feature in features}
     passed = results.pop() if len(results) == 1 else None
     error = sample.get("error")
-    message = get_text(error.get("message")) if isinstance(error, dict) else get_text(error)
-    attributes = {
+    error = error.get("message") if isinstance(error, dict) else error
+    chat.outcome = Outcome(passed=passed, features=features, error=get_text(error))
+    chat.attributes = {
         "model": get_text(about.get("model")),
         "task": get_text(about.get("task")),
         "dataset": get_text(walk_path(about, "dataset.name")),
@@ -76,32 +76,32 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
         "passed": passed,
     }
     if passed is not None:
-        attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
-    outcome = Outcome(passed=passed, features=features, error=message)
-    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+        chat.attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
+    return chat.trace(name, trace_id, path)
 
 
-def _tell_apart(messages: list[Message], items: list[Any]) -> Iterator[Message]:
-    """Yield messages, those of agents that were handed over to under their names, which stand in
-    brackets before what they say; what comes from a user and is no input is the framework's.
+def _assign_senders(messages: list[Message], items: list[Any]) -> Iterator[Message]:
+    """Yield messages with their senders.
+
+    An agent that got a handover has its name in brackets before its text. A user's message that is
+    no input is the framework's.
     """
     calls = re.findall(r"\btransfer_to_([\w-]+)", json.dumps(items, default=str))
     sources = [item.get("source") for item in items if isinstance(item, dict)]
-    told_by_input = "input" in sources
     users = (item.get("source") for item in items if item.get("role") == "user")
     for message in messages:
         if message.author == "human":
             source = next(users, None)
-            if told_by_input and source != "input":
+            if "input" in sources and source != "input":
                 message = replace(message, author="system", sender="system")
-        elif message.author == "agent" and (match := _NAMED.match(message.text)):
+        elif message.author == "agent" and (match := _NAME.match(message.text)):
             sender = match[1] if match[1] in calls else message.sender
             message = replace(message, sender=sender)
         yield message
 
 
 def _resolve(value: Any, attachments: Any) -> Any:
-    """Return messages with the long texts in them that a log keeps apart."""
+    """Return messages with their attachments, the long texts of a log, in their places."""
     if not isinstance(attachments, dict) or not attachments:
         return value
     if isinstance(value, str) and value.startswith(_ATTACHMENT):
@@ -113,8 +113,8 @@ def _resolve(value: Any, attachments: Any) -> Any:
     return value
 
 
-def _scores(scores: Any) -> Iterator[Feature]:
-    for scorer, score in scores.items() if isinstance(scores, dict) else ():
+def _read_scores(scores: dict[str, Any]) -> Iterator[Feature]:
+    for scorer, score in scores.items():
         fields = score if isinstance(score, dict) else {"value": score}
         value = fields.get("value")
         word = str(value).lower() if isinstance(value, bool) else get_text(value) or ""

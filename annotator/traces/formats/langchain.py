@@ -1,12 +1,11 @@
 """LangChain's messages and LangGraph's states, their histories and streams of updates.
 
-Looked at: langchain-core 1.x (`messages_to_dict`, `dumpd`, `model_dump`), langgraph 1.x (states,
-`get_state_history`, streams of updates, checkpoints). A message says who it is by its
-``type`` or its class: a tool's never is an agent's, whatever its name. Of several states of one
-thread the longest is read: each holds what the one before it held.
+Tested with langchain-core 1.x (`messages_to_dict`, `dumpd`, `model_dump`), langgraph 1.x (states,
+`get_state_history`, streams of updates, checkpoints). The ``type`` or the class of a message tells
+its author: a tool's never is an agent's, whatever its name. Of several states of one thread the
+longest is read: each holds the messages of the one before it.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +13,10 @@ from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
 from annotator.traces.model import Trace
 from annotator.traces.records import (
-    describe_outcome,
     expect_object,
+    get_dict,
+    get_list,
     get_text,
-    read_attributes,
     walk_path,
 )
 
@@ -56,22 +55,23 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
     records = document if isinstance(document, list) else [document]
     states = [(key, items, record) for record in records for key, items in [_find_list(record)]]
-    held = [(key, items, record) for key, items, record in states if items]
-    key, items, record = max(held, key=lambda state: len(state[1] or ()), default=("", None, {}))
+    states = [state for state in states if state[1]]
+    key, items, record = max(states, key=lambda state: len(state[1] or ()), default=("", None, {}))
     items = items or [message for each in records for message in _read_update(each) or [each]]
     chat = _read_chat(items, key or "messages")
-    other = sum(1 for _, part, _ in held if part != items[: len(part or ())])
+    other = sum(1 for _, part, _ in states if part != items[: len(part or ())])
     if other:
-        chat.problems.append(f"{other} of {len(held)} states hold other messages, left out")
-    attributes, problems = read_attributes(record, {key.partition(".")[0], "id"})
-    chat.problems += problems
-    outcome, attributes = describe_outcome(record, attributes)
-    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+        chat.problems.append(f"{other} of {len(states)} states hold other messages, left out")
+    chat.read_attributes(record, {key.partition(".")[0], "id"})
+    chat.read_outcome(record)
+    return chat.trace(name, trace_id, path)
 
 
 def _read_chat(items: list[Any], where: str) -> Conversation:
-    """Return the conversation. An agent's result may be a human message in its name, as graphs of
-    several agents write it; one with a name that no agent has may be a person's.
+    """Return the conversation.
+
+    A human message with the name of an agent is the agent's, as graphs of several agents write
+    results. One with another name may be a person's.
     """
     messages = [
         expect_object(unwrap_message(item), f"{where}: message {n}")
@@ -83,7 +83,7 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
     chat = Conversation()
     for message in messages:
         for part in split_message(message):
-            utterance = read_message(part, kinds=True, named=False)
+            utterance = read_message(part)
             if utterance.author == "human" and utterance.sender in agents:
                 utterance = replace(utterance, author="agent")
             elif utterance.author == "human" and classify_word(utterance.sender) is None and unsure:
@@ -95,7 +95,7 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
 
 
 def unwrap_message(item: Any) -> Any:
-    """Return a message in the form in which its fields stand beside its ``type``."""
+    """Return a message with its fields beside its ``type``."""
     if not isinstance(item, dict):
         return item
     fields = item
@@ -113,20 +113,18 @@ def unwrap_message(item: Any) -> Any:
 
 
 def _read_update(document: Any) -> list[Any]:
-    """Return the messages of an update in a stream: what the nodes of a graph wrote. One of a node
-    without a name of its own has that of the node.
+    """Return the messages that a stream's update holds by the nodes of the graph.
+
+    A message without a name has that of its node.
     """
-    return list(_node_messages(document)) if isinstance(document, dict) else []
-
-
-def _node_messages(document: dict[str, Any]) -> Iterator[Any]:
-    for node, value in document.items():
-        items = value.get("messages") if isinstance(value, dict) else None
-        if isinstance(items, list) and items and all(_is_message(item) for item in items):
-            for item in items:
-                fields = unwrap_message(item)
-                plain = fields.get("name") or fields.get("type") != "ai"
-                yield fields if plain else {**fields, "name": node}
+    messages = []
+    for node, value in get_dict(document).items():
+        items = get_list(value, "messages")
+        for item in items if all(map(_is_message, items)) else []:
+            fields = unwrap_message(item)
+            has_name = fields.get("name") or fields.get("type") != "ai"
+            messages.append(fields if has_name else {**fields, "name": node})
+    return messages
 
 
 def _find_list(document: Any) -> tuple[str, list[Any] | None]:

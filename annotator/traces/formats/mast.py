@@ -1,9 +1,9 @@
 """Records of the MAST data set (MAD), and of AG2 runs in the same form.
 
-Looked at: the records of arXiv 2503.13657 and of its followers. ``trace_id`` repeats over
-frameworks and models, so that the id is ``mas_name/llm_name/benchmark_name/trace_id``. A
-``trajectory`` is a list of messages, or the log of a framework as one text, of which nobody can
-tell who wrote what: one message of an unknown author. Modes are labels of people.
+Tested with the records of arXiv 2503.13657 and of its followers. ``trace_id`` repeats over
+frameworks and models, so the id is ``mas_name/llm_name/benchmark_name/trace_id``. A ``trajectory``
+is a list of messages, or a framework's log as one text: a message of an unknown author. Failure
+modes are people's labels.
 """
 
 from dataclasses import replace
@@ -12,11 +12,12 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import get_text, name_type, parse_nested, read_attributes
+from annotator.traces.records import get_text, name_type, parse_nested
 
 name = "mast"
 
 _ID = ("mas_name", "llm_name", "benchmark_name", "trace_id")
+_ATTRIBUTES = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}
 
 
 def matches(document: Any) -> bool:
@@ -25,44 +26,36 @@ def matches(document: Any) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the id, of all that tells one record from another."""
+    """Return the id: the names of system, model and benchmark before the record's number."""
     parts = [text for key in _ID if (text := get_text(document.get(key)))]
     return "/".join(parts) if get_text(document.get("trace_id")) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace.
-
-    Raises:
-        UnreadableTrace: there is no trajectory in it.
-    """
-    held, problem = parse_nested(document["trace"]), None
+    """Return the trace; raises UnreadableTrace if it has no trajectory."""
+    content, problem = parse_nested(document["trace"]), None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
-        if isinstance(held, dict):
-            problem = held.get("problem_statement", problem)
-            held = parse_nested(held.get("trajectory"))
-    statement = problem[0] if isinstance(problem, list) and problem else problem
-    if isinstance(held, list):
-        chat = read_chat(held, "trajectory")
-        chat.messages = [_mark_task(message, get_text(statement)) for message in chat.messages]
-    elif text := get_text(held):
+        if isinstance(content, dict):
+            problem = content.get("problem_statement", problem)
+            content = parse_nested(content.get("trajectory"))
+    statement = get_text(problem[0] if isinstance(problem, list) and problem else problem)
+    if isinstance(content, list):
+        chat = read_chat(content, "trajectory")
+        chat.replace_messages(lambda message: _mark_task(message, statement))
+    elif text := get_text(content):
         chat = Conversation()
-        chat.add(
-            Utterance(get_text(document["mas_name"]) or "log", "unknown", [text]), "trajectory"
-        )
+        system = get_text(document["mas_name"]) or "log"
+        chat.add(Utterance(system, "unknown", [text]), "trajectory")
     else:
-        raise UnreadableTrace(
-            f"trace: trajectory: found {name_type(held)}, expected messages or a text"
-        )
-    attributes, problems = read_attributes(document, ("trace",))
-    chat.problems += problems
-    names = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}
-    attributes = {names.get(key, key): value for key, value in attributes.items()}
-    return chat.trace(name, trace_id, path, attributes=attributes)
+        problem = f"found {name_type(content)}, expected messages or a text"
+        raise UnreadableTrace(f"trace: trajectory: {problem}")
+    chat.read_attributes(document, ("trace",))
+    chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
+    return chat.trace(name, trace_id, path)
 
 
 def _mark_task(message: Message, statement: str | None) -> Message:
-    """Return the first message as the harness's, where it only repeats the task."""
+    """Return the first message as the harness's if it only repeats the task."""
     if message.n > 1 or not statement or message.text.strip() != statement.strip():
         return message
     return replace(message, author="system", recipients=(message.sender,), sender="task")

@@ -1,6 +1,6 @@
 """Items of the OpenAI Agents SDK: of sessions, of runs (by agent), and raw responses.
 
-Looked at: openai-agents 0.24 (`Session.get_items` with their session, `RunResult.new_items`,
+Tested with openai-agents 0.24 (`Session.get_items` with their session, `RunResult.new_items`,
 `ModelResponse`). Lists of input items are read as `generic`, spans as `span-export`.
 """
 
@@ -23,9 +23,7 @@ def matches(document: Any) -> bool:
 
 def group(document: Any) -> str | None:
     """Return the session of an item, "" for the items and responses of one run."""
-    if not isinstance(document, dict):
-        return None
-    return get_text(document.get("session_id")) or ""
+    return get_text(document.get("session_id")) or "" if isinstance(document, dict) else None
 
 
 def split(document: Any) -> list[Any]:
@@ -34,17 +32,16 @@ def split(document: Any) -> list[Any]:
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace; raises UnreadableTrace for what is no item."""
+    """Return the trace; raises UnreadableTrace for an item that is no object."""
     chat = Conversation()
-    for record in records if isinstance(records, list) else [records]:
+    for record in split(records):
         fields = expect_object(record, "item")
         agent = fields.get("agent")
         agent_name = get_text(agent.get("name") if isinstance(agent, dict) else agent)
-        held = fields.get("item", fields.get("raw_item"))
-        output = fields.get("output")
-        for item in output if held is None and isinstance(output, list) else [held]:
+        inner, output = fields.get("item", fields.get("raw_item")), fields.get("output")
+        for item in output if inner is None and isinstance(output, list) else [inner]:
             for part in split_message(expect_object(item, "item")):
-                message = read_message(part, kinds=True, named=False)
+                message = read_message(part)
                 if message.author == "agent" and agent_name:
                     message = replace(message, sender=agent_name)
                 chat.add(message, "items")

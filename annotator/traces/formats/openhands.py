@@ -1,10 +1,10 @@
 """OpenHands: ``output.jsonl`` of evaluations, and lists of events.
 
-Looked at: OpenHands 0.9 (``source``, ``action`` or ``observation``, ``args``, ``content``) and its
+Tested with OpenHands 0.9 (``source``, ``action`` or ``observation``, ``args``, ``content``) and its
 evaluation outputs (``instance_id``, ``history``, ``test_result``), and the events of openhands-sdk
-1.58 (``kind``, ``llm_message``, ``tool_call``). An observation is the environment's, whoever is
-named as its source. The thought beside a call is what the agent wrote before it; that of the action
-``think``, and reasoning, are steps. What a finished agent says last is a message.
+1.58 (``kind``, ``llm_message``, ``tool_call``). An observation is the environment's, whatever its
+source. The thought beside a call belongs to the message; that of the action ``think``, and
+reasoning, are steps. The text of ``finish`` is a message.
 """
 
 from typing import Any
@@ -20,9 +20,9 @@ from annotator.traces.conversation import (
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,
+    get_dict,
     get_text,
     name_type,
-    read_attributes,
     read_outcome,
     walk_path,
 )
@@ -35,7 +35,13 @@ _AUTHORS: dict[str, Author] = {
     "environment": "system",
     "system": "system",
 }
-_NOT_SAID = {"null", "change_agent_state", "agent_state_changed", "recall", "condensation_request"}
+_NO_MESSAGES = {
+    "null",
+    "change_agent_state",
+    "agent_state_changed",
+    "recall",
+    "condensation_request",
+}
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 
 
@@ -66,23 +72,25 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_events(record) or [])
-    taken = ("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics")
-    attributes, problems = read_attributes(record, (*taken, "test_result"))
-    chat.problems += problems
+    consumed = (
+        "history",
+        "trajectory",
+        "instance_id",
+        "instruction",
+        "instance",
+        "error",
+        "metrics",
+    )
+    chat.read_attributes(record, (*consumed, "test_result"))
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
-            attributes["model"] = model
+            chat.attributes["model"] = model
     passed, rule = read_outcome({**record, **_result(record)})
-    attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"} if rule else {}
+    if rule:
+        chat.attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"}
+    chat.outcome = Outcome(passed=passed, error=get_text(record.get("error")))
     patch = get_text(walk_path(record, "test_result.git_patch"))
-    return chat.trace(
-        name,
-        trace_id,
-        path,
-        outcome=Outcome(passed=passed, error=get_text(record.get("error"))),
-        attributes=attributes,
-        patches={"agent": patch} if patch else {},
-    )
+    return chat.trace(name, trace_id, path, patches={"agent": patch} if patch else {})
 
 
 def _result(record: dict[str, Any]) -> dict[str, Any]:
@@ -105,20 +113,15 @@ def _are_events(items: Any) -> bool:
 def _is_event(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("source") not in (*_AUTHORS, "hook"):
         return False
-    told = [isinstance(value.get(key), str) for key in ("action", "observation", "kind")]
-    action, observation, event = told
-    return (
-        (action and "args" in value)
-        or (observation and "content" in value)
-        or (event and {"id", "timestamp"} <= value.keys())
-    )
+    marks = (("action", {"args"}), ("observation", {"content"}), ("kind", {"id", "timestamp"}))
+    return any(isinstance(value.get(key), str) and keys <= value.keys() for key, keys in marks)
 
 
 def converse(events: list[Any]) -> Conversation:
-    """Return what the events of a session say; raises UnreadableTrace as :func:`read`."""
+    """Return the conversation in the events of a session; raises UnreadableTrace."""
     chat = Conversation()
     for n, item in enumerate(events, 1):
-        pair = item if isinstance(item, list) else [item]  # older: an action and what came of it
+        pair = item if isinstance(item, list) else [item]  # older: an action and its observation
         for event in pair:
             utterance = _read(expect_object(event, f"event {n}"))
             if utterance is not None:
@@ -132,12 +135,13 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     if isinstance(event.get("kind"), str):
         return _read_event(event)
     time = read_time(event)
-    if (seen := get_text(event.get("observation"))) is not None:
+    if (observation := get_text(event.get("observation"))) is not None:
         text = get_text(event.get("content"))
-        return Utterance("environment", "tool", [text], time=time, kind=seen) if text else None
-    action, arguments = get_text(event.get("action")) or "", event.get("args")
-    fields = arguments if isinstance(arguments, dict) else {}
-    if action in _NOT_SAID:
+        return (
+            Utterance("environment", "tool", [text], time=time, kind=observation) if text else None
+        )
+    action, fields = get_text(event.get("action")) or "", get_dict(event, "args")
+    if action in _NO_MESSAGES:
         return None
     thought = get_text(fields.get("thought")) or ""
     source = get_text(event.get("source")) or ""
@@ -150,8 +154,8 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     if action in ("message", "system"):
         texts = [get_text(fields.get("content")) or get_text(event.get("message")) or ""]
     elif action == "finish":
-        last = get_text(fields.get("final_thought")) or get_text(event.get("message")) or ""
-        texts = [text for text in (thought, last if last != thought else "") if text] or [action]
+        answer = get_text(fields.get("final_thought")) or get_text(event.get("message")) or ""
+        texts = [text for text in dict.fromkeys((thought, answer)) if text] or [action]
     else:
         call = {key: value for key, value in fields.items() if key != "thought"}
         texts = [thought, *list_call_texts({"name": action, "arguments": call})]
@@ -162,7 +166,7 @@ def _read(event: dict[str, Any]) -> Utterance | None:
 
 
 def _read_event(event: dict[str, Any]) -> Utterance | None:
-    """Return what an event of the SDK says; None for one of its state."""
+    """Return the utterance of an event of the SDK; None for one of its state."""
     time, source = read_time(event), get_text(event.get("source")) or ""
     author = _AUTHORS.get(source, "unknown")
     thought = get_text(event.get("reasoning_content")) or ""
@@ -185,8 +189,8 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
         return Utterance("system", "system", read_parts(event["system_prompt"]).texts, time=time)
     for key in ("observation", "error", "rejection_reason"):
         if event.get(key):
-            held = event[key]
-            content = held.get("content") if isinstance(held, dict) else held
+            content = event[key]
+            content = content.get("content") if isinstance(content, dict) else content
             sender = get_text(event.get("tool_name")) or "environment"
             if event.get("rejection_source") == "user":
                 return Utterance("user", "human", read_parts(content).texts, time=time)

@@ -18,15 +18,11 @@ def owns(file: str) -> bool:
 
 def claims(folder: str, files: frozenset[str]) -> bool:
     """Whether a folder of this name with these files is a session."""
-    return folder == "events" and any(owns(file) for file in files)
+    return folder == "events" and any(map(owns, files))
 
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
-    """Return the trace of a session, its events in the order of their numbers.
-
-    Raises:
-        UnreadableTrace: an event cannot be read.
-    """
+    """Return the trace of a session in the order of its events; raises UnreadableTrace."""
     numbers = {int(match[2]): match[0] for file in names if (match := _EVENT.fullmatch(file))}
     chat = converse([read_json(folder, numbers[n]) for n in sorted(numbers)])
     return chat.trace(name, trace_id, folder)

@@ -1,6 +1,6 @@
 """Spans of OpenTelemetry in OTLP's JSON, one document or lines, those of a trace by ``traceId``.
 
-Looked at: OTLP/JSON 1.x (ids in hex, attributes as lists of ``key`` and ``value``; also in snake
+Tested with OTLP/JSON 1.x (ids in hex, attributes as lists of ``key`` and ``value``; also in snake
 case), the semantic conventions for GenAI up to 1.37 (``gen_ai.input.messages`` and its kin, as
 attributes or in events, and the older events for each message), OpenInference
 (``llm.input_messages.0.message.content``, ``openinference.span.kind``) and OpenLLMetry
@@ -41,10 +41,10 @@ _OUTPUTS = (
 
 
 def matches(document: Any) -> bool:
-    """Whether a document holds spans of resources, or is a span by itself."""
+    """Whether a document holds spans of resources, or is a span."""
     if not isinstance(document, dict):
         return False
-    if any(map(_is_span, _list(document, "data")[:1])):  # what Phoenix answers
+    if any(map(_is_span, _list_objects(document, "data")[:1])):  # of Phoenix
         return True
     return bool({"resourceSpans", "resource_spans"} & document.keys()) or _is_span(document)
 
@@ -54,10 +54,11 @@ def split(document: Any) -> Iterator[Any]:
     if _is_span(document):
         yield document
         return
-    yield from _list(document, "data")
-    for resource in _list(document, "resourceSpans", "resource_spans"):
-        for scope in _list(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
-            yield from (span for span in _list(scope, "spans") if isinstance(span, dict))
+    yield from _list_objects(document, "data")
+    for resource in _list_objects(document, "resourceSpans", "resource_spans"):
+        scope_keys = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+        for scope in _list_objects(resource, *scope_keys):
+            yield from _list_objects(scope, "spans")
 
 
 def group(span: Any) -> str | None:
@@ -73,49 +74,50 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 
 
 def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the attributes of a span say, flat or nested, in the words of
-    :class:`SpanRecord`: ``role``, ``agent``, ``name`` of a tool, ``model``, ``told``, ``answered``.
+    """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span.
+
+    Its keys are ``role``, ``agent``, ``name`` (of a tool), ``model``, ``inputs`` and ``outputs``.
     """
     tree = _nest(fields)
     kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "")
     role: Role = _ROLES.get(kind, "other")
-    told = _messages(tree, ("gen_ai.system_instructions", "gen_ai.input.messages"))
-    told = told or _messages(tree, ("llm.input_messages", "gen_ai.prompt"))
-    answered = _messages(tree, ("gen_ai.output.messages",))
-    answered = answered or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
+    inputs = _find_messages(tree, ("gen_ai.system_instructions", "gen_ai.input.messages"))
+    inputs = inputs or _find_messages(tree, ("llm.input_messages", "gen_ai.prompt"))
+    outputs = _find_messages(tree, ("gen_ai.output.messages",))
+    outputs = outputs or _find_messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
-        answered = [read_tool_text(_first(tree, *_OUTPUTS))]
-        told = []
-    elif role in ("agent", "model") and not (told or answered):
-        told = find_messages(_first(tree, *_INPUTS))
-        answered = find_messages(_first(tree, *_OUTPUTS[1:]))
+        outputs = [read_tool_text(_first(tree, *_OUTPUTS))]
+        inputs = []
+    elif role in ("agent", "model") and not (inputs or outputs):
+        inputs = find_messages(_first(tree, *_INPUTS))
+        outputs = find_messages(_first(tree, *_OUTPUTS[1:]))
     agent = get_text(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
     agent = agent or get_text(walk_path(tree, "metadata.langgraph_node"))
     return {
-        "role": "model" if role == "other" and answered else role,
+        "role": "model" if role == "other" and outputs else role,
         "agent": agent,
         "name": get_text(_first(tree, "gen_ai.tool.name", "tool.name")),
         "model": get_text(_first(tree, *_MODELS)),
-        "told": told,
-        "answered": [item for item in answered if item not in (None, "")],
+        "inputs": inputs,
+        "outputs": [item for item in outputs if item not in (None, "")],
     }
 
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:
-    fields = _attributes(item)
-    messages: dict[str, list[Any]] = {"told": [], "answered": []}
-    for event in _list(item, "events"):
-        inner = _attributes(event) if isinstance(event, dict) else {}
+    fields = _read_attributes(item)
+    messages: dict[str, list[Any]] = {"inputs": [], "outputs": []}
+    for event in _list_objects(item, "events"):
+        inner = _read_attributes(event) if isinstance(event, dict) else {}
         title = get_text(_get(event, "name")) or ""
         if title.startswith("gen_ai.client."):
             fields |= inner
         elif title.startswith(("gen_ai.", "gen_ai.choice")) and title.endswith(
             (".message", ".choice")
         ):
-            side = "answered" if title == "gen_ai.choice" else "told"
-            messages[side].append(_event_message(title, inner))
+            side = "outputs" if title == "gen_ai.choice" else "inputs"
+            messages[side].append(_read_event(title, inner))
     span = read_fields(fields)
-    if messages["told"] or messages["answered"]:
+    if messages["inputs"] or messages["outputs"]:
         span |= messages
         span["role"] = "model"
     status = _get(item, "status")
@@ -126,14 +128,14 @@ def _read(item: Mapping[str, Any]) -> SpanRecord:
     return SpanRecord(
         id=get_text(_get(item, "spanId", "span_id")) or "",
         parent=get_text(_get(item, "parentSpanId", "parent_span_id")),
-        begin=_seconds(_get(item, "startTimeUnixNano", "start_time_unix_nano")),
-        end=_seconds(_get(item, "endTimeUnixNano", "end_time_unix_nano")),
+        begin=_parse_nanoseconds(_get(item, "startTimeUnixNano", "start_time_unix_nano")),
+        end=_parse_nanoseconds(_get(item, "endTimeUnixNano", "end_time_unix_nano")),
         error=get_text(status.get("message")) if failed else None,
         **{**span, "name": span["name"] or title},
     )
 
 
-def _event_message(title: str, fields: Mapping[str, Any]) -> Any:
+def _read_event(title: str, fields: Mapping[str, Any]) -> Any:
     """Return the message of an event of the older conventions."""
     role = title.split(".")[1]
     body = fields.get("message") or fields.get("gen_ai.event.content") or fields
@@ -142,12 +144,12 @@ def _event_message(title: str, fields: Mapping[str, Any]) -> Any:
     return {"role": "assistant" if role == "choice" else role, **message}
 
 
-def _messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
+def _find_messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
     messages: list[Any] = []
     for key in keys:
         value = parse_nested(_first(tree, key))
         if isinstance(value, dict):
-            value = _in_order(value)
+            value = _sort_numbered(value)
         for item in value if isinstance(value, list) else [value] if value else []:
             item = item["message"] if isinstance(item, dict) and "message" in item else item
             if key == "gen_ai.system_instructions":
@@ -158,30 +160,30 @@ def _messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
 
 
 def _flatten(message: Any) -> Any:
-    """Return a message whose contents and calls stand as chat APIs write them."""
+    """Return a message with its contents and calls as chat APIs write them."""
     if not isinstance(message, dict):
         return message
     calls = message.get("tool_calls")
     if isinstance(calls, dict):
-        calls = _in_order(calls)
+        calls = _sort_numbered(calls)
     if isinstance(calls, list):
         flat = [call.get("tool_call", call) if isinstance(call, dict) else call for call in calls]
         message = {**message, "tool_calls": flat}
     contents = message.get("contents")
     if isinstance(contents, dict):
-        parts = _in_order(contents)
+        parts = _sort_numbered(contents)
         inner = [part.get("message_content", part) for part in parts if isinstance(part, dict)]
         message = {**message, "content": inner}
     return message
 
 
-def _in_order(items: Mapping[str, Any]) -> list[Any]:
-    """Return what stands under numbers, 10 behind 9."""
+def _sort_numbered(items: Mapping[str, Any]) -> list[Any]:
+    """Return the values of an object whose keys are numbers, 10 after 9."""
     return [items[n] for n in sorted(items, key=lambda n: (len(n), n))]
 
 
 def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flat attributes as objects in objects, those with JSON text parsed where needed."""
+    """Return flat attributes with dotted names as objects in objects."""
     tree: dict[str, Any] = {}
     for key, value in fields.items():
         *parents, last = key.split(".")
@@ -206,21 +208,21 @@ def _first(tree: Mapping[str, Any], *paths: str) -> Any:
     return None
 
 
-def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+def _read_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a span's or an event's attributes as an object."""
     value = item.get("attributes")
     if isinstance(value, dict):
         return dict(value)
     pairs = value if isinstance(value, list) else []
     return {
-        key: _value(pair.get("value"))
+        key: _unwrap_value(pair.get("value"))
         for pair in pairs
         if isinstance(pair, dict) and (key := get_text(pair.get("key")))
     }
 
 
-def _value(value: Any) -> Any:
-    """Return what an AnyValue holds."""
+def _unwrap_value(value: Any) -> Any:
+    """Return the value in an AnyValue."""
     if not isinstance(value, dict):
         return value
     for kind in ("stringValue", "string_value", "boolValue", "bool_value"):
@@ -231,11 +233,11 @@ def _value(value: Any) -> Any:
             return json.loads(get_text(value[kind]) or "null")
     for kind in ("arrayValue", "array_value"):
         if kind in value:
-            return [_value(item) for item in _list(value[kind], "values")]
+            return [_unwrap_value(item) for item in _list_objects(value[kind], "values")]
     for kind in ("kvlistValue", "kvlist_value"):
         if kind in value:
-            pairs = _list(value[kind], "values")
-            return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs}
+            pairs = _list_objects(value[kind], "values")
+            return {str(pair.get("key")): _unwrap_value(pair.get("value")) for pair in pairs}
     return None
 
 
@@ -251,11 +253,11 @@ def _get(item: Any, *keys: str) -> Any:
     )
 
 
-def _list(item: Any, *keys: str) -> list[Any]:
+def _list_objects(item: Any, *keys: str) -> list[Any]:
     value = _get(item, *keys)
     return [inner for inner in value if isinstance(inner, dict)] if isinstance(value, list) else []
 
 
-def _seconds(value: Any) -> float | None:
+def _parse_nanoseconds(value: Any) -> float | None:
     text = get_text(value)
     return int(text) / 1e9 if text and text.isdecimal() and len(text) < 25 else None

@@ -1,8 +1,8 @@
 """Spans as observability tools export them: LangSmith, Langfuse, Phoenix, Weave, openai-agents.
 
-Looked at: langsmith 0.4 (runs), Langfuse's API (traces with ``observations``; observations),
+Tested with langsmith 0.4 (runs), Langfuse's API (traces with ``observations``; observations),
 Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), openai-agents
-(`Span.export`). They differ in the names of the same things: one table below.
+(`Span.export`). They differ in the names of keys only: one table below.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,14 @@ from annotator.base.errors import UnreadableTrace
 from annotator.traces.formats.opentelemetry import read_fields
 from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import get_text, parse_time, walk_path
+from annotator.traces.records import get_dict, get_text, parse_time, walk_path
 
 name = "span-export"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportKeys:
-    """The paths of a tool's names; ``marks``: the keys by which a record is known as its own."""
+    """Paths in a tool's records; all ``marks`` are keys of a record of this tool."""
 
     marks: tuple[str, ...]
     trace: str
@@ -29,13 +29,13 @@ class ExportKeys:
     kind: str
     begin: str
     end: str
-    told: str
-    answered: str
+    inputs: str
+    outputs: str
     model: str
     error: str
 
 
-_DIALECTS = {
+_EXPORTS = {
     "langsmith": ExportKeys(
         ("run_type", "trace_id", "inputs"),
         *("trace_id", "id", "parent_run_id", "run_type", "start_time", "end_time"),
@@ -48,14 +48,8 @@ _DIALECTS = {
     ),
     "phoenix": ExportKeys(
         ("context", "span_kind", "attributes"),
-        *(
-            "context.trace_id",
-            "context.span_id",
-            "parent_id",
-            "span_kind",
-            "start_time",
-            "end_time",
-        ),
+        *("context.trace_id", "context.span_id", "parent_id", "span_kind"),
+        *("start_time", "end_time"),
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
@@ -68,14 +62,8 @@ _DIALECTS = {
     ),
     "phoenix-rows": ExportKeys(
         ("context.trace_id", "context.span_id", "span_kind"),
-        *(
-            "context.trace_id",
-            "context.span_id",
-            "parent_id",
-            "span_kind",
-            "start_time",
-            "end_time",
-        ),
+        *("context.trace_id", "context.span_id", "parent_id", "span_kind"),
+        *("start_time", "end_time"),
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
@@ -101,13 +89,13 @@ def matches(document: Any) -> bool:
     """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
-    held = document.get("data")  # what openai-agents sends, and Phoenix answers
-    if isinstance(held, list):
-        kinds = (_dialect(item) or (item or {}).get("object") == "trace" for item in held[:3])
-        return all(isinstance(item, dict) for item in held[:3]) and any(kinds)
+    items = document.get("data")  # of openai-agents and Phoenix
+    if isinstance(items, list):
+        kinds = (_find_keys(item) or (item or {}).get("object") == "trace" for item in items[:3])
+        return all(isinstance(item, dict) for item in items[:3]) and any(kinds)
     if isinstance(items := document.get("observations"), list):
         return any(isinstance(item, dict) and "startTime" in item for item in items)
-    return _dialect(document) is not None or document.get("object") == "trace"
+    return _find_keys(document) is not None or document.get("object") == "trace"
 
 
 def split(document: Any) -> Iterator[Any]:
@@ -118,8 +106,8 @@ def split(document: Any) -> Iterator[Any]:
         for child in children:
             yield from split(child) if isinstance(child, dict) else ()
         return
-    if isinstance(held := document.get("data"), list):
-        yield from (item for item in held if isinstance(item, dict))
+    if isinstance(data := document.get("data"), list):
+        yield from (item for item in data if isinstance(item, dict))
         return
     if not isinstance(items, list):
         yield document
@@ -131,27 +119,24 @@ def split(document: Any) -> Iterator[Any]:
 
 def group(span: Any) -> str | None:
     """Return the trace that a span belongs to."""
-    dialect = _dialect(span)
-    if dialect is None:
-        return get_text(span.get("id")) or "" if isinstance(span, dict) else ""
-    return get_text(walk_path(span, dialect.trace)) or ""
+    keys = _find_keys(span)
+    return get_text(walk_path(span, keys.trace if keys else "id")) or ""
 
 
 def read(spans: Any, trace_id: str, path: str) -> Trace:
     """Return the trace of its spans; raises UnreadableTrace if there is none."""
     items = spans if isinstance(spans, list) else [spans]
-    pairs = [(item, dialect) for item in items if (dialect := _dialect(item))]
+    pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
     if not pairs:
         raise UnreadableTrace("no span in it")
     return converse((_read(*pair) for pair in pairs), name, trace_id, path)
 
 
-def _dialect(item: Any) -> ExportKeys | None:
+def _find_keys(item: Any) -> ExportKeys | None:
     if not isinstance(item, dict):
         return None
-    return next(
-        (each for each in _DIALECTS.values() if all(mark in item for mark in each.marks)), None
-    )
+    exports = (keys for keys in _EXPORTS.values() if all(mark in item for mark in keys.marks))
+    return next(exports, None)
 
 
 def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
@@ -159,24 +144,22 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     title = get_text(item.get("name")) or get_text(walk_path(item, "span_data.name")) or ""
     role = _ROLES.get(kind, "other")
     if keys.kind == "op_name":
-        role = _weave_role(kind)
+        role = _find_weave_role(kind)
         title = title or kind.rpartition("/")[2].partition(":")[0]
-    told, answered = walk_path(item, keys.told), walk_path(item, keys.answered)
-    response = walk_path(item, "span_data.response")
-    if isinstance(response, dict):
-        answered = answered or response.get("output")
+    inputs, outputs = walk_path(item, keys.inputs), walk_path(item, keys.outputs)
+    outputs = outputs or get_dict(walk_path(item, "span_data.response")).get("output") or outputs
     paths = ("metadata.agent_name", "extra.metadata.langgraph_node", "metadata.langgraph_node")
-    named = (walk_path(item, path) for path in paths)
+    names = (get_text(walk_path(item, path)) for path in paths)
     values: dict[str, Any] = {
         "role": role,
-        "agent": title if role == "agent" else next(filter(None, map(get_text, named)), None),
+        "agent": title if role == "agent" else next(filter(None, names), None),
         "model": get_text(walk_path(item, keys.model)),
-        "told": find_messages(told),
-        "answered": [read_tool_text(answered)] if role == "tool" else find_messages(answered),
+        "inputs": find_messages(inputs),
+        "outputs": [read_tool_text(outputs)] if role == "tool" else find_messages(outputs),
         "name": title,
     }
-    if keys.told.startswith("attributes."):
-        values |= _phoenix(item, values)
+    if keys.inputs.startswith("attributes."):
+        values |= _read_phoenix(item, values)
     return SpanRecord(
         id=get_text(walk_path(item, keys.id)) or "",
         parent=get_text(walk_path(item, keys.parent)),
@@ -187,22 +170,22 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     )
 
 
-def _phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return what the attributes of a span of Phoenix's say, over what is read without them."""
+def _read_phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a span that the attributes of Phoenix set."""
     nested = item.get("attributes")
     fields = {key.removeprefix("attributes."): value for key, value in item.items()}
     fields = dict(nested) if isinstance(nested, dict) else fields
     if "span_kind" in item:
         fields["openinference.span.kind"] = item["span_kind"]
-    told = read_fields(fields)
+    read = read_fields(fields)
     if "span_kind" not in item:
-        values["role"] = told["role"]
-    return {key: value for key, value in told.items() if value and key != "role"} | {
-        "name": told["name"] or values["name"]
+        values["role"] = read["role"]
+    return {key: value for key, value in read.items() if value and key != "role"} | {
+        "name": read["name"] or values["name"]
     }
 
 
-def _weave_role(kind: str) -> Role:
+def _find_weave_role(kind: str) -> Role:
     names = ("chat.completions", "messages.create", "responses.create", "completion", "generate")
     if any(word in kind for word in names):
         return "model"

@@ -1,9 +1,8 @@
-"""From spans to a conversation: what was said, in the order of time, each text once.
+"""Conversations in spans: every text once, in the order of time.
 
-A call of a model records all that was said before it. So of the messages that a call was sent only
-those are new which nobody said, or was told, as often before it in the trace; what it answered is
-always new. The answers of calls are the words of the nearest agent above them. Where no call of a
-model was recorded, the inputs and outputs of agents take their place.
+The input of a model's call repeats the conversation before it, so a message of it is new only if
+it occurs more often than before in the trace. An output is always new, and a message of the nearest
+agent above the call. If no calls of models are recorded, the inputs and outputs of agents are read.
 """
 
 import json
@@ -17,15 +16,15 @@ from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.formats.langchain import unwrap_message
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import get_text, parse_nested
+from annotator.traces.records import get_dict, get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
-    """A span in the words of no vendor. ``told`` and ``answered``: messages as chat APIs write
-    them, or texts; ``agent``: the name of the agent that it is, or that it says it belongs to.
+    """A span of any vendor. ``inputs`` and ``outputs`` are chat messages or texts; ``agent`` is the
+    name of the agent that it is, or that it names.
     """
 
     id: str
@@ -35,58 +34,57 @@ class SpanRecord:
     agent: str | None = None
     begin: float | None = None
     end: float | None = None
-    told: Sequence[Any] = ()
-    answered: Sequence[Any] = ()
+    inputs: Sequence[Any] = ()
+    outputs: Sequence[Any] = ()
     model: str | None = None
     error: str | None = None
 
 
 def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str) -> Trace:
-    """Return the trace of some spans, in any order; raises UnreadableTrace if they say nothing."""
+    """Return the trace of some spans, in any order; raises UnreadableTrace without a message."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
-    speakers = [span for span in ordered if span.role == "model" and (span.answered or span.told)]
+    speakers = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
     speakers = speakers or [span for span in ordered if span.role == "agent"]
-    shown = {span.id for span in speakers}
+    speaker_ids = {span.id for span in speakers}
     chat = Conversation()
     texts = Counter[str]()
-    for moment, span, answers in _moments(ordered, shown):
-        agent = _agent_above(span, by_id)
-        items = span.answered if answers else span.told or _told_above(span, by_id)
-        here = Counter[str]()  # who says "yes" twice has said it twice
-        for utterance in _read_all(items, agent, answers, span, moment):
+    for moment, span, is_output in _list_moments(ordered, speaker_ids):
+        agent = _find_agent(span, by_id)
+        items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
+        counts = Counter[str]()  # two equal messages of one call are two
+        for utterance in _read_all(items, agent, is_output, span, moment):
             key = "\n".join(utterance.pieces).strip()
-            here[key] += 1
-            told_before = here[key] <= texts[key] and (not answers or span.role == "tool")
-            if told_before or (not key and not utterance.reasoning and not utterance.omitted):
+            counts[key] += 1
+            is_old = counts[key] <= texts[key] and (not is_output or span.role == "tool")
+            if is_old or (not key and not utterance.reasoning and not utterance.omitted):
                 continue
             texts[key] += 1
             chat.add(utterance, "spans")
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
-    models = {span.model for span in ordered if span.model}
-    told = {"model": ", ".join(sorted(models))} if models else {}
+    chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
     root = next((span for span in ordered if span.parent not in by_id), None)
-    outcome = Outcome(error=root.error if root else None)
-    return chat.trace(format, trace_id, path, outcome=outcome, attributes=told)
+    chat.outcome = Outcome(error=root.error if root else None)
+    return chat.trace(format, trace_id, path)
 
 
-def _moments(
-    spans: Sequence[SpanRecord], shown: set[str]
+def _list_moments(
+    spans: Sequence[SpanRecord], speaker_ids: set[str]
 ) -> Iterator[tuple[float | None, SpanRecord, bool]]:
-    """Yield what is said, in order: what a call was told when it began, what it said at its end."""
+    """Yield each span at its begin for its inputs and at its end for its outputs, by time."""
     moments = []
     for n, span in enumerate(spans):
-        if span.id in shown:
+        if span.id in speaker_ids:
             moments.append((span.begin or 0.0, n, 0, span, False))
-        if span.id in shown or span.role == "tool":
+        if span.id in speaker_ids or span.role == "tool":
             end = span.end if span.end is not None else span.begin
             moments.append((end or 0.0, n, 1, span, True))
-    for at, _, _, span, answers in sorted(moments, key=lambda moment: moment[:3]):
-        yield at or None, span, answers
+    for at, _, _, span, is_output in sorted(moments, key=lambda moment: moment[:3]):
+        yield at or None, span, is_output
 
 
-def _agent_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
     current: SpanRecord | None = span
     for _ in range(1000):  # a parent may be its own child, in what strangers write
         if current is None:
@@ -97,35 +95,33 @@ def _agent_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
     return "assistant"
 
 
-def _told_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
-    """Return what the nearest span above a call was told: calls whose own prompt is recorded as one
-    text are in a step that was given the messages.
-    """
+def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
+    """Return the messages of the nearest span above a call that records no input of its own."""
     current = by_id.get(span.parent or "")
     for _ in range(1000):
         if current is None or span.role != "model":
             break
-        if current.told and all(isinstance(item, dict) for item in current.told):
-            return current.told
+        if current.inputs and all(isinstance(item, dict) for item in current.inputs):
+            return current.inputs
         current = by_id.get(current.parent or "")
     return ()
 
 
 def _read_all(
-    items: Sequence[Any], agent: str, answers: bool, span: SpanRecord, moment: float | None
+    items: Sequence[Any], agent: str, is_output: bool, span: SpanRecord, moment: float | None
 ) -> Iterator[Utterance]:
     for item in items:
         if span.role == "tool":
             text = get_text(item) or get_text(getattr(item, "get", lambda _: None)("content"))
             yield Utterance(span.name or "tool", "tool", [text or ""], time=moment)
         elif isinstance(item, dict):
-            message = read_message(item, kinds=True, named=False)
-            if message.author == "agent" or (answers and message.author == "unknown"):
+            message = read_message(item)
+            if message.author == "agent" or (is_output and message.author == "unknown"):
                 message = replace(message, sender=agent, author="agent")
             yield replace(message, time=moment)
         elif text := get_text(item):
-            author: Author = "agent" if answers else "human"
-            yield Utterance(agent if answers else "user", author, [text], time=moment)
+            author: Author = "agent" if is_output else "human"
+            yield Utterance(agent if is_output else "user", author, [text], time=moment)
 
 
 def find_messages(value: Any) -> list[Any]:
@@ -150,27 +146,26 @@ def find_messages(value: Any) -> list[Any]:
 
 
 def _unwrap(item: Any) -> Any:
-    """Return a message out of what holds it: a choice, a generation, a constructor's form."""
+    """Return the message in a choice, a generation, or a constructor's form."""
     if isinstance(item, dict) and isinstance(message := item.get("message"), dict):
         item = message
     return unwrap_message(item)
 
 
 def read_tool_text(value: Any) -> str | None:
-    """Return what a tool returned as text, out of what tracers wrap it in."""
-    held = parse_nested(value)
+    """Return a tool's result as text, out of the objects that tracers wrap it in."""
+    content = parse_nested(value)
     for _ in range(4):
-        held = unwrap_message(held)
-        if held is None or isinstance(held, str):
-            return held
-        keys = [key for key in ("content", "output", "result") if has_content(held, key)]
+        content = unwrap_message(content)
+        if content is None or isinstance(content, str):
+            return content
+        keys = [
+            key
+            for key in ("content", "output", "result")
+            if isinstance(get_dict(content).get(key), str | dict)
+        ]
         if not keys:
             break
-        held = held[keys[0]]
+        content = content[keys[0]]
     value = parse_nested(value)
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def has_content(value: Any, key: str) -> bool:
-    """Whether an object holds a text, or an object again, under a key."""
-    return isinstance(value, dict) and isinstance(value.get(key), str | dict)

@@ -1,10 +1,10 @@
 """Trajectories of SWE-agent (``.traj``) and mini-SWE-agent (``.traj.json``): one agent and a shell.
 
-Looked at: SWE-agent 1.x (``history``, ``trajectory``, ``info``), mini-swe-agent 1.17 and 2.4
+Tested with SWE-agent 1.x (``history``, ``trajectory``, ``info``), mini-swe-agent 1.17 and 2.4
 (``messages``, ``info``, ``trajectory_format``), and the rows of data sets of SWE-agent's runs:
 nebius/SWE-agent-trajectories (``trajectory``, ``generated_patch``, ``target``) and SWE-smith's
-(``messages`` as a text, ``traj_id``, ``resolved``). What the user's role says are the task and the
-outputs of commands. Whether the patch passes is not in the files, but in the rows.
+(``messages`` as a text, ``traj_id``, ``resolved``). Messages of the user are the task and the
+outputs of commands. Only the rows say whether the patch passes.
 """
 
 from dataclasses import replace
@@ -15,10 +15,10 @@ from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,
+    get_first_text,
     get_text,
     name_type,
     parse_nested,
-    read_attributes,
     read_outcome,
     walk_path,
 )
@@ -68,39 +68,32 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(utterance, "history")
         answered |= utterance.author == "agent"
     info = document if row else document["info"]
-    taken = ["history", "messages", "trajectory", "info", "trajectory_format"]
-    taken += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
-    attributes, problems = read_attributes(document, taken)
-    chat.problems += problems
+    consumed = ["history", "messages", "trajectory", "info", "trajectory_format"]
+    consumed += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
+    chat.read_attributes(document, consumed)
     for key, value in (
         ("model", walk_path(info, "config.model.model_name")),
         ("exit_status", info.get("exit_status")),
         ("api_calls", walk_path(info, "model_stats.api_calls")),
     ):
         if (text := get_text(value)) is not None:
-            attributes[key] = value if isinstance(value, int) else text
+            chat.attributes[key] = value if isinstance(value, int) else text
     passed, rule = read_outcome(document)
     if row and isinstance(document.get("target"), bool):
         passed, rule = document["target"], "target"
-    attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
+    chat.attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
+    chat.outcome = Outcome(passed=passed)
     keys = ("generated_patch", "patch") if row else ("submission",)
-    patch = next((text for key in keys if (text := get_text(info.get(key)))), None)
-    return chat.trace(
-        name,
-        trace_id,
-        path,
-        outcome=Outcome(passed=passed),
-        attributes=attributes,
-        patches={_AGENT: patch} if patch else {},
-    )
+    patch = get_first_text(info, *keys)
+    return chat.trace(name, trace_id, path, patches={_AGENT: patch} if patch else {})
 
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:
-    """Return what is said: of the user's role the outputs are those after the first answer."""
+    """Return the utterance of a message. User messages after the first answer are outputs."""
     fields = {**fields, "thought": None}  # it is in the text, too
     if not fields.get("content") and not fields.get("text"):
         fields["content"] = fields.get("system_prompt") or fields.get("content")
-    message = read_message(fields, kinds=True, named=False)
+    message = read_message(fields)
     author: Author = message.author
     if author == "human":
         author = "tool" if answered else "system"
