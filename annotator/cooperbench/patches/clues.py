@@ -133,12 +133,14 @@ class Clues(ast.NodeVisitor):
             self._lists = other.find(APPENDED, " +", self._path)
             finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
             self._variables = frozenset[str]().union(*finds)
-            self._declared = False
+            self._picked: set[str] = set()
+            self._column, self._declared = 0, False
             self._scope = self._method = ""
-            self._new = False  # the method is
+            self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
             self._things: dict[str, Some] = {}  # the things of local names
             self._filled: set[int] = set()  # nodes of attributes that are put something into
+            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
         self._hand_on()
@@ -154,7 +156,8 @@ class Clues(ast.NodeVisitor):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
                 for argument in node.args.args:
-                    self._things[argument.arg] = None
+                    self._picked |= {argument.arg} if isinstance(node, ast.Lambda) else set()
+                    self._things[argument.arg] = self._arguments.get(id(node))
                     self._local_forms[argument.arg] = UNKNOWN
             case ast.Assign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -165,14 +168,19 @@ class Clues(ast.NodeVisitor):
                 if isinstance(value, ast.List | ast.ListComp):
                     self._fill_from(self._thing(target), value, node)
             case ast.Return(value=ast.expr() as value) if self._new:
+                self._serves = True
                 self._mark("fills", value, node)  # by whoever gets it
                 plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
                 if not (plain or self._thing(value) or self._declared):
                     self._open.add((self._result, True))  # may return anything
-            case ast.Yield() | ast.YieldFrom() if self._new:
+            case ast.Yield(value=value) | ast.YieldFrom(value=value) if self._new:
                 self._see(self._result, form.look_up("Iterator"), "", node)
+                part = self._inside(self._result, "element")
+                self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
+            case ast.Global(names=[name, *_]):
+                self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
@@ -180,10 +188,17 @@ class Clues(ast.NodeVisitor):
                 self._see(self._thing(of), form.find_forms_with(name), f"{verb} .{name}", node)
                 if id(node) not in self._filled or verb == "sets":
                     self._mark("keeps" if verb == "sets" else "reads", node, node)
-                if isinstance(node.ctx, ast.Load) and self._new:
+                if isinstance(node.ctx, ast.Load) and self._new and self._serves:
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
+            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
+                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for some, other in ((left, right), (right, left)):
+                    forms = form.infer_key_forms(other, self._local_forms) & form.SCALAR
+                    if forms and get_name(some) != get_name(other):  # like names: of any form
+                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -216,6 +231,8 @@ class Clues(ast.NodeVisitor):
         match node:
             case ast.Name(id=name):
                 return self._scope if name in ("self", "cls") else self._classes.get(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._classes.get(f"{self._scope}.{name}")
             case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
                 return name
         return None
@@ -240,8 +257,13 @@ class Clues(ast.NodeVisitor):
                 scope := self._class_of(of)
             ) is not None:
                 return "result", (self._path, scope, name)
+            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
+                return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
+                place = not args or isinstance(getattr(args[0], "value", None), int)
+                return self._inside(self._thing(of), "element" if place else "value")
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
@@ -249,6 +271,8 @@ class Clues(ast.NodeVisitor):
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) or get_name(of) in self._lists
                 listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
+            case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
+                return self._thing(of)
         return None
 
     def _made(self, thing: Some) -> Forms:
@@ -261,7 +285,11 @@ class Clues(ast.NodeVisitor):
     def _elements(self, node: ast.AST) -> Some:
         """Return the thing of the elements of an expression."""
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME:
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
+                return self._elements(of)
+            case ast.Call(func=ast.Attribute(value=of, attr="values")):
+                return self._inside(self._thing(of), "value")
+            case ast.Call(ast.Attribute(of, "keys" | "copy")) | ast.Subscript(of, ast.Slice()):
                 return self._elements(of)
         return self._inside(self._thing(node), "element")
 
@@ -335,6 +363,13 @@ class Clues(ast.NodeVisitor):
             case ast.BoolOp(values=parts):
                 for part in parts:
                     self._give_parts(thing, part, node)
+            case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
+                factory = args[0] if args and name != "Counter" else ast.Name("int")
+                self._see(self._inside(thing, "value"), form.look_up(get_name(factory)), "", node)
+            case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
+                self._fill_from(thing, of, node)
+            case ast.Subscript(of, ast.Slice()):
+                self._fill_from(thing, of, node)
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 
@@ -346,6 +381,9 @@ class Clues(ast.NodeVisitor):
         """Note that the contents of a thing come from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
+        elif thing and isinstance(of, ast.Call) and get_name(of.func) == "items":
+            pairs = "dict" in self._made(self._thing(getattr(of.func, "value", None)))
+            self._see(self._inside(thing, "element"), form.look_up("tuple of 2" * pairs), "", node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
@@ -408,9 +446,12 @@ class Clues(ast.NodeVisitor):
             self._see(("class", key), frozenset([says]), f"a {says}", node, made=True)
             inner = [x for x in ast.walk(node) if not isinstance(getattr(x, "ctx", 0), ast.Load)]
             every = {getattr(x, at, "") for x in inner for at in ("attr", "id", "name")}
-            complete = {*map(get_name, marks)} <= _BARE and "__getattr__" not in every
-            if complete and (ends or self._is_new(node)):
-                self.members[node.name] = frozenset([*every, *dir(tuple)])
+            if {*map(get_name, marks)} <= _BARE and "__getattr__" not in every:
+                if ends or self._is_new(node):
+                    self.members[node.name] = frozenset([*every, *dir(tuple)])
+                if names and "__init__" not in every and kind in _KINDS[:2]:
+                    shortest = Call("", (), [], [x for x in names if x not in free])
+                    self._define(self._key("__init__"), node, shortest, True, names, [])
         lines = [self._lines[n] for n in (node.lineno, *(x.lineno for x in node.decorator_list))]
         frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
@@ -429,9 +470,10 @@ class Clues(ast.NodeVisitor):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+        self._serves = any(x.arg not in ("self", "cls") for x in every)
         self._method = node.name
         self._things, self._local_forms = {}, dict(self._object_forms)
-        self._classes = {}
+        self._classes = {name: x for name, x in self._classes.items() if "." in name}
         for x in every:
             if x.arg not in ("self", "cls"):
                 thing = self._local(x.arg)
@@ -441,6 +483,7 @@ class Clues(ast.NodeVisitor):
         filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
         self._new = self._is_new(node) or (filled and not is_stub(node)) or self._rewritten(node)
         self._parameters[key] = [*self._things.items()]
+        self._column = node.body[0].col_offset
         marks = {get_name(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN:
             options = [x.arg for x in args.kwonlyargs]
@@ -478,17 +521,25 @@ class Clues(ast.NodeVisitor):
         """Note the assignment of a value to a target."""
         annotation = getattr(node, "annotation", None)
         match target, value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                for pair in zip(targets, values, strict=True):
+                    self._assign(node, *pair)
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
                 several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
                 source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
+                if node.col_offset == self._column:
+                    self._local_forms.pop(name, None)  # in no branch: it is this from here on
                 self._bind(target, source or local, forms, node)
                 self._classes[name] = self._class_of(value) if value else get_name(annotation)
             case ast.Subscript(value=of, slice=index), _:
                 self._fill(target, node)
                 if not isinstance(index, ast.Slice):
+                    key = form.infer_key_forms(index, self._local_forms)
+                    forms = form.find_containers(index, key, reads=False)
+                    self._see(self._thing(of), forms, "is set by key", node)
                     self._set(self._thing(of), index, value, node)
             case _ if self._thing(target):
                 self._give(self._thing(target), value, node, annotation)
@@ -504,28 +555,41 @@ class Clues(ast.NodeVisitor):
             self._mark("begins", target, node, form.infer_forms(value, {}) or form.OBJECT)
         elif value and text != "None":
             self._fill(target, node)
+        self._classes[f"{self._scope}.{get_name(target)}"] = self._class_of(value)
         if name := get_name(value):
             self._role(target, f"keeps {name}")
 
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note the keys by which a thing is read."""
         thing, key = self._thing(of), form.infer_key_forms(index, self._local_forms)
-        forms = form.PARTS if not key or "number" in key else form.BY_KEY
+        if key and key <= form.SCALAR:
+            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
+        forms = form.find_containers(index, key, reads=True)
+        if isinstance(index, ast.Slice):
+            forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
+        if get_name(of) in self._picked and isinstance(text, int) and text > 0:
+            forms -= {"string"}  # which nobody sorts by its second character
         if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+        elif key == {"string"} and not isinstance(text, str):  # records hold what they like
+            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, get_name(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         scope = self._class_of(of) if of else ""
         match node.func:
             case ast.Call(ast.Name("type"), [ast.Name("self")]) | ast.Name("cls"):
                 scope, name = "", self._scope.rpartition(".")[2]
+            case ast.Attribute(ast.Call(ast.Name("super"), [])):
+                bases = self.bases.get(self._scope, set())
+                scope = min(bases) if len(bases) == 1 else None
         scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
@@ -543,11 +607,18 @@ class Clues(ast.NodeVisitor):
             if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
+        for part in [x.value for x in node.keywords] + args[:1]:
+            if isinstance(part, ast.Lambda):
+                container = args[1] if part is first and args[1:] else first
+                container = of if of and name == "sort" else container
+                self._arguments[id(part)] = self._elements(container)
         if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
             fits = form.SIZED if name == "len" else form.ITERABLE
             self._see(thing, fits, f"goes to {name}", node)
+            if name == "sum":
+                self._see(self._elements(first), form.NUMBER, "is summed", node)
         elif name == "choice" and get_name(of).strip("_") in ("", "random", "rng"):
             self._see(self._thing(first), form.PARTS - form.DICT, "goes to choice", node)
         elif name in _HEAP and args:
@@ -572,11 +643,16 @@ class Clues(ast.NodeVisitor):
     def _loop(self, target: ast.expr, of: ast.expr) -> None:
         """Note the variables of a loop."""
         match target, of:
+            case ast.Tuple(elts=[number, part]), ast.Call(ast.Name("enumerate"), [inner, *_]):
+                self._bind(number, None, form.look_up("int"), target)
+                self._loop(part, inner)
             case ast.Tuple(elts=[key, part]), ast.Call(ast.Attribute(inner, "items")):
                 self._bind(key, self._inside(self._thing(inner), "element"), UNKNOWN, target)
                 self._bind(part, self._inside(self._thing(inner), "value"), UNKNOWN, target)
             case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
                 self._loop(target, inner)
+            case ast.Name(), ast.Call(ast.Name("range")):
+                self._bind(target, None, form.look_up("int"), target)
             case _:
                 self._see(self._thing(of), form.ITERABLE, "is walked over", target)
                 self._bind(target, self._elements(of), UNKNOWN, target)

@@ -32,14 +32,17 @@ PLAIN: Forms = frozenset(["plain object"])  # of a class without ``[]`` and iter
 INSTANCE = OBJECT | PLAIN | {"named tuple"}
 DICT: Forms = frozenset(["dict", "ordered dict", "dict that counts"])
 BY_KEY = OBJECT | DICT
-PARTS = BY_KEY | {"list", "deque"} | _TUPLES | {"string", "bytes", "named tuple"}
+BY_PLACE = BY_KEY | {"list", "deque"}
+PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
 SIZED = PARTS | {"set"}
 ITERABLE = SIZED | {"iterator"}
+NUMBER = INSTANCE | {"number"}
 SCALAR: Forms = frozenset(["string", "number"])
 
 _TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
 _LIKE = re.compile("(?i)dict|list|set|map|deque|str|int|tuple|bytes|array|counter")
 _SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
+_PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
 
 def look_up(name: str) -> Forms:
@@ -121,6 +124,16 @@ def infer_key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
     guess = look_up("str") if _TEXT.fullmatch(name) else UNKNOWN
     guess = SCALAR if _SCALAR.fullmatch(name) else guess
     return infer_forms(node, local_forms) or guess
+
+
+def find_containers(node: ast.AST, key: Forms, reads: bool) -> Forms:
+    """Return the forms of which a part can be read, or set, by such a key."""
+    if key and "number" not in key:
+        return BY_KEY
+    if reads:
+        return PARTS
+    by_place = key == {"number"} if key else _PLACE.fullmatch(get_name(node))
+    return BY_PLACE if by_place and not isinstance(node, ast.Tuple) else BY_KEY
 
 
 def describe_forms(forms: Forms) -> str:
