@@ -37,26 +37,29 @@ def run(root, number, talk=(), *, merge="clean", passed=True, setting="coop", mo
         (folder / "conversation.json").unlink()
         for file in folder.glob("*.patch"):
             file.unlink()
-        evaluation = json.loads((folder / "eval.json").read_text())
-        del evaluation["merge"]
-        (folder / "eval.json").write_text(json.dumps(evaluation))
-    result = json.loads((folder / "result.json").read_text())
-    (folder / "result.json").write_text(json.dumps(result | {"setting": setting, "model": model}))
+        edit(folder / "eval.json", merge=None)
+    edit(folder / "result.json", setting=setting, model=model)
     return folder
 
 
-def stats(root: Path, **options) -> Stats:
+def count(traces, **options) -> Stats:
     counted = StatsCounts(**options)
-    for found in read_traces([str(root / "logs")]):
-        counted.add(found)
+    for trace in traces:
+        counted.add(trace)
     return compute_statistics(counted)
+
+
+def stats(root: Path, **options) -> Stats:
+    return count(read_traces([str(root / "logs")]), **options)
+
+
+def edit(file: Path, **changes) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def merged(root: Path, number: int, merge: str, strategy: str, *, passed: bool) -> None:
     folder = run(root, number, [PLAN], passed=passed)
-    evaluation = json.loads((folder / "eval.json").read_text())
-    evaluation["merge"] = {"status": merge, "strategy": strategy}
-    (folder / "eval.json").write_text(json.dumps(evaluation))
+    edit(folder / "eval.json", merge={"status": merge, "strategy": strategy})
 
 
 def pair(root: Path, task: int, solo: str, coop: str, model: str = "m") -> None:
@@ -94,11 +97,11 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
 
 
 def test_runs_that_tell_no_task_are_each_of_their_own():
-    counted = StatsCounts()
-    for n, task in enumerate(["1", "1", "2", None, None, None]):
-        told = {"setting": "solo"} | ({"project": "p", "task": task} if task else {})
-        counted.add(Trace(f"t{n}", "generic", "", attributes=told, outcome=Outcome(passed=True)))
-    found = compute_statistics(counted)
+    found = count(
+        Trace(f"t{n}", "generic", "", outcome=Outcome(passed=True),
+              attributes={"setting": "solo"} | ({"project": "p", "task": task} if task else {}))
+        for n, task in enumerate(["1", "1", "2", None, None, None])
+    )  # fmt: skip
     assert found.groups[0].tasks == 5
     assert "Without a task, so in no curve: 3 runs." in found.notes
 
@@ -305,13 +308,13 @@ def test_what_a_step_of_merging_adds_is_a_share_of_the_same_runs(tmp_path):
 def test_without_union_merges_their_success_is_not_known(tmp_path):
     """Those of another setting are of that one."""
     merged(tmp_path, 1, "clean", "naive", passed=True)
-    counted = StatsCounts()
-    for found in read_traces([str(tmp_path / "logs")]):
-        counted.add(found)
-    for n, strategy in enumerate(["naive", "union"]):
-        outcome = Outcome(passed=True, merge="conflicts", strategy=strategy)
-        counted.add(Trace(f"t{n}", "generic", "", attributes={"setting": "team"}, outcome=outcome))
-    steps, team = compute_statistics(counted).groups[0].merge_success
+    others = [
+        Trace(strategy, "generic", "", attributes={"setting": "team"},
+              outcome=Outcome(passed=True, merge="conflicts", strategy=strategy))
+        for strategy in ("naive", "union")
+    ]  # fmt: skip
+    found = count([*read_traces([str(tmp_path / "logs")]), *others])
+    steps, team = found.groups[0].merge_success
     assert team.union.value == 0.5
     assert steps.union.value is None
     assert steps.union.reason == steps.union_gain.reason == "no union merges"
@@ -339,11 +342,8 @@ def test_runs_with_and_without_messages_are_compared_on_the_same_pairs(tmp_path)
         run(tmp_path, 1, [], merge="clean", passed=False, task=task, run="c")
     found = paired_rows(stats(tmp_path))
     clean, passed = found["merged without a conflict"], found["passed, in the end"]
-    assert (clean.groups, clean.first.value, clean.second.value) == (
-        ("spoke", "did not speak"),
-        0.9,
-        0.8,
-    )
+    assert clean.groups == ("spoke", "did not speak")
+    assert (clean.first.value, clean.second.value) == (0.9, 0.8)
     assert (clean.difference.value, clean.difference.n) == (pytest.approx(0.1), 5)
     assert clean.difference.method == "cluster_bootstrap_percentile"
     assert (passed.first.value, passed.second.value) == (0.9, 0.0)
@@ -368,9 +368,8 @@ def dead(folder: Path, why: str) -> None:
     if why == "empty":
         (folder / "agent2.patch").write_text(" \n")
     else:
-        result = json.loads((folder / "result.json").read_text())
-        result["agents"]["agent2"]["status"] = "Error"
-        (folder / "result.json").write_text(json.dumps(result))
+        agents = {"agent1": {"status": "Submitted"}, "agent2": {"status": "Error"}}
+        edit(folder / "result.json", agents=agents)
 
 
 @pytest.mark.parametrize("why", ["empty", "crashed"])
@@ -420,16 +419,14 @@ def timed(name: str, times: str, start: float | None = None, end: float | None =
 
 
 def test_messages_that_cross_and_how_late_the_first_one_is():
-    counted = StatsCounts()
-    for trace in (
+    traces = (
         timed("1", "a0 b3 b4 a9", -10.0, 90.0),  # 3 s cross; b to b is no change; 5 s do not cross
         timed("2", "b20 a16 b12", 0.0, 40.0),  # by time: 4 s twice; the first at 12 of 40
         timed("3", "a0 b60"),  # nobody tells when it started
         timed("4", "a50 b55", 60.0, 70.0),  # a message before the start: the clocks differ
         timed("5", "a0 b? a1", -1.0, 1.0),  # not all have a time
-    ):
-        counted.add(trace)
-    crossing, late = (one.share for one in compute_statistics(counted).groups[0].timing)
+    )
+    crossing, late = (one.share for one in count(traces).groups[0].timing)
     assert (crossing.inputs["k"], crossing.n, crossing.value) == (3, 6, 0.5)
     assert (late.n, late.value) == (2, pytest.approx((0.1 + 0.3) / 2))
 
@@ -443,11 +440,11 @@ def test_messages_that_no_partner_can_read_any_more(tmp_path):
     talk = [("agent1", 1), ("agent2", 2), ("agent1", 9), ("agent2", 9.5), ("agent2", 11)]
     lines = [{"from": who, "to": "", "message": "Hello.", "timestamp": at} for who, at in talk]
     (folder / "conversation.json").write_text(json.dumps(lines))
-    result = json.loads((folder / "result.json").read_text())
-    for agent, second in (("agent1", 10), ("agent2", 8)):
-        end = {"ended_at": f"1970-01-01T00:00:{second:02}Z"}
-        result["agents"][agent] = result["agents"].get(agent, {}) | end
-    (folder / "result.json").write_text(json.dumps(result))
+    ends = {
+        agent: {"ended_at": f"1970-01-01T00:00:{second:02}Z"}
+        for agent, second in (("agent1", 10), ("agent2", 8))
+    }
+    edit(folder / "result.json", agents=ends)
     rows = {row.of: row.share for row in stats(tmp_path).groups[0].timing}
     share = rows["messages after all partners had ended"]
     assert (share.inputs["k"], share.n, share.value) == (2, 5, 0.4)
@@ -455,9 +452,7 @@ def test_messages_that_no_partner_can_read_any_more(tmp_path):
 
 def test_without_times_there_is_no_table_and_without_a_start_a_reason():
     for times, shown in (("a? b?", False), ("a1 b9", True)):
-        counted = StatsCounts()
-        counted.add(timed("1", times))
-        text = render(tabulate(compute_statistics(counted)), "table")
+        text = render(tabulate(count([timed("1", times)])), "table")
         assert ("times of messages" in text) == shown
         assert ("no trace has a start and an end" in text) == shown
 
@@ -509,20 +504,12 @@ COULD = parse_channel(["comm=msg_*", "comm=chat"])
 
 def channel_traces(runs=CHANNEL_RUNS, task=lambda n: n):
     for n, (value, talk, merge, passed) in enumerate(runs):
-        at = {"setting": "coop", "model": "m", "task": f"{task(n)}"} | (
-            {"comm": value} if value else {}
-        )
+        at = {"setting": "coop", "model": "m", "task": f"{task(n)}"}
+        at |= {"comm": value} if value else {}
         messages = tuple(Message(1, who, (), text) for who, text in talk)
         patches = {"agent1": PATCHES[1], "agent2": PATCHES[2]}
         outcome = Outcome(passed=passed, merge=merge)
         yield Trace(f"t{n}", "generic", "", messages, patches, outcome, at)
-
-
-def channel_stats(traces, **options) -> Stats:
-    counted = StatsCounts(**options)
-    for trace in traces:
-        counted.add(trace)
-    return compute_statistics(counted)
 
 
 def counts_of(found: Stats, measure: str) -> dict[str, tuple[int, int]]:
@@ -534,30 +521,16 @@ def counts_of(found: Stats, measure: str) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize(
     ("channel", "conflicts", "passed"),
     [
-        (
-            None,
-            {"spoke": (2, 4), "did not speak": (4, 6)},
-            {"spoke": (3, 4), "did not speak": (2, 6)},
-        ),
-        (
-            COULD,
-            {
-                "spoke": (2, 4),
-                "could but did not": (1, 2),
-                "all that could": (2, 4),
-                "could not": (2, 3),
-            },
-            {
-                "spoke": (3, 4),
-                "could but did not": (1, 2),
-                "all that could": (2, 4),
-                "could not": (1, 3),
-            },
-        ),
+        (None, [(2, 4), (4, 6)], [(3, 4), (2, 6)]),
+        (COULD, [(2, 4), (1, 2), (2, 4), (2, 3)], [(3, 4), (1, 2), (2, 4), (1, 3)]),
     ],
 )
 def test_runs_that_could_not_speak_are_told_from_those_that_did_not(channel, conflicts, passed):
-    found = channel_stats(channel_traces(), channel=channel)
+    silent = ("could but did not", "all that could", "could not") if channel else ("did not speak",)
+    conflicts, passed = (
+        dict(zip(("spoke", *silent), pairs, strict=True)) for pairs in (conflicts, passed)
+    )
+    found = count(channel_traces(), channel=channel)
     assert counts_of(found, "merge conflicts") == conflicts
     assert counts_of(found, "passed") == passed
     silent = [of for of in conflicts if of not in ("spoke", "all that could")]
@@ -582,7 +555,7 @@ def test_runs_that_could_not_speak_are_told_from_those_that_did_not(channel, con
     ],
 )
 def test_notes_say_whose_channel_is_unknown_or_wrong(channel, notes):
-    found = channel_stats(channel_traces(), channel=channel)
+    found = count(channel_traces(), channel=channel)
     for note in notes:
         assert any(line.startswith(note) for line in found.notes)
 
@@ -594,7 +567,7 @@ def test_silent_runs_of_a_value_with_which_others_spoke_are_no_control_group(spo
     """
     runs = [("msg", [PLAN], "clean", True), ("no", [], "conflicts", False)] * 10
     runs += [("no", [PLAN], "clean", True)] * spoke_anyway
-    found = channel_stats(channel_traces(runs, lambda n: n // 2), channel=parse_channel("comm=msg"))
+    found = count(channel_traces(runs, lambda n: n // 2), channel=parse_channel("comm=msg"))
     [whole] = found.groups
     gaps = [gap.shares["passed"] for gap in whole.talk_differences]
     gaps += [pair.difference for pair in whole.paired if pair.of == "passed, all runs"]
@@ -607,25 +580,19 @@ def test_a_value_that_only_solo_runs_have_is_no_channel():
     traces = [*channel_traces([("msg", [PLAN], "clean", True)])]
     solo = replace(traces[0], attributes=traces[0].attributes | {"setting": "solo", "comm": "-"})
     with pytest.raises(AnnotatorError, match="comm=-: no run of several agents has this value"):
-        channel_stats([*traces, solo], channel=parse_channel("comm=-"))
+        count([*traces, solo], channel=parse_channel("comm=-"))
 
 
 def test_all_that_could_are_compared_with_those_that_could_not_on_the_same_pairs():
     """By hand, merged without a conflict: five tasks have runs of both, 1/2 against 1/1, and four
     times 1/1 against 0/1; of the runs that spoke, 1/1 in each of them.
     """
-    runs = [
-        *[
-            ("msg", [PLAN], "clean", True),
-            ("msg", [], "conflicts", False),
-            ("no", [], "clean", True),
-        ],
-        *[("msg", [PLAN], "clean", True), ("no", [], "conflicts", False)] * 4,
-        *[("msg", [PLAN], "clean", True)],
-    ]
+    spoke, silent = ("msg", [PLAN], "clean", True), ("no", [], "conflicts", False)
+    first = [spoke, ("msg", [], "conflicts", False), ("no", [], "clean", True)]
+    runs = [*first, *[spoke, silent] * 4, spoke]
     tasks = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
     options = {"channel": parse_channel("comm=msg"), "by": "model"}
-    found = channel_stats(channel_traces(runs, lambda n: tasks[n]), **options)
+    found = count(channel_traces(runs, lambda n: tasks[n]), **options)
     rows = {
         pair.groups: (pair.first.value, pair.second.value, pair.difference.value, pair.first.n)
         for pair in found.groups[1].paired
@@ -689,7 +656,7 @@ def test_a_nested_task_that_the_user_names_makes_pairs():
         replace(trace, attributes={"setting": "coop", "meta.task": trace.attributes["task"]})
         for trace in channel_traces(runs, lambda n: n // 2)
     ]
-    [row, *_] = channel_stats(traces, cluster=("meta.task",)).groups[0].paired
+    [row, *_] = count(traces, cluster=("meta.task",)).groups[0].paired
     assert (row.difference.n, row.difference.value) == (5, -1.0)
 
 
@@ -708,18 +675,16 @@ def test_runs_of_different_models_are_no_pair(tmp_path):
 def test_success_by_number_of_agents(tmp_path):
     for number, (agents, passed) in enumerate([(2, True), (2, True), (2, False), (3, False)], 1):
         folder = run(tmp_path, number, [PLAN], passed=passed)
-        result = json.loads((folder / "result.json").read_text())
-        result["agents"] |= {f"agent{n}": {"feature_id": n} for n in range(3, agents + 1)}
-        (folder / "result.json").write_text(json.dumps(result))
+        team = {f"agent{n}": {"feature_id": n} for n in range(1, agents + 1)}
+        edit(folder / "result.json", agents=team)
     run(tmp_path, 9, setting="solo")
-    counted = StatsCounts()
     talk = (Message(1, "a", (), "Hello."), Message(2, "b", (), "Hi."))
-    for setting, messages in (("solo", talk), ("coop", ())):  # of no number that is compared
-        at, passed = {"setting": setting}, Outcome(passed=True)
-        counted.add(Trace(setting, "generic", "", messages, attributes=at, outcome=passed))
-    for found in read_traces([str(tmp_path / "logs")]):
-        counted.add(found)
-    sizes = compute_statistics(counted).groups[0].sizes
+    others = [  # of no number that is compared
+        Trace(setting, "generic", "", messages, attributes={"setting": setting},
+              outcome=Outcome(passed=True))
+        for setting, messages in (("solo", talk), ("coop", ()))
+    ]  # fmt: skip
+    sizes = count([*read_traces([str(tmp_path / "logs")]), *others]).groups[0].sizes
     counts = [(size, share.inputs["k"], share.n) for size, share in sizes.shares]
     assert counts == [(1, 1, 1), (2, 2, 3), (3, 0, 1)]
     assert sizes.difference.value == pytest.approx(2 / 3)
@@ -770,10 +735,13 @@ def test_conflicts_by_difficulty_and_first_message(graded):
     # Besides the silent runs of graded, all clean: two openings on the hardest task.
     run(graded, 1, [PLAN], merge="conflicts", passed=False, task=3, run="x")
     run(graded, 2, [QUESTION], merge="clean", passed=False, task=3, run="y")
-    run(graded, 3, [QUESTION], merge="conflicts", passed=False, task=9, run="z")  # no difficulty
+    run(graded, 3, [QUESTION], merge="conflicts", passed=False, task=9, run="z")
     found = stats(graded).difficulty.conflicts
-    shown = [(one.low, one.high, one.pairs) for one in found]
-    assert shown == [(0.0, 0.1, 1), (0.5, 0.6, 1), (0.9, 1.0, 1)]
+    assert [(one.low, one.high, one.pairs) for one in found] == [
+        (0.0, 0.1, 1),
+        (0.5, 0.6, 1),
+        (0.9, 1.0, 1),
+    ]
     assert [(name, share.k, share.n) for name, share in found[-1].conflicts] == [
         ("first message is a plan", 1, 1),
         ("first message is no plan", 0, 1),
@@ -965,10 +933,8 @@ def test_the_same_pairs_by_model(tmp_path):
     assert numbers["", "difference"] == ("0.0", "6")
     assert numbers["c", "difference"] == ("", "0")
     [c] = [x for x in json.loads(render(tables, "json"))["groups"] if x["group"] == ["model", "c"]]
-    assert (
-        c["paired"][0]["difference"]["reason"]
-        == "no pair has runs in both groups (spoke, did not speak)"
-    )
+    why = "no pair has runs in both groups (spoke, did not speak)"
+    assert c["paired"][0]["difference"]["reason"] == why
 
 
 def test_success_of_each_model_is_shown_where_there_are_several(graded):
@@ -990,7 +956,7 @@ def test_every_format_shows_every_case(request, tmp_path, format_, what):
         run(tmp_path, 2, [PLAN], setting="team", passed=None)
     elif what != "none":
         request.getfixturevalue(what)
-    found = stats(tmp_path, by="model") if what != "none" else compute_statistics(StatsCounts())
+    found = stats(tmp_path, by="model") if what != "none" else count([])
     text = render(tabulate(found), format_)
     assert "nan" not in text.lower().replace("tenant", "")
     assert "\x1b" not in text
@@ -1018,20 +984,14 @@ def test_the_same_digits_in_every_format(graded):
 
 
 def test_records_without_tasks_or_settings(tmp_path):
+    talk = [{"from": "a", "text": PLAN[1]}, {"from": "b", "text": QUESTION[1]}]
     lines = [
-        {
-            "id": f"{n}",
-            "attributes": {"merge": merge},
-            "messages": [{"from": "a", "text": PLAN[1]}, {"from": "b", "text": QUESTION[1]}],
-        }
-        for n, merge in enumerate(["clean", "conflicts"])
+        {"id": merge, "attributes": {"merge": merge}, "messages": talk}
+        for merge in ("clean", "conflicts")
     ]
     file = tmp_path / "runs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    counted = StatsCounts()
-    for found in read_traces([str(file)]):
-        counted.add(found)
-    group = compute_statistics(counted).groups[0]
+    group = count(read_traces([str(file)])).groups[0]
     assert group.settings == (("coop", 2),)
     assert group.tasks is None
     assert group.communication.openings[0].conflicts.value == 0.5
@@ -1048,10 +1008,7 @@ def test_command_line(talks, annotate_cli):
 
 
 def test_what_is_no_trace_is_counted():
-    counted = StatsCounts()
-    for found in [Ignored("a", "no"), Unreadable("b", "b", "no"), Ignored("c", "no")] * 2:
-        counted.add(found)
-    found = compute_statistics(counted)
+    found = count([Ignored("a", "no"), Unreadable("b", "b", "no"), Ignored("c", "no")] * 2)
     assert (found.groups[0].traces, found.unreadable, found.ignored) == (0, 2, 4)
 
 
@@ -1129,18 +1086,13 @@ def test_records_say_their_pair_their_team_and_their_merge(tmp_path, form):
     (tmp_path / "map.yaml").write_text(
         TALK_MAP + "sender: from\ntext: text\n" + (RUN_MAP if form == "map" else "")
     )
-    counted = StatsCounts()
     reader = f"map:{tmp_path}/map.yaml" if form.startswith("map") else "auto"
-    for trace in read_traces([str(tmp_path / "runs.jsonl")], reader):
-        counted.add(trace)
-    found = compute_statistics(counted)
+    found = count(read_traces([str(tmp_path / "runs.jsonl")], reader))
     sizes = {size: (share.value, share.n) for size, share in found.groups[0].sizes.shares}
     assert sizes == {1: (0.5, 2), 2: (0.5, 2)}
     # The difficulties are 0 (pair 1+2) and 1 (pair 3+4): one bucket each, at both ends.
-    curve = [
-        (bucket.low, bucket.solo.value, bucket.coop.value)
-        for bucket in found.difficulty.pooled.buckets
-    ]
+    buckets = found.difficulty.pooled.buckets
+    curve = [(bucket.low, bucket.solo.value, bucket.coop.value) for bucket in buckets]
     assert curve == [(0.0, 1.0, 0.0), (0.9, 0.0, 1.0)]
     merges = {(one.merge, one.strategy): one.passed.value for one in found.groups[0].merges}
     assert merges == {("conflicts", "naive"): 0.0, ("conflicts", "union"): 1.0}

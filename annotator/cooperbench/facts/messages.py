@@ -81,8 +81,8 @@ def choose_main_type(types: Counter[Type], declared: str = "") -> Type:
     A tie goes to the type that the message declares (see ``OWN_TYPES``), else to question before
     plan before update before other.
     """
-    most = max(types.values())
-    best = [type_ for type_ in _FIRST if types[type_] == most]
+    maximum = max(types.values())
+    best = [type_ for type_ in _FIRST if types[type_] == maximum]
     by_name = _KINDS.get(declared)
     return by_name if by_name in best else best[0]
 

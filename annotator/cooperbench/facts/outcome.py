@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = {
 }
 
 MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
-LONGEST_LINE = 400  # characters of a line that are shown
+LONGEST_LINE = 400  # characters of a line that are quoted
 
 _WORDS = re.compile(r"\w+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
@@ -34,10 +34,10 @@ def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
     if trace.outcome.merge:
         merge = sanitize_line(trace.outcome.merge, 60)
         about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
-        line = (FactSpan("outcome", 0, len(trace.outcome.merge)),)
-        whole = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
+        word = (FactSpan("outcome", 0, len(trace.outcome.merge)),)
+        quotable = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
         says = f"Merging the patches: {merge}."
-        yield Fact("merge_result", says, (), line if whole else (), about)
+        yield Fact("merge_result", says, (), word if quotable else (), about)
     if trace.outcome.error:
         says = f"The run ended with an error: {sanitize_line(trace.outcome.error, 160)}."
         error_spans = _find_telling_line(trace.outcome.error, places[("error", 0)])
@@ -128,12 +128,12 @@ def _find_first_line(text: str, start: int) -> tuple[FactSpan, ...]:
 def _locate_line(line: str, at: int) -> FactSpan | None:
     """Return the span of a stripped line, cut at a blank if it is long; None below two words."""
     lead = len(line) - len(line.lstrip())
-    shown = line.strip()
-    if len(shown) > LONGEST_LINE:
-        shown = shown[: max(shown.rfind(" ", 0, LONGEST_LINE), 0)].rstrip()
-    if len(_WORDS.findall(shown)) < 2:
+    text = line.strip()
+    if len(text) > LONGEST_LINE:
+        text = text[: max(text.rfind(" ", 0, LONGEST_LINE), 0)].rstrip()
+    if len(_WORDS.findall(text)) < 2:
         return None
-    return FactSpan("outcome", at + lead, at + lead + len(shown))
+    return FactSpan("outcome", at + lead, at + lead + len(text))
 
 
 def _rank_line(line: str) -> int | None:

@@ -98,12 +98,12 @@ def quote_lines(
     usable = [x for x in lines[:200] if x.end - x.start <= LONGEST and _WORD.search(x.text)]
     distinct = [x for x in usable if x.text.strip() not in common and not _COMMON.fullmatch(x.text)]
     telling = [x for x in distinct if _LETTER.search(x.text) and len(_WORD.findall(x.text)) > 1]
-    shown = telling or distinct or usable
-    if not shown:
+    quoted = telling or distinct or usable
+    if not quoted:
         at = patch.text.find("@@", hunk.start + 2, hunk.end)
         return FactSpan(source, hunk.start, at + 2)
-    first = last = shown[0]
-    for line in shown[1:6]:
+    first = last = quoted[0]
+    for line in quoted[1:6]:
         if line.start != last.end + 1 or line.end - first.start > LONGEST:
             break
         last = line

@@ -204,16 +204,16 @@ def read_prose(text: str) -> NormalizedText:
     return rewrite(view.text, edits(), view)
 
 
-def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
-    """Parse the first ``most`` characters of a message, up to a blank.
+def parse_message(message: Message, limit: int = MOST_TEXT) -> ParsedMessage:
+    """Parse the first ``limit`` characters of a message, up to a blank.
 
     No sentence is blank, cuts a word or crosses a break.
     """
     view = read_prose(message.text)
     text, breaks = view.text, tuple(map(view.find_visible, message.breaks))
     stop = len(text)
-    if stop > most:  # a passage that ends inside a word would be no quote
-        stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
+    if stop > limit:  # a passage that ends inside a word would be no quote
+        stop = max(text.rfind(" ", 0, limit), text.rfind("\n", 0, limit), 0)
     pieces = tuple(
         (part, left, right)
         for part, start, end in _split_parts(text, stop)

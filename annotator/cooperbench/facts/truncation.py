@@ -41,13 +41,13 @@ def _find_unread_patches(trace: Trace) -> Iterator[Fact]:
 
 
 def _find_unread_messages(facts: TraceFacts) -> Iterator[Fact]:
-    spoken = facts.trace.spoken
-    lengths = [len(message.text) for message in spoken]
-    few = len(spoken) <= MOST_MESSAGES and sum(lengths) <= MOST_TOTAL
+    messages = facts.trace.spoken
+    lengths = [len(message.text) for message in messages]
+    few = len(messages) <= MOST_MESSAGES and sum(lengths) <= MOST_TOTAL
     if few and max(lengths, default=0) <= MOST_TEXT:
         return  # the common case: no message need be parsed
     omitted = [(message.original, len(message.text) - message.stop) for message in facts.messages]
-    omitted += [(message, len(message.text)) for message in spoken[len(facts.messages) :]]
+    omitted += [(message, len(message.text)) for message in messages[len(facts.messages) :]]
     for message, characters in omitted:
         if characters:
             says = (

@@ -1,4 +1,4 @@
-"""What a patch adds to classes and functions of Python, as evidence of how they are meant."""
+"""Clues in a patch about the forms of attributes, values, functions and classes of Python."""
 
 import ast
 import builtins
@@ -25,19 +25,19 @@ MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
 MOST_PARTS = 4  # elements of a literal that are read
 MOST_CLUES = 20  # clues of a thing that are handed on to another
 
-ANYTHING = "?"  # of which a method is called
+ANYTHING = "?"  # the scope of a method called on an unknown object
 Key = tuple[str, str, str]  # path, scope, name
-# The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
-# what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
-# ".class" of an object. Of attributes there are also "names" (a role), "begins", "reads",
-# "fills", "keeps" and "moves", of classes "frozen".
+# An aspect and its owner. Aspects: "shape", "result", "class" or "local"; with ".element" or
+# ".value" for the contents, ".keys" of a record, ".sets" (keys set later), ".order" of a tuple,
+# ".class" of an object; "names" (a role), "begins", "reads", "fills", "keeps" and "moves" of an
+# attribute; "frozen" of a class.
 Thing = tuple[str, Key]
 Some = Thing | None
 Lines = tuple[Line, ...]
 
 
 class Clue(NamedTuple):
-    """What shows that a thing has one of these forms; ``made``: the patch gives it that form."""
+    """Lines that show one of these forms of a thing; ``made``: the patch gives it the form."""
 
     forms: Forms
     says: str
@@ -46,36 +46,38 @@ class Clue(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call without ``*`` and ``**``: the names of what it passes, "" by position."""
+    """A call without ``*`` and ``**``: the names of its arguments, "" by position."""
 
     says: str
     lines: Lines
     passes: list[str]
     keywords: list[str]
-    words: tuple[str, ...] = ()  # the names that are passed by position
+    names: tuple[str, ...] = ()  # of the arguments by position
 
 
 class Defined(NamedTuple):
-    """The parameters of a function, but for ``self``; ``least``: a call with the required ones."""
+    """The parameters of a function without ``self``, and the shortest call that it takes."""
 
-    least: Call
+    shortest: Call
     new: bool
     names: list[str]
-    options: list[str]  # those that are passed by name alone
-    rest: str = ""  # of "*" and "**"
+    options: list[str]  # keyword-only parameters
+    rest: str = ""  # "*" and "**"
 
     def takes(self, call: Call) -> bool:
-        """Whether a call is possible, and passes what is required here in the same order."""
+        """Whether a call is possible, and passes the required parameters in the same order."""
         passes = [x for x in call.passes if x not in self.options]
-        given = self.names[: len(passes)]
-        named = [*call.keywords, *(x for x in call.passes if x in self.options)]
-        wants = {*self.least.passes, *self.least.keywords}
-        moved = any(a != b and a in wants for a, b in zip(passes, given, strict=False))
-        pairs = zip(call.words, given[2:] and given, strict=False)  # two may be swapped on purpose
-        moved = moved or sum(a != b and a in wants for a, b in pairs) > 1
-        fits = len(passes) == len(given) or "*" in self.rest.split()
-        fits = fits and ("**" in self.rest or {*named} <= {*self.names, *self.options})
-        return fits and not moved and wants <= {*given, *named} and not {*given} & {*named}
+        positional = self.names[: len(passes)]
+        keywords = {*call.keywords, *(x for x in call.passes if x in self.options)}
+        required = {*self.shortest.passes, *self.shortest.keywords}
+        moved = any(a != b and a in required for a, b in zip(passes, positional, strict=False))
+        # Two may be swapped on purpose.
+        pairs = zip(call.names, positional[2:] and positional, strict=False)
+        moved = moved or sum(a != b and a in required for a, b in pairs) > 1
+        fits = len(passes) == len(positional) or "*" in self.rest.split()
+        fits = fits and ("**" in self.rest or keywords <= {*self.names, *self.options})
+        every = required <= {*positional} | keywords
+        return fits and not moved and every and keywords.isdisjoint(positional)
 
 
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
@@ -83,7 +85,7 @@ _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
 _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
 _PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
 _LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", "defaultdict"])
-_LEAVES |= _FILLS | frozenset(dir(builtins))  # do not put anything into what they are passed
+_LEAVES |= _FILLS | frozenset(dir(builtins))  # do not change their arguments
 _HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _BARE = frozenset(["dataclass", "NamedTuple", "object", "total_ordering"])
@@ -101,7 +103,7 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
-    """All evidence in those hunks of a patch (at most 200) that add one of some names."""
+    """The clues in the hunks of a patch (at most 200) that add one of some names."""
 
     def __init__(self, words: Words, other: Words, names: set[str], homes: dict[str, str]) -> None:
         self.words = words
@@ -131,18 +133,20 @@ class Clues(ast.NodeVisitor):
             self._lists = other.find(APPENDED, " +", self._path)
             finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
             self._variables = frozenset[str]().union(*finds)
-            self._declared = False
+            self._picked: set[str] = set()
+            self._column, self._declared = 0, False
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
-            self._things: dict[str, Some] = {}  # what they stand for
+            self._things: dict[str, Some] = {}  # the things of local names
             self._filled: set[int] = set()  # nodes of attributes that are put something into
+            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
         self._hand_on()
 
     def visit(self, node: ast.AST) -> None:
-        """Note what a node shows, and those within it."""
+        """Note the clues in a node."""
         around = self._scope, self._method, self._new
         match node:
             case ast.ClassDef():
@@ -152,7 +156,8 @@ class Clues(ast.NodeVisitor):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
                 for argument in node.args.args:
-                    self._things[argument.arg] = None
+                    self._picked |= {argument.arg} if isinstance(node, ast.Lambda) else set()
+                    self._things[argument.arg] = self._arguments.get(id(node))
                     self._local_forms[argument.arg] = UNKNOWN
             case ast.Assign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -174,6 +179,8 @@ class Clues(ast.NodeVisitor):
                 self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
+            case ast.Global(names=[name, *_]):
+                self._mark("fills", ast.Name(name), node)
             case ast.Name(ctx=ast.Load()) if id(node) not in self._filled:
                 self._mark("reads", node, node)
             case ast.Attribute(value=of, attr=name):
@@ -185,6 +192,13 @@ class Clues(ast.NodeVisitor):
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
+            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
+                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for some, other in ((left, right), (right, left)):
+                    forms = form.infer_key_forms(other, self._local_forms) & form.SCALAR
+                    if forms and get_name(some) != get_name(other):  # like names: of any form
+                        self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -196,7 +210,7 @@ class Clues(ast.NodeVisitor):
         self._scope, self._method, self._new = around
 
     def generic_visit(self, node: ast.AST) -> None:
-        """Visit the parts of a node in which there is something to note."""
+        """Visit the children of a node that may have clues."""
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, _LEAF) or getattr(child, "id", "") in self._variables:
                 self.visit(child)
@@ -224,7 +238,7 @@ class Clues(ast.NodeVisitor):
         return None
 
     def _thing(self, node: ast.AST | None) -> Some:
-        """Return what an expression names: an attribute, a value in it, what a function returns."""
+        """Return the thing of an expression: an attribute, a value in it, or a result."""
         match node:
             case ast.Name(x) if self._method and x in self._variables and x not in self._things:
                 return "shape", (self._path, "", x)
@@ -243,8 +257,13 @@ class Clues(ast.NodeVisitor):
                 scope := self._class_of(of)
             ) is not None:
                 return "result", (self._path, scope, name)
+            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
+                return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
+                place = not args or isinstance(getattr(args[0], "value", None), int)
+                return self._inside(self._thing(of), "element" if place else "value")
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
@@ -252,6 +271,8 @@ class Clues(ast.NodeVisitor):
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) or get_name(of) in self._lists
                 listed = "list" in forms if (forms := self._made(thing)) else fixed
                 return self._inside(thing, "element" if listed else "value")
+            case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
+                return self._thing(of)
         return None
 
     def _made(self, thing: Some) -> Forms:
@@ -262,12 +283,14 @@ class Clues(ast.NodeVisitor):
         return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
 
     def _elements(self, node: ast.AST) -> Some:
-        """Return what a loop over an expression takes from it, one by one."""
+        """Return the thing of the elements of an expression."""
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME:
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
                 return self._elements(of)
             case ast.Call(func=ast.Attribute(value=of, attr="values")):
                 return self._inside(self._thing(of), "value")
+            case ast.Call(ast.Attribute(of, "keys" | "copy")) | ast.Subscript(of, ast.Slice()):
+                return self._elements(of)
         return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
@@ -281,7 +304,7 @@ class Clues(ast.NodeVisitor):
         return added and (self._path, node.name) not in self.words.removed
 
     def _see(self, thing: Some, forms: Forms, says: str, node: Any, made: bool = False) -> None:
-        """Note that a thing may have these forms; if nothing is said, it is given one of them."""
+        """Note that a thing may have these forms; without ``says`` it gets one of them."""
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
             lines, given = self._shows(node), made or not says
             if thing[0].startswith("result") and not isinstance(node, _Returns):
@@ -291,7 +314,7 @@ class Clues(ast.NodeVisitor):
                 self.evidence[thing].append(Clue(forms, words[:100], lines, given))
 
     def _annotate(self, thing: Some, annotation: ast.AST | None, node: Any) -> Forms:
-        """Note what an annotation says of a thing, and return the forms that it allows."""
+        """Note the annotation of a thing, and return the forms that it allows."""
         forms, parts = form.read_annotation(annotation, self._local_forms)
         forms |= form.DICT if "dict" in forms else form.UNKNOWN
         self._see(thing, forms, "", node)
@@ -301,7 +324,7 @@ class Clues(ast.NodeVisitor):
         return forms
 
     def _give(self, thing: Some, value: ast.AST | None, node: Any, annotation: Any = None) -> Forms:
-        """Note that a thing gets the form of a value, and of what that holds; return the form."""
+        """Note that a thing gets the forms of a value and of its contents; return the forms."""
         forms = self._annotate(thing, annotation, node)
         if "dict" in forms or not (forms or isinstance(annotation, ast.BinOp)):
             written = form.infer_forms(value, self._local_forms)
@@ -314,7 +337,7 @@ class Clues(ast.NodeVisitor):
         return forms
 
     def _give_parts(self, thing: Thing, value: ast.AST | None, node: Any) -> None:
-        """Note what a thing holds by the value that it gets."""
+        """Note the contents of a thing from its value."""
         element = self._inside(thing, "element")
         match value:
             case ast.List(elts=parts) | ast.Set(elts=parts):
@@ -355,7 +378,7 @@ class Clues(ast.NodeVisitor):
             self._see(_with(thing, "class"), frozenset([name]), f"a {name}", node, made=True)
 
     def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
-        """Note that what a thing holds comes from another container."""
+        """Note that the contents of a thing come from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
         elif thing and isinstance(of, ast.Call) and get_name(of.func) == "items":
@@ -383,7 +406,7 @@ class Clues(ast.NodeVisitor):
                 self._see(self._inside(thing, "element"), key, says, node, made=True)
 
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
-        """Note what is done to an attribute."""
+        """Note an action on an attribute."""
         thing = self._thing(node)
         mine = get_name(getattr(node, "value", None)) == "self" or what in ("reads", "keeps")
         kept = (mine and self._method) or isinstance(node, ast.Name)
@@ -391,14 +414,14 @@ class Clues(ast.NodeVisitor):
             self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
-        """Note the part that an attribute has in a method."""
+        """Note the role of an attribute in a method."""
         name, apart = get_name(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
         if self._thing(node) == ("shape", self._key(name)) and not apart:
             role = "names", self._key(f"{self._method} {verb}")
             self._see(role, frozenset([name]), f"{verb} {name}", node)
 
     def _fill(self, node: ast.AST, at: Any) -> None:
-        """Note that something is put into an attribute, or into what it holds."""
+        """Note that an attribute, or its contents, get something."""
         while isinstance(node, ast.Subscript | ast.Call):
             part = node if isinstance(node, ast.Subscript) else node.func
             node = getattr(part, "value", part)
@@ -406,7 +429,7 @@ class Clues(ast.NodeVisitor):
         self._filled.add(id(node))
 
     def _class(self, node: ast.ClassDef) -> None:
-        """Note the kind of a class, its attributes, and which it lets nobody set."""
+        """Note the kind of a class, its attributes, and its frozen fields."""
         marks = [getattr(x, "func", x) for x in node.decorator_list] + node.bases
         kind = next((x for x in _KINDS for mark in marks if x in get_name(mark)), "plain class")
         fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and kind in _KINDS]
@@ -427,22 +450,22 @@ class Clues(ast.NodeVisitor):
                 if ends or self._is_new(node):
                     self.members[node.name] = frozenset([*every, *dir(tuple)])
                 if names and "__init__" not in every and kind in _KINDS[:2]:
-                    least = Call("", (), [], [x for x in names if x not in free])
-                    self._define(self._key("__init__"), node, least, True, names, [])
+                    shortest = Call("", (), [], [x for x in names if x not in free])
+                    self._define(self._key("__init__"), node, shortest, True, names, [])
         lines = [self._lines[n] for n in (node.lineno, *(x.lineno for x in node.decorator_list))]
         frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
         if frozen and any(x.sign == "+" for x in lines):
             old = not self._is_new(node)
             self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=old)
 
-    def _define(self, key: Key, node: Any, least: Call, *rest: Any) -> None:
+    def _define(self, key: Key, node: Any, shortest: Call, *rest: Any) -> None:
         """Note the parameters of a function, or the fields of a class."""
-        defined = Defined(least, *rest)
-        needs, every = least.passes + least.keywords, defined.names + defined.options
+        defined = Defined(shortest, *rest)
+        needs, every = shortest.passes + shortest.keywords, defined.names + defined.options
         shown = [x if x in needs else f"{x}=" for x in every]
         says = f"{node.name}({', '.join(shown + defined.rest.split())})"[:100]
-        least = least._replace(says=says, lines=self._shows(node))
-        self.defined[key] = None if key in self.defined else defined._replace(least=least)
+        shortest = shortest._replace(says=says, lines=self._shows(node))
+        self.defined[key] = None if key in self.defined else defined._replace(shortest=shortest)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
@@ -460,6 +483,7 @@ class Clues(ast.NodeVisitor):
         filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
         self._new = self._is_new(node) or (filled and not is_stub(node)) or self._rewritten(node)
         self._parameters[key] = [*self._things.items()]
+        self._column = node.body[0].col_offset
         marks = {get_name(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN:
             options = [x.arg for x in args.kwonlyargs]
@@ -479,7 +503,7 @@ class Clues(ast.NodeVisitor):
         )
 
     def _rewritten(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        """Whether a patch takes away what a function returned, and gives all that it returns."""
+        """Whether a patch removes a return of a function and adds all that it has."""
         start, end = (self._lines[n].start for n in (node.lineno, node.end_lineno or 0))
         if not (start and any(start < at < end for at in self._returns)):
             return False
@@ -494,15 +518,20 @@ class Clues(ast.NodeVisitor):
         return "local", (self._path, self._scope, f"{name} {self._count}")
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
-        """Note what a target becomes."""
+        """Note the assignment of a value to a target."""
         annotation = getattr(node, "annotation", None)
         match target, value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                for pair in zip(targets, values, strict=True):
+                    self._assign(node, *pair)
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
                 several = isinstance(value, ast.BoolOp) and all(map(self._thing, value.values))
                 source, local = None if several else self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
+                if node.col_offset == self._column:
+                    self._local_forms.pop(name, None)  # in no branch: it is this from here on
                 self._bind(target, source or local, forms, node)
                 self._classes[name] = self._class_of(value) if value else get_name(annotation)
             case ast.Subscript(value=of, slice=index), _:
@@ -519,7 +548,7 @@ class Clues(ast.NodeVisitor):
             self._fill(value, node)
 
     def _keep(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
-        """Note how an attribute begins, and the name of what it keeps."""
+        """Note the first value of an attribute, and the name of its value."""
         short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
         text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
         if self._method in ("", "__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
@@ -531,24 +560,36 @@ class Clues(ast.NodeVisitor):
             self._role(target, f"keeps {name}")
 
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
-        """Note by which keys a thing is read."""
+        """Note the keys by which a thing is read."""
         thing, key = self._thing(of), form.infer_key_forms(index, self._local_forms)
+        if key and key <= form.SCALAR:
+            self._see(self._thing(index), key | form.OBJECT, "is a key", node)
         forms = form.find_containers(index, key, reads=True)
+        if isinstance(index, ast.Slice):
+            forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
+        if get_name(of) in self._picked and isinstance(text, int) and text > 0:
+            forms -= {"string"}  # which nobody sorts by its second character
         if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+        elif key == {"string"} and not isinstance(text, str):  # records hold what they like
+            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, get_name(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         scope = self._class_of(of) if of else ""
         match node.func:
             case ast.Call(ast.Name("type"), [ast.Name("self")]) | ast.Name("cls"):
                 scope, name = "", self._scope.rpartition(".")[2]
+            case ast.Attribute(ast.Call(ast.Name("super"), [])):
+                bases = self.bases.get(self._scope, set())
+                scope = min(bases) if len(bases) == 1 else None
         scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
@@ -566,6 +607,11 @@ class Clues(ast.NodeVisitor):
             if called and held:
                 self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
+        for part in [x.value for x in node.keywords] + args[:1]:
+            if isinstance(part, ast.Lambda):
+                container = args[1] if part is first and args[1:] else first
+                container = of if of and name == "sort" else container
+                self._arguments[id(part)] = self._elements(container)
         if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
@@ -595,7 +641,7 @@ class Clues(ast.NodeVisitor):
                 self._fill(argument, node)
 
     def _loop(self, target: ast.expr, of: ast.expr) -> None:
-        """Note what the variables of a loop stand for."""
+        """Note the variables of a loop."""
         match target, of:
             case ast.Tuple(elts=[number, part]), ast.Call(ast.Name("enumerate"), [inner, *_]):
                 self._bind(number, None, form.look_up("int"), target)
@@ -612,7 +658,7 @@ class Clues(ast.NodeVisitor):
                 self._bind(target, self._elements(of), UNKNOWN, target)
 
     def _bind(self, target: ast.expr, thing: Some, forms: Forms, node: ast.AST) -> None:
-        """Note what local names stand for, and that a thing is unpacked."""
+        """Note the things of local names, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
             if not any(isinstance(part, ast.Starred) for part in target.elts):
                 size = len(target.elts)
@@ -628,7 +674,7 @@ class Clues(ast.NodeVisitor):
             self._things[target.id] = thing
 
     def _hand_on(self) -> None:
-        """Note of a thing what is noted of another one that it is made from, and of its uses."""
+        """Copy the clues of a thing to the things made from it, and back from their uses."""
         whats: dict[Key, set[str]] = defaultdict(set)
         for what, key in self.evidence:
             whats[key].add(what)
@@ -650,15 +696,11 @@ class Clues(ast.NodeVisitor):
         self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
     ) -> None:
         for what in [*whats[source[1]]] if source[1] != to[1] else ():
-            new, steps = (
-                to[0] + what.removeprefix(source[0]),
-                what.count(".") - source[0].count("."),
-            )
-            closed = (what == "local" and source not in self._passed) or (
-                source,
-                True,
-            ) in self._open
-            closed = closed and made and what == source[0]  # a local name is what it is given there
+            new = to[0] + what.removeprefix(source[0])
+            steps = what.count(".") - source[0].count(".")
+            closed = what == "local" and source not in self._passed
+            closed = closed or (source, True) in self._open
+            closed = closed and made and what == source[0]  # a local name has its value's form
             if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
                 continue
             whats[to[1]].add(new)

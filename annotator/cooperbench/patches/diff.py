@@ -40,7 +40,7 @@ class Line(NamedTuple):
 class Edit(NamedTuple):
     """A run of changed lines: the base lines ``start`` to before ``end``, and what replaced them.
 
-    An insertion has ``start == end`` and stands before base line ``start``.
+    An insertion has ``start == end`` and comes before base line ``start``.
     """
 
     start: int
@@ -78,7 +78,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What a patch does to one file. ``start`` to before ``end`` is a header line that names it.
+    """The changes of one file. ``start`` to before ``end`` is a header line that names it.
 
     ``path`` is the name after the change (before it, for a deleted file; "" if none is given),
     ``old_path`` the name before it. A patch may hold several of these for one path.
@@ -111,10 +111,10 @@ class Patch:
 
 @lru_cache(maxsize=4)  # of one trace: every module of facts asks for the same few
 def parse_patch(text: str) -> Patch:
-    """Return a unified diff in parts; never raises. What is no diff has no files.
+    """Parse a unified diff; any other text has no files.
 
-    A hunk with wrong counts keeps the lines that can be its own, and is not ``whole``; a hunk whose
-    header is not understood counts as unread.
+    A hunk with wrong counts keeps the lines that can belong to it, and is not ``whole``. A hunk
+    with an invalid header counts as unread.
     """
     return _LineReader(text).patch()
 
@@ -259,7 +259,7 @@ class _LineReader:
             int(number) if number else 1 for number in match.groups()[:4]
         )
         self._next()
-        # "-5,0" stands behind line 5.
+        # "-5,0" comes after line 5.
         firsts = (old + (old_count == 0), new + (new_count == 0))
         lines, whole = self._body(firsts, (old_count, new_count))
         section = match.group(5).removesuffix("\r")

@@ -1,4 +1,4 @@
-"""The Python of two patches: what tells them apart before it is parsed, and hunks as trees."""
+"""The Python of two patches: the names in it, and its hunks as syntax trees."""
 
 import ast
 import itertools
@@ -223,10 +223,10 @@ def _guess_head(hunk: Hunk, lines: list[Line]) -> str:
 
 
 def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
-    """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
+    """Return the syntax tree of a changed hunk, and its lines by their number in the tree.
 
-    It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
-    ``if``: they may lack their other half.
+    Missing heads are added, and cut ends removed. Branches become ``if``, as their other half may
+    be missing.
     """
     lines = [line for line in hunk.lines if line.sign != without]
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
@@ -254,7 +254,7 @@ def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Modu
 
 
 def _cut_strings(texts: list[str]) -> None:
-    """Leave out what is the rest, or the beginning, of a docstring that the hunk cuts."""
+    """Leave out the part of a docstring that the hunk cuts."""
     marks = [n for n, text in enumerate(texts) if text.count('"""') % 2]
     if not marks:
         return
@@ -266,7 +266,7 @@ def _cut_strings(texts: list[str]) -> None:
 
 
 def _make_heads(section: str, head: str, texts: list[str]) -> list[str]:
-    """Return heads for what stands around the first line, by its depth."""
+    """Return heads of the definitions around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
     function = _FUNCTION.match(section)

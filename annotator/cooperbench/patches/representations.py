@@ -1,4 +1,4 @@
-"""Where two patches give one thing of Python two representations: shapes, names, signatures.
+"""Conflicts of representation: two patches give one thing two shapes, names or signatures.
 
 The idea of the conflict detector of The Specification Gap (arXiv 2603.24284): two agents who write
 one class without agreeing on it keep its state in incompatible ways. The lines that a patch adds
@@ -34,7 +34,7 @@ Kind = Literal["shape", "element", "result", "signature", "names", "class"]
 
 
 class Use(NamedTuple):
-    """What a patch makes of a thing, and at most 4 lines, added by it alone, that show it."""
+    """A patch's representation of a thing, and at most 4 lines that show it and only it adds."""
 
     says: str
     lines: tuple[Line, ...]
@@ -58,11 +58,10 @@ class Conflict:
 
 
 def find_representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
-    """Return where two patches cannot both be right about a thing, by path, scope and name.
+    """Return the conflicts of two patches, by path, scope and name.
 
-    Read are the Python files, but for tests, that both patches touch or whose functions and classes
-    the other names. Never raises: what does not parse, or nests too deeply, is not read. Swapping
-    the patches swaps the uses, and a patch has no conflict with itself.
+    Tests are not read, nor hunks that do not parse. Swapping the patches swaps the uses, and a
+    patch has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
     if not (names := find_common_names(*words)):
@@ -94,7 +93,7 @@ def _make_use(*shown: Clue | Call) -> Use:
 
 
 def _find_misfit_things(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
-    """Yield the things of which the clues of both patches do not fit together."""
+    """Yield the things whose clues in both patches do not fit together."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
         sides = [x.evidence.get((what, key), [])[:MOST_CLUES] for x in (ours, theirs)]
         later = what.removesuffix("keys") + "sets", key
@@ -160,7 +159,7 @@ def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
 
 
 def _join_forms(clues: list[Clue]) -> Forms:
-    """Return the forms that all evidence of a patch allows; if there are none, all it speaks of."""
+    """Return the forms that all clues allow, else all their forms."""
     forms = [clue.forms for clue in clues]
     return frozenset.intersection(*forms) or frozenset().union(*forms)
 
@@ -169,15 +168,17 @@ def _find_signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the functions that ours defines otherwise than theirs defines or calls them."""
     for key, defined in ours.defined.items():
         if defined and (call := next(_find_misfit_calls(ours, theirs, key, defined), None)):
-            yield Conflict("signature", *key, _make_use(defined.least), _make_use(call))
+            yield Conflict("signature", *key, _make_use(defined.shortest), _make_use(call))
 
 
 def _find_misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) -> Iterator[Call]:
     """Yield the calls of the other patch that a function does not take."""
     (path, scope, name), rival = key, other.defined.get(key)
-    calls = [rival.least] if rival and not (rival.rest or defined.rest) else []
+    calls = [rival.shortest] if rival and not (rival.rest or defined.rest) else []
     if rival and not (rival.new and defined.new):  # each may add what it needs
-        named = [Call("", (), [], x.least.passes + x.least.keywords) for x in (defined, rival)]
+        named = [
+            Call("", (), [], x.shortest.passes + x.shortest.keywords) for x in (defined, rival)
+        ]
         yield from [] if defined.takes(named[1]) or rival.takes(named[0]) else calls
     elif rival or key not in other.defined:
         for call in _find_calls(mine, other, *key):  # of a class with its own order of fields
@@ -189,7 +190,7 @@ def _find_misfit_calls(mine: Clues, other: Clues, key: Key, defined: Defined) ->
             above = other.defined.get((path, base, name))
             if above and not above.new:
                 calls += [x for _, x in other.calls.get((ANYTHING, name), ()) if above.takes(x)]
-                calls.append(above.least._replace(passes=[""] * len(above.least.passes)))
+                calls.append(above.shortest._replace(passes=[""] * len(above.shortest.passes)))
         yield from (call for call in calls if not defined.takes(call))
 
 

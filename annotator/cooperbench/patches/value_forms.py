@@ -1,4 +1,4 @@
-"""The forms a Python value can have, told by how it is written, annotated or used."""
+"""The forms of a Python value, inferred from its text, annotation or use."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import GeneratorType
 from typing import Literal
 
-Forms = frozenset[str]  # one of which a value has; none: nothing is known
+Forms = frozenset[str]  # a value has one of them; empty: unknown
 Step = Literal["element", "value"]  # an element of a list, a key of a dict; a value by a key
 
 _TYPES: tuple[type, ...] = (list, dict, Counter, OrderedDict, set, deque, tuple, GeneratorType)
@@ -27,7 +27,7 @@ _TUPLES = frozenset(f"tuple of {size}" for size in range(10))  # longer ones are
 _NAMES |= {name: name for name in _TUPLES}
 
 UNKNOWN: Forms = frozenset()
-OBJECT: Forms = frozenset(["object"])  # of a class of which nothing is known
+OBJECT: Forms = frozenset(["object"])  # of an unknown class
 PLAIN: Forms = frozenset(["plain object"])  # of a class without ``[]`` and iteration
 INSTANCE = OBJECT | PLAIN | {"named tuple"}
 DICT: Forms = frozenset(["dict", "ordered dict", "dict that counts"])
@@ -46,7 +46,7 @@ _PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|co
 
 
 def look_up(name: str) -> Forms:
-    """Return what a name stands for: of a type, of a node in the tree, or "tuple of 3"."""
+    """Return the forms of a type's or node's name, or of "tuple of 3"."""
     form = _NAMES.get(name, "")
     forms = frozenset([form] if form else [])
     return _TUPLES if form == "tuple" else forms | {"dict"} if forms & DICT else forms
@@ -54,21 +54,21 @@ def look_up(name: str) -> Forms:
 
 @lru_cache(maxsize=512)
 def find_forms_with(attribute: str) -> Forms:
-    """Return the forms that have an attribute; an object may have any."""
+    """Return the forms with an attribute; an object may have any."""
     forms = (look_up(type_.__name__) for type_ in _TYPES if hasattr(type_, attribute))
     every = INSTANCE.union(*forms)
     return every if hasattr(dict, attribute) else every - {"dict"}
 
 
 def get_name(node: ast.AST | None) -> str:
-    """Return a name, the last one of a dotted name, "" for what is no name."""
+    """Return the name, or last part of the dotted name, of a node; else ""."""
     return getattr(node, "id", "") or (node.attr if isinstance(node, ast.Attribute) else "")
 
 
 def infer_forms(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
-    """Return the forms of a value as it is written, none if it is computed.
+    """Return the forms of a value as it is written, empty if it is computed.
 
-    ``local_forms`` has those of local names, and those of objects of a class as "Class()".
+    ``local_forms`` are the forms of local names, and of objects as "Class()".
     """
     match node:
         case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
@@ -117,7 +117,7 @@ def read_annotation(
 
 
 def infer_key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
-    """Return the forms of a key as it is written, or as its name lets expect."""
+    """Return the forms of a key, from its text or its name."""
     if isinstance(node, ast.BinOp | ast.UnaryOp) and not isinstance(node.op, ast.Add):
         return look_up("int")
     name = get_name(node)
@@ -137,6 +137,6 @@ def find_containers(node: ast.AST, key: Forms, reads: bool) -> Forms:
 
 
 def describe_forms(forms: Forms) -> str:
-    """Return forms in words: "a list", "a tuple of 2"."""
+    """Return forms as text: "a list", "a tuple of 2"."""
     name = "tuple" if forms >= _TUPLES else min(forms, default="object")
     return f"{'an' if name == 'object' else 'a'} {name}"

@@ -249,25 +249,18 @@ def compute_timing(tally: Tally) -> Iterator[Timing]:
         seed=0,
     )
 
-    def crossing(totals: Floats) -> Floats:
-        share: Floats = totals[:, 0] / totals[:, 1]
-        return share
+    def estimate(name: str, column: int, n: Key, k: int | None, why: str, scale: int = 1) -> Timing:
+        def divide(totals: Floats) -> Floats:
+            ratio: Floats = totals[:, column] / totals[:, column + 1] / scale
+            return ratio
 
-    def position(totals: Floats) -> Floats:
-        mean: Floats = totals[:, 2] / totals[:, 3] / _MILLION
-        return mean
+        interval = resamples.interval(divide)
+        return Timing(name, interval.estimate(name, tally.total(n), {"k": k}, why))
 
-    def late(totals: Floats) -> Floats:
-        share: Floats = totals[:, 4] / totals[:, 5]
-        return share
-
-    name, n = "changes of speaker that cross", tally.total(_CHANGES)
-    inputs = {"k": tally.total(_CROSSED)}
-    share = resamples.interval(crossing).estimate(name, n, inputs, "the speaker never changes")
-    yield Timing(name, share)
-    name, n = "part of the run before the first message", tally.total(_PLACED)
+    crossed, late = tally.total(_CROSSED), tally.total(_LATE)
+    why = "the speaker never changes"
+    yield estimate("changes of speaker that cross", 0, _CHANGES, crossed, why)
     why = "no trace has a start and an end with its first message between them"
-    yield Timing(name, resamples.interval(position).estimate(name, n, {"k": None}, why))
-    if n := tally.total(_WITH_END):
-        name, inputs = "messages after all partners had ended", {"k": tally.total(_LATE)}
-        yield Timing(name, resamples.interval(late).estimate(name, n, inputs, ""))
+    yield estimate("part of the run before the first message", 2, _PLACED, None, why, _MILLION)
+    if tally.total(_WITH_END):
+        yield estimate("messages after all partners had ended", 4, _WITH_END, late, "")

@@ -81,10 +81,10 @@ def compute_statistics(counted: StatsCounts) -> Stats:
         _check_values(counted.channel, counted.channel_values)
     curves = difficulty.compute_difficulty(counted.runs)
     whole = _make_group(None, counted.whole, counted.runs, curves.pooled.retention)
-    kept = difficulty.compute_retentions(counted.group_runs.values(), counted.runs)
+    retentions = difficulty.compute_retentions(counted.group_runs.values(), counted.runs)
     by_value = [
         _make_group((by, name), counted.groups[name], runs, retention)
-        for (name, runs), retention in zip(counted.group_runs.items(), kept, strict=True)
+        for (name, runs), retention in zip(counted.group_runs.items(), retentions, strict=True)
         if by
     ]
     groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
@@ -143,108 +143,99 @@ def _make_group(
     )
 
 
-def _list_notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
+_TASKLESS = (
+    "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled runs, 95 %. {}:"
+    " runs count as independent."
+)
+_BY_TASK = (
+    "Shares: Wilson 95 % for the effective number of runs (design effect over tasks, at least 1);"
+    " their differences: Newcombe with these; means and ratios: resampled tasks, 95 %."
+)
+_UNKNOWN = "Not known whether they passed, so in no success rate: {}."
+_UNMERGED = "With messages but no merge result, so only in the column all: {}."
+_NOTHING = (
+    "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or merges:"
+    " {}. Their messages are in the column all."
+)
+_SILENT = "Without messages, so in no mean of the communication: {} of several agents."
+_UNREAD_STEPS = "With steps that cannot be read, so in no share of steps: {}."
+_OTHER_SETTING = "Neither solo nor coop, so in no success rate and no curve: {}."
+_OBSERVED = "Observed, not caused: runs with and without a conflict differ in their tasks as well."
+_NO_CHANNEL = (
+    "Some agents did not speak. To tell whether they could, name the runs with a channel:"
+    " --channel ATTRIBUTE=VALUE."
+)
+_NO_VALUE = (
+    "{} of several agents without {}: whether they could speak is unknown. {} spoke (group: spoke);"
+    " the rest are in no group."
+)
+_SPOKE_ANYWAY = (
+    "{} spoke although {} says that they could not ({}): they are in the group spoke alone, and"
+    " nothing is compared with could not. Name their values too, or correct them."
+)
+_ONE_SETTING = (
+    "Curves leave out {} (a task with its features) with coop runs only and {} with solo runs only,"
+    " counted for each model."
+)
+_CURVES = "Curves: Wilson 95 % over {0}, areas by trapezoids; retention: resampled {0}, 95 %."
+_UNPLACED = "Without a task, so in no curve: {}."
+_ONE_MODEL = "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
+_PARTIAL = "The difficulty of {} rests on some of the models only."
+_UNEQUAL = (
+    "Curves count runs, as the paper does; here pairs have different numbers of runs, and those"
+    " with more weigh more."
+)
+_EMPTY = "Empty buckets are left out, the line goes straight across: {}."
+
+
+def _list_notes(group: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
     """Yield the notes below the tables, those about the curves last."""
-    talk = whole.communication
-    if whole.tasks is None:
-        why = "No trace tells its task" if counted.cluster else "--cluster none"
-        yield (
-            "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled runs,"
-            f" 95 %. {why}: runs count as independent."
-        )
-    else:
-        yield (
-            "Shares: Wilson 95 % for the effective number of runs (design effect over tasks, at"
-            " least 1); their differences: Newcombe with these; means and ratios: resampled tasks,"
-            " 95 %."
-        )
-    if whole.unknown:
-        traces = format_count(whole.unknown, "trace")
-        yield f"Not known whether they passed, so in no success rate: {traces}."
-    if talk.unmerged:
-        runs = format_count(talk.unmerged, "run")
-        yield f"With messages but no merge result, so only in the column all: {runs}."
-    if talk.nothing_to_merge:
-        yield (
-            "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or"
-            f" merges: {format_count(talk.nothing_to_merge, 'run')}. Their messages are"
-            " in the column all."
-        )
-    if talk.silent:
-        runs = format_count(talk.silent, "run")
-        yield f"Without messages, so in no mean of the communication: {runs} of several agents."
-    yield from _list_channel_notes(whole, counted)
-    if talk.unread_steps:
-        runs = format_count(talk.unread_steps, "run")
-        yield f"With steps that cannot be read, so in no share of steps: {runs}."
-    if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
-        yield (
-            f"Neither solo nor coop, so in no success rate and no curve:"
-            f" {format_count(other, 'run')}."
-        )
-    yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
-    yield from _list_curve_notes(whole, curves)
+    talk = group.communication
+    taskless = "No trace tells its task" if counted.cluster else "--cluster none"
+    yield _TASKLESS.format(taskless) if group.tasks is None else _BY_TASK
+    others = sum(n for name, n in group.settings if name not in (outcomes.SOLO, outcomes.COOP))
+    yield from _fill((group.unknown, "trace", _UNKNOWN), (talk.unmerged, "run", _UNMERGED))
+    yield from _fill((talk.nothing_to_merge, "run", _NOTHING), (talk.silent, "run", _SILENT))
+    yield from _list_channel_notes(group, counted)
+    yield from _fill((talk.unread_steps, "run", _UNREAD_STEPS), (others, "run", _OTHER_SETTING))
+    yield _OBSERVED
+    yield from _list_curve_notes(group, curves)
 
 
-def _list_channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
+def _fill(*notes: tuple[int, str, str]) -> Iterator[str]:
+    """Yield the notes whose count is not 0, with the count and its unit in them."""
+    return (note.format(format_count(number, unit)) for number, unit, note in notes if number)
+
+
+def _list_channel_notes(group: Group, counted: StatsCounts) -> Iterator[str]:
     named = counted.channel
     if named is None:
-        if whole.communication.silent:
-            yield (
-                "Some agents did not speak. To tell whether they could, name the runs with a"
-                " channel: --channel ATTRIBUTE=VALUE."
-            )
+        if group.communication.silent:
+            yield _NO_CHANNEL
         return
-    values = " or ".join(named.values)
-    yield f"Agents could speak if {named.attribute} is {values}; with another value they could not."
-    if whole.no_channel_value:
-        yield (
-            f"{format_count(whole.no_channel_value, 'run')} of several agents without"
-            f" {named.attribute}:"
-            f" whether they could speak is unknown. {whole.spoke_without_value} spoke (group:"
-            " spoke); the rest are in no group."
-        )
-    if whole.spoke_anyway:
+    name, values = named.attribute, " or ".join(named.values)
+    yield f"Agents could speak if {name} is {values}; with another value they could not."
+    if group.no_channel_value:
+        runs = format_count(group.no_channel_value, "run")
+        yield _NO_VALUE.format(runs, name, group.spoke_without_value)
+    if group.spoke_anyway:
         values = list_first(sorted(counted.contradicting), 10)
-        yield (
-            f"{format_count(whole.spoke_anyway, 'run')} spoke although {named.attribute}"
-            " says that they"
-            f" could not ({values}): they are in the group spoke alone,"
-            " and nothing is compared with could not. Name their values too, or correct them."
-        )
+        yield _SPOKE_ANYWAY.format(format_count(group.spoke_anyway, "run"), name, values)
 
 
-def _list_curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
+def _list_curve_notes(group: Group, curves: Difficulty) -> Iterator[str]:
+    buckets = curves.pooled.buckets
     if curves.solo_only or curves.coop_only:
-        yield (
-            f"Curves leave out {format_count(curves.coop_only, 'pair')} (a task with its"
-            " features) with"
-            f" coop runs only and {curves.solo_only} with solo runs only, counted for each model."
-        )
-    if curves.pooled.buckets:
-        units = "pairs" if whole.tasks is None else "tasks"
-        yield (
-            f"Curves: Wilson 95 % over {units}, areas by trapezoids; retention: resampled {units},"
-            " 95 %."
-        )
-    if curves.unplaced:
-        yield f"Without a task, so in no curve: {format_count(curves.unplaced, 'run')}."
-    if curves.models == 1 and curves.pooled.buckets:
-        yield (
-            "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
-        )
-    if curves.partial:
-        pairs_of_some = format_count(curves.partial, "pair")
-        yield f"The difficulty of {pairs_of_some} rests on some of the models only."
+        yield _ONE_SETTING.format(format_count(curves.coop_only, "pair"), curves.solo_only)
+    if buckets:
+        yield _CURVES.format("pairs" if group.tasks is None else "tasks")
+    yield from _fill((curves.unplaced, "run", _UNPLACED))
+    if buckets and curves.models == 1:
+        yield _ONE_MODEL
+    yield from _fill((curves.partial, "pair", _PARTIAL))
     if curves.unequal:
-        yield (
-            "Curves count runs, as the paper does; here pairs have different numbers of runs, and"
-            " those with more weigh more."
-        )
-    empty = [
-        f"{place / 10:.1f}-{(place + 1) / 10:.1f}"
-        for place in range(difficulty.BUCKETS)
-        if all(round(10 * bucket.low) != place for bucket in curves.pooled.buckets)
-    ]
-    if empty and curves.pooled.buckets:
-        yield f"Empty buckets are left out, the line goes straight across: {', '.join(empty)}."
+        yield _UNEQUAL
+    filled = {round(difficulty.BUCKETS * bucket.low) for bucket in buckets}
+    empty = [n for n in range(difficulty.BUCKETS) if n not in filled]
+    if empty and buckets:
+        yield _EMPTY.format(", ".join(f"{n / 10:.1f}-{(n + 1) / 10:.1f}" for n in empty))
