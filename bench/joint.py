@@ -1,4 +1,4 @@
-"""How often all intervals of ``joint_shares`` hold together, with twelve codes of very different
+"""How often all intervals of ``estimate_joint_shares`` hold together, with twelve codes of different
 shares; a measurement of ``bench.coverage``.
 
 Ten codes have the shares of CooperBench's symptoms times .9, an eleventh has .5 %, and none 9.5 %.
