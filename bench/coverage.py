@@ -8,9 +8,9 @@ RUNS is 1,000 by default (300 for the last four); NAME is a measurement, by defa
 shares: N traces of G uneven tasks; each has one of three codes (33, 10 and 3 %) or none, by shares
 that differ between tasks so that two traces of one task have the intraclass correlation ICC. A
 judge with known errors labels all, people label some, drawn at random or stratified by the judge's
-code with a floor of five. "all" is the share with labels of every trace (``share_of_totals``), the
-best that can be had; "corrected" the default of calibrated tables from 100 and 200 labels. Missed:
-the cover is below .92 where "all" reaches .92, or more than .02 below it elsewhere.
+code with a floor of five. "all" is the share with labels of every trace, the best that can be had
+(``estimate_share_of_totals``); "corrected" the default of calibrated tables from 100 and 200
+labels. Missed: the cover is below .92 where "all" reaches .92, or more than .02 below it elsewhere.
 
 tests: two sides without a difference, of different tasks ("groups"), or of the same tasks with
 effects of their own ("pairs") or with common ones ("same"). Missed: the test of the judge's own

@@ -16,8 +16,8 @@ The estimators:
 judge alone      the judge's share, Wilson's interval; no labels
 labels alone     the share among the labels, Wilson's for the effective number of labels
 this project     ``poststratify`` with the variance over tasks: what ``annotate calibrate`` prints
-PPI++            ``ppi_mean``: the normal interval of the literature, for independent traces
-Rogan-Gladen     ``lang_reiczigel``: the judge's error rates, for independent traces
+PPI++            ``estimate_ppi_mean``: the normal interval, for independent traces
+Rogan-Gladen     ``estimate_lang_reiczigel``: the judge's error rates, for independent traces
 judgy            judgy 0.1.0: Rogan-Gladen's estimate, percentiles over resampled labels
 cje-eval         its ``calibrated_mean_ci`` with the tasks as clusters, if it is installed
 """

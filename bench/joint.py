@@ -1,5 +1,5 @@
-"""How often all intervals of ``joint_shares`` hold together, with twelve codes of very different
-shares; a measurement of ``bench.coverage``.
+"""How often all intervals of ``estimate_joint_shares`` hold together, for twelve codes of
+different shares; a measurement of ``bench.coverage``.
 
 Ten codes have the shares of CooperBench's symptoms times .9, an eleventh has .5 %, and none 9.5 %.
 The judge gives 85 % of the traces with a code that code, 95 % of those without one none, and

@@ -45,18 +45,10 @@ def test_correcting_gives_the_numbers_of_calibrate(made):
     for code in ("alpha", "beta", "gamma", "none"):
         row = row_of(one, code)
         for name in ("corrected", "precision", "recall"):
-            found = getattr(codes[code], name)
-            expected = row[name]
-            assert (found.value, found.low, found.high) == (
-                expected["value"],
-                expected["low"],
-                expected["high"],
-            ), (code, name)
-        assert (codes[code].flagged, codes[code].missed, codes[code].mark) == (
-            row["flagged"],
-            row["missed"],
-            row["mark"],
-        )
+            found = getattr(codes[code], name).as_dict()
+            assert [found[key] == row[name][key] for key in ("value", "low", "high")] == [True] * 3
+        for name in ("flagged", "missed", "mark"):
+            assert getattr(codes[code], name) == row[name]
 
 
 def carried_over(annotate_cli, run, file):
@@ -70,27 +62,19 @@ def test_rogan_gladen_by_hand(annotate_cli, calibrate, tmp_path, rubric):
     """Golden case judge-check-120-plus-400: TPR 30/40, TNR 78/80; 80 of 400 flagged elsewhere give
     (.2 + .975 - 1) / (.75 + .975 - 1) = .2414 [.1586, .3271].
     """
-    traces, rows = [], []
-    for n in range(120):
-        person = n < 40
-        judge = n < 30 or 40 <= n < 42
-        traces.append(said(f"t{n}", *(["alpha"] if judge else [])))
-        rows.append(label(f"t{n}", rubric, *(["alpha"] if person else [])))
+    flagged = {*range(30), 40, 41}
+    traces = [said(f"t{n}", *(["alpha"] if n in flagged else [])) for n in range(120)]
+    rows = [label(f"t{n}", rubric, *(["alpha"] if n < 40 else [])) for n in range(120)]
     here = make_run(tmp_path / "here", rubric, traces)
     calibrate(here, rows)
-    there = make_run(
-        tmp_path / "there",
-        rubric,
-        [said(f"x{n}", *(["alpha"] if n < 80 else [])) for n in range(400)],
-    )
+    others = [said(f"x{n}", *(["alpha"] if n < 80 else [])) for n in range(400)]
+    there = make_run(tmp_path / "there", rubric, others)
     table, rows = carried_over(annotate_cli, there, here / "calibration.json")
     alpha = rows["alpha"]["corrected"]
     assert table["transferred"]
     assert alpha["value"] == pytest.approx(0.24137931034482762)
-    assert (alpha["low"], alpha["high"]) == (
-        pytest.approx(0.15863139534612236),
-        pytest.approx(0.32712157420587074),
-    )
+    assert alpha["low"] == pytest.approx(0.15863139534612236)
+    assert alpha["high"] == pytest.approx(0.32712157420587074)
     assert rows["alpha"]["recall"]["value"] == pytest.approx(0.75)
     # No label has beta: its sensitivity is not known, and nothing is made up.
     assert rows["beta"]["corrected"]["value"] is None

@@ -214,11 +214,8 @@ def test_probabilities_are_drawn_over_size(annotate_cli, tmp_path, run, rubric):
     annotate_cli(*base, "--out", "s.jsonl", "--split", "all")
     design = design_of(tmp_path / "s.jsonl")
     # 240 alpha, 20 beta, 140 none; floors of 5, 45 left over 235, 15, 135: 27.5, 1.8, 15.8.
-    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
-        "alpha": (240, 32),
-        "beta": (20, 7),
-        "none": (140, 21),
-    }
+    strata = {name: (stratum.size, stratum.drawn) for name, stratum in design.strata.items()}
+    assert strata == {"alpha": (240, 32), "beta": (20, 7), "none": (140, 21)}
     said_by = {f"r/{n}": (judged(n) or ["none"])[0] for n in range(400)}
     for row in sheet_of(tmp_path / "s.jsonl"):
         stratum = design.strata[said_by[row["trace_id"]]]
@@ -545,27 +542,18 @@ def test_many_codes(annotate_cli, calibrate, tmp_path):
     done = annotate_cli("sample", run, "--split", "all", "-n", 20, "--out", "s.jsonl")
     assert done.code == 0, done.err
     design = design_of(tmp_path / "s.jsonl")
-    assert {name: one.size for name, one in design.strata.items()} == {
-        "gamma": 2,
-        "beta": 2,
-        "alpha": 6,
-        "none": 20,
-    }
+    sizes = {name: stratum.size for name, stratum in design.strata.items()}
+    assert sizes == {"gamma": 2, "beta": 2, "alpha": 6, "none": 20}
     rows = [row for row in sheet_of(tmp_path / "s.jsonl") if row["rater"] == 1]
     truth = {f"t{n}": one for n, one in enumerate(codes)}
-    write_labels(
-        tmp_path / "l.jsonl",
-        [
-            row | {"annotator": "ann", "primary": None, "secondary": truth[row["trace_id"]]}
-            for row in rows
-        ],
-    )
-    made, _ = calibrate(run, "l.jsonl")
+    labels = [
+        row | {"annotator": "ann", "primary": None, "secondary": truth[row["trace_id"]]}
+        for row in rows
+    ]
+    made, _ = calibrate(run, labels)
     shares = {row["code"]: row["corrected"]["value"] for row in made["rows"]}
-    assert shares == {
-        code: pytest.approx(k / 30)
-        for code, k in [("alpha", 10), ("beta", 4), ("gamma", 2), ("none", 20)]
-    }
+    counts = {"alpha": 10, "beta": 4, "gamma": 2, "none": 20}
+    assert shares == pytest.approx({code: k / 30 for code, k in counts.items()})
 
 
 # Strata of votes

@@ -43,10 +43,8 @@ def test_design_effect_by_hand():
 
 
 def test_totals_give_the_same_interval():
-    expected, found = (
-        estimate_clustered_share(VALUES, TASKS),
-        estimate_share_of_totals([2, 1, 2, 0], [3, 3, 2, 0]),
-    )
+    expected = estimate_clustered_share(VALUES, TASKS)
+    found = estimate_share_of_totals([2, 1, 2, 0], [3, 3, 2, 0])
     assert (found.value, found.k, found.n) == (expected.value, 5, 8)
     assert found.design_effect == pytest.approx(expected.inputs["design_effect"])
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
@@ -73,10 +71,8 @@ def test_totals_of_too_few_clusters(k, n, reason):
 
 
 def test_independent_items_are_plain_wilson():
-    found, plain = (
-        estimate_clustered_share(VALUES, confidence=0.9),
-        compute_wilson_interval(5, 8, 0.9),
-    )
+    found = estimate_clustered_share(VALUES, confidence=0.9)
+    plain = compute_wilson_interval(5, 8, 0.9)
     assert (found.value, found.low, found.high) == (plain.value, plain.low, plain.high)
     assert found.method == "wilson"
     assert found.inputs["n_effective"] == 8

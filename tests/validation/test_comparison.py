@@ -145,11 +145,8 @@ def test_mcnemar():
     assert approval.statistic == pytest.approx(17.36, abs=5e-3)
     exact = run_mcnemar_test(86, 150)
     assert exact.p == pytest.approx(binomtest(86, 236).pvalue)
-    assert (
-        run_mcnemar_test(3, 3).p,
-        run_mcnemar_test(0, 1).p,
-        run_mcnemar_test(3, 3, "chi2").p,
-    ) == (1.0, 1.0, 1.0)
+    for test in (run_mcnemar_test(3, 3), run_mcnemar_test(0, 1), run_mcnemar_test(3, 3, "chi2")):
+        assert test.p == 1
     for method in ("exact", "chi2"):
         assert run_mcnemar_test(0, 0, method).p == 1
         assert run_mcnemar_test(0, 0, method).reason == "both gave every item the same answer"

@@ -36,10 +36,8 @@ def counts(table):
 
 
 def kappa_table(given):
-    kappa, ase = (
-        v.compute_cohen_kappa(counts(given["table"])),
-        v.compute_asymptotic_kappa(counts(given["table"])),
-    )
+    table = counts(given["table"])
+    kappa, ase = v.compute_cohen_kappa(table), v.compute_asymptotic_kappa(table)
     return {
         "kappa": kappa.value,
         "observed_agreement": kappa.observed.value,
@@ -52,11 +50,8 @@ def kappa_pairs(given):
     kappa = v.compute_cohen_kappa(v.count_pairs(given["human"], given["judge"]))
     defined = kappa.value is not None
     assert defined or kappa.reason
-    return {
-        "kappa": kappa.value,
-        "observed_agreement": kappa.observed.value,
-        "defined": defined,
-    }
+    share = kappa.observed.value
+    return {"kappa": kappa.value, "observed_agreement": share, "defined": defined}
 
 
 def agreement_join(given):
@@ -290,11 +285,8 @@ def point(given):
 def bonferroni(given):
     """Wilson's limits at the level that each of so many codes has."""
     each = 1 - (1 - given.get("confidence", 0.95)) / given["n_codes"]
-    return {
-        "intervals": pairs_of(
-            v.compute_wilson_interval(k, given["n"], each) for k in given["counts"]
-        )
-    }
+    intervals = (v.compute_wilson_interval(k, given["n"], each) for k in given["counts"])
+    return {"intervals": pairs_of(intervals)}
 
 
 def effective_n(given):
@@ -303,15 +295,10 @@ def effective_n(given):
 
 
 def clustered(given):
-    found = v.estimate_clustered_share(
-        given["values"], given["cluster"], confidence=given["confidence"]
-    )
-    return {
-        "estimate": found.value,
-        **found.inputs,
-        "low_wilson_neff_t": found.low,
-        "high_wilson_neff_t": found.high,
-    }
+    values, clusters = given["values"], given["cluster"]
+    found = v.estimate_clustered_share(values, clusters, confidence=given["confidence"])
+    ends = {"low_wilson_neff_t": found.low, "high_wilson_neff_t": found.high}
+    return {"estimate": found.value, **found.inputs, **ends}
 
 
 def sample_size(given):
@@ -320,22 +307,15 @@ def sample_size(given):
 
 def retest(given):
     found = v.measure_retest_agreement(given["runs_per_trace"], resamples=1)
-    measures = (
-        "mean_pairwise_agreement",
-        "share_unanimous",
-        "fleiss_kappa",
-        "krippendorff_alpha",
-    )
+    measures = ["mean_pairwise_agreement", "share_unanimous", "fleiss_kappa", "krippendorff_alpha"]
     return {name: getattr(found, name).value for name in measures} | {"majority": found.majority}
 
 
 def rogan_gladen_with_interval(given):
     found = v.estimate_lang_reiczigel(**given)
     tp, positive, tn, negative = (given[name] for name in ("tp", "n_positive", "tn", "n_negative"))
-    [sensitivity], [specificity] = (
-        pairs_of([v.compute_wilson_interval(tp, positive)]),
-        pairs_of([v.compute_wilson_interval(tn, negative)]),
-    )
+    rates = [v.compute_wilson_interval(*rate) for rate in ((tp, positive), (tn, negative))]
+    sensitivity, specificity = pairs_of(rates)
     return {
         "corrected": found.value,
         **limits(found),

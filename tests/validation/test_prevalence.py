@@ -206,10 +206,8 @@ def test_recall_is_undefined(arguments, reason):
 
 
 def test_recall_of_a_judge_that_always_says_the_same():
-    never, always = (
-        estimate_recall(10, 0, EMPTY, labels(1, 5)),
-        estimate_recall(10, 10, labels(1, 5), EMPTY),
-    )
+    never = estimate_recall(10, 0, EMPTY, labels(1, 5))
+    always = estimate_recall(10, 10, labels(1, 5), EMPTY)
     assert (never.value, always.value) == (0.0, 1.0)
     # Ten traces do not prove that it never (always) will.
     assert never.low == 0 < never.high < 1
@@ -268,9 +266,8 @@ def test_ppi_with_the_best_tuning():
     # cov = .15; variance of all 70 judge answers, over 69: 70 (33/70) (37/70) / 69.
     assert best.inputs["tuning"] == pytest.approx(0.15 / (7 / 6 * 33 * 37 / 70 / 69))
     for tuning in (0.0, 0.3, 0.8, 1.0):
-        assert (
-            best.inputs["se"] <= estimate_ppi_mean(HUMAN, JUDGE, OTHERS, tuning).inputs["se"] + 1e-3
-        )
+        error = estimate_ppi_mean(HUMAN, JUDGE, OTHERS, tuning).inputs["se"]
+        assert best.inputs["se"] <= error + 1e-3
     plain = estimate_ppi_mean(HUMAN, JUDGE, OTHERS, 0.0)
     assert plain.value == 0.5
     assert plain.inputs["se"] == pytest.approx(math.sqrt(0.025))
