@@ -40,7 +40,7 @@ _NAMES = {
     "locate": "annotator.rubrics.evidence",
     "merge": "annotator.api",
     "open_run": "annotator.runs.run",
-    "project_usage": "annotator.runs.pilot",
+    "project_usage": "annotator.runs.forecast",
     "read_annotations": "annotator.rubrics.annotations",
     "read_traces": "annotator.traces",
     "summarize": "annotator.api",

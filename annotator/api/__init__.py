@@ -8,8 +8,8 @@ from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_anno
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
-    Recorded,
     RubricSource,
+    RunProgress,
     aannotate,
     annotate,
     forecast,
@@ -31,9 +31,9 @@ from annotator.api.reporting import (
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Forecast, Only
+from annotator.runs.forecast import project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
-from annotator.runs.pilot import project_usage
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
@@ -44,9 +44,9 @@ __all__ = [
     "IfRejected",
     "JudgeSource",
     "Only",
-    "Recorded",
     "RubricSource",
     "Run",
+    "RunProgress",
     "StatsSummary",
     "aannotate",
     "annotate",

@@ -25,20 +25,20 @@ from annotator.runs.distribute import (
     watch_driver,
 )
 from annotator.runs.engines import open_engine
-from annotator.runs.execute import Forecast, Only, Plan, carry_out, need_no_loop
+from annotator.runs.execute import Forecast, Only, Plan, carry_out, refuse_running_loop
 from annotator.runs.execute import forecast as forecast_plan
 from annotator.runs.failures import explain_failure
+from annotator.runs.forecast import draw_pilot
 from annotator.runs.manifest import (
-    DEFAULT_STANDARDS,
+    DEFAULT_CRITERIA,
+    Criteria,
     IfRejected,
     Manifest,
-    Standards,
-    new_manifest,
+    make_manifest,
 )
-from annotator.runs.pilot import draw_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.shards import begin_shards, is_in_shards, merge_shards, shard_folder
-from annotator.runs.store import RunDirectory, read_done
+from annotator.runs.store import RunDirectory, list_judged
 from annotator.traces import Shard, Traces, TraceSource, load_traces
 from annotator.traces.redaction import redaction_sha256
 
@@ -49,7 +49,7 @@ RubricSource = str | os.PathLike[str] | Rubric
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RunProgress:
     """How far a run is: how many annotations there are, by status, and what they used.
 
     ``failure``: the first trace that failed in this process, and why, in one line; "" if none did.
@@ -74,7 +74,7 @@ def annotate(
             there it is ``await aannotate(...)``.
         Interrupted: Ctrl-C. What was judged is kept: in ``out``, and as the error's ``run``.
     """
-    need_no_loop("await aannotate(...) instead")
+    refuse_running_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
         return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
@@ -97,7 +97,7 @@ async def aannotate(
     only: Only = "rubric",
     concurrency: int = 8,
     rejected: IfRejected = "undecided",
-    least_read: float = DEFAULT_STANDARDS.least_read,
+    least_read: float = DEFAULT_CRITERIA.least_read,
     shard: Shard | None = None,
     engine: str | None = None,
     workers: int | None = None,
@@ -105,7 +105,7 @@ async def aannotate(
     pilot: int | None = None,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
-    on_progress: Callable[[Recorded], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
     on_notice: Callable[[str], None] | None = None,
     _kept: list[Run] | None = None,
 ) -> Run:
@@ -164,15 +164,15 @@ async def aannotate(
         raise SettingsError(
             "--pilot cannot be combined with --limit, --shard, --engine or --workers"
         )
-    standards = Standards(rejected, least_read)
+    criteria = Criteria(rejected, least_read)
     resumed = folder if resume and not engine else None  # each shard resumes by itself
     options = (format, limit, only, concurrency, resumed)
-    plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
+    plan, built = _make_plan(traces, rubric, judge, *options, criteria=criteria)
     of = 0
     if pilot:
         drawn, of = draw_pilot(plan, pilot)
         plan = replace(plan, drawn=drawn)
-    manifest = new_manifest(
+    manifest = make_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
         sources=plan.traces.places,
@@ -181,7 +181,7 @@ async def aannotate(
         limit=plan.limit,
         concurrency=plan.concurrency,
         command=command,
-        standards=plan.standards,
+        criteria=plan.criteria,
         shard=shard,
         pilot={"traces": min(pilot, of), "of": of} if pilot else None,
         redaction=redaction_sha256() if plan.traces.redacted else None,
@@ -223,7 +223,9 @@ def forecast(
     plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
     built.preview()
     try:
-        return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
+        return forecast_plan(
+            plan, list_judged(folder) if folder else lambda trace_id, rubric: False
+        )
     finally:
         built.end(on_notice or _ignore)
 
@@ -233,7 +235,7 @@ class _Callbacks:
     """Who is told what."""
 
     start: Callable[[Run], None] | None
-    progress: Callable[[Recorded], None] | None
+    progress: Callable[[RunProgress], None] | None
     notice: Callable[[str], None]
 
 
@@ -251,7 +253,7 @@ def _make_plan(
     concurrency: int,
     resumed: Path | None,
     offline: bool = False,
-    standards: Standards = DEFAULT_STANDARDS,
+    criteria: Criteria = DEFAULT_CRITERIA,
 ) -> tuple[Plan, BuiltJudge]:
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -263,7 +265,7 @@ def _make_plan(
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
         built.judge.recall(open_run(resumed).manifest.learned)
-    judging = (built.judge, limit, only, concurrency, standards)
+    judging = (built.judge, limit, only, concurrency, criteria)
     return Plan(traces, rubrics, *judging), built
 
 
@@ -291,7 +293,7 @@ async def _execute(
         if callbacks.progress:
             counts = dict(directory.counts)
             usage = directory.usage
-            callbacks.progress(Recorded(sum(counts.values()), counts, usage, failure))
+            callbacks.progress(RunProgress(sum(counts.values()), counts, usage, failure))
 
     def begin() -> None:
         if callbacks.start:
@@ -367,7 +369,7 @@ def _follow(folder: Path, shards: int, callbacks: _Callbacks) -> Callable[[], No
                 failure = f"{annotation.trace_id}: {explain_failure(annotation)}"
         if new and callbacks.progress:
             counts = logs.counts
-            callbacks.progress(Recorded(counts.total(), counts, logs.usage, failure))
+            callbacks.progress(RunProgress(counts.total(), counts, logs.usage, failure))
 
     return look
 

@@ -20,7 +20,7 @@ from annotator.base.regular import read_bounded
 from annotator.calibration.model import Look
 from annotator.calibration.request import Calibrated, Request
 from annotator.labels import Label
-from annotator.runs.manifest import now
+from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 
 LEDGER = ".looks.jsonl"
@@ -34,7 +34,7 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     """
     calibration, labels = calibrated.calibration, calibrated.calibration.labels
     entry = {
-        "time": now(),
+        "time": format_now(),
         "run": calibration.run,
         "folder": str(run),
         "judge": calibration.judge,

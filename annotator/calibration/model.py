@@ -15,7 +15,7 @@ from annotator.base.remote import localize
 from annotator.base.text import dump_json
 from annotator.rubrics import HasCodes, Scheme
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.manifest import now
+from annotator.runs.manifest import format_now
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 CORPUS_OF_SPLIT = (
@@ -259,7 +259,7 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
     content = CalibrationFile(
         schema="calibration/1",
         tool=f"failure-annotator {__version__}",
-        made=now(),
+        made=format_now(),
         calibrations=tuple(calibrations),
     )
     text = dump_json(asdict(content), 1)

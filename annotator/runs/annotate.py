@@ -15,20 +15,20 @@ from annotator.rubrics.annotations import (
     Verdict,
 )
 from annotator.rubrics.evidence import check
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
 
 
 async def annotate(
-    trace: Trace, rubric: Rubric, judge: PaidJudge, standards: Standards = DEFAULT_STANDARDS
+    trace: Trace, rubric: Rubric, judge: PaidJudge, criteria: Criteria = DEFAULT_CRITERIA
 ) -> Annotation:
     """Return the annotation of ``trace`` by ``rubric``: judged, with its evidence verified.
 
     Raises:
         JudgeStopped: the judge cannot go on with any trace.
     """
-    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, standards)
+    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, criteria)
 
 
 def conclude(
@@ -36,7 +36,7 @@ def conclude(
     trace: Trace,
     rubric: Rubric,
     judge: str,
-    standards: Standards = DEFAULT_STANDARDS,
+    criteria: Criteria = DEFAULT_CRITERIA,
 ) -> Annotation:
     """Return the annotation that follows from a verdict.
 
@@ -44,14 +44,14 @@ def conclude(
     be primary does not stand but others do, the strongest of those by the rubric's precedence
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
     A rubric of ``many`` codes has no primary one. Where no claim was made, it is ``none``, unless
-    the judge has not established that; where claims were made and none stands, the ``standards``
+    the judge has not established that; where claims were made and none stands, the ``criteria``
     say what it is. A trace of which less was read than they ask for, or that the judge left
     open, is undecided; its findings stand beside. Ballots are concluded one by one, and then
     counted.
     """
     if verdict.ballots:
         ballots = [
-            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, standards))
+            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, criteria))
             for ballot in verdict.ballots
         ]
         blank = replace(_blank(trace, rubric, judge), usage=verdict.usage)
@@ -77,7 +77,7 @@ def conclude(
         ]
         findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
-    status, reason = _decide(verdict, codes, rejected, standards)
+    status, reason = _decide(verdict, codes, rejected, criteria)
     if status == "undecided":  # what was found stands in the trace, and counts for nothing
         primary, codes = None, []
     return replace(
@@ -93,10 +93,10 @@ def conclude(
 
 
 def _decide(
-    verdict: Verdict, codes: list[str], rejected: list[Rejected], standards: Standards
+    verdict: Verdict, codes: list[str], rejected: list[Rejected], criteria: Criteria
 ) -> tuple[Status, str | None]:
     """Return the status of a trace that could be judged, and why it is undecided, if it is."""
-    if verdict.read < standards.least_read:
+    if verdict.read < criteria.least_read:
         return "undecided", f"read {floor_percent(verdict.read)} of it"
     if verdict.left_open is not None:
         return "undecided", verdict.left_open
@@ -104,7 +104,7 @@ def _decide(
         return "labelled", None
     if verdict.undecided is not None:
         return "undecided", verdict.undecided
-    if rejected and standards.rejected == "undecided":
+    if rejected and criteria.rejected == "undecided":
         return "undecided", ALL_REJECTED
     return "none", None
 

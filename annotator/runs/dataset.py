@@ -49,7 +49,7 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
             raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 
 
-def hold_dataset(runs: Sequence[Run]) -> Any:
+def build_dataset(runs: Sequence[Run]) -> Any:
     """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory.
 
     The library's own cache goes by the arguments, and would give what a run held when it was last
@@ -57,7 +57,7 @@ def hold_dataset(runs: Sequence[Run]) -> Any:
     """
     import datasets
 
-    rows = list(rows_of(runs))
+    rows = list(make_rows(runs))
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
     return datasets.Dataset.from_dict(columns, _features())
 
@@ -71,7 +71,7 @@ def _generate_dataset(runs: Sequence[Run], cache: Path) -> Any:
         return datasets.Dataset.from_dict({name: [] for name in features}, features)
     with _quiet():
         return datasets.Dataset.from_generator(
-            rows_of, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
+            make_rows, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
         )
 
 
@@ -157,7 +157,7 @@ def _features() -> Any:
     )
 
 
-def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+def make_rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Yield the row of each annotation: plain values, in the columns of every data set."""
     for run in runs:
         versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}

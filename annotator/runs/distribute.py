@@ -59,8 +59,8 @@ def list_jobs(
         "resume": True,
         "only": plan.only,
         "concurrency": max(1, plan.concurrency // shards),
-        "rejected": plan.standards.rejected,
-        "least_read": plan.standards.least_read,
+        "rejected": plan.criteria.rejected,
+        "least_read": plan.criteria.least_read,
         "command": manifest.command,
     }
     sign = folder.absolute() / "shards" / "driver"

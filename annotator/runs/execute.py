@@ -15,7 +15,7 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.failures import FailureWatch
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, format_now
 from annotator.runs.store import RunDirectory, describe_usage
 from annotator.traces import Ignored, Trace, Traces, Unreadable
 from annotator.traces.read import ProblemKinds
@@ -40,7 +40,7 @@ class Plan:
     limit: int | None = None
     only: Only = "rubric"
     concurrency: int = 8
-    standards: Standards = DEFAULT_STANDARDS
+    criteria: Criteria = DEFAULT_CRITERIA
     drawn: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Seen:
+class ReadSummary:
     """What was found while reading."""
 
     traces: int = 0
@@ -122,7 +122,7 @@ async def execute(
     run: Recording,
     recorded: Callable[[Annotation], None],
     watch: FailureWatch | None = None,
-) -> Seen:
+) -> ReadSummary:
     """Judge what the run has no annotation for yet; return what was found while reading.
 
     ``recorded`` is told of every annotation that was written. If ``watch`` finds that almost
@@ -132,15 +132,15 @@ async def execute(
         AnnotatorError: the judge had to stop, a source does not exist, no trace was found, almost
             everything fails, or nothing can be written. What was judged until then is recorded.
     """
-    seen = Seen()
+    summary = ReadSummary()
     room = asyncio.Semaphore(plan.concurrency)
     spent: list[BudgetReached] = []
 
     async def judge(trace: Trace, rubric: Rubric, n: int) -> None:
         try:
-            annotation = await annotate(trace, rubric, plan.judge, plan.standards)
+            annotation = await annotate(trace, rubric, plan.judge, plan.criteria)
         except Pending:
-            seen.pending += 1
+            summary.pending += 1
             return
         except BudgetReached as error:  # the others may still have what they need
             spent.append(error)
@@ -182,13 +182,13 @@ async def execute(
                 if spent:
                     break
                 if isinstance(item, Ignored):
-                    seen.ignore(item)
+                    summary.ignore(item)
                     continue
                 if plan.drawn is not None and item.id not in plan.drawn:
                     continue
-                if plan.limit is not None and seen.traces >= plan.limit:
+                if plan.limit is not None and summary.traces >= plan.limit:
                     break
-                seen.add(item)
+                summary.add(item)
                 for rubric in list_unjudged(item, plan, run.is_done, record):
                     await room.acquire()
                     await check_failures()
@@ -203,8 +203,8 @@ async def execute(
             await plan.judge.close()
     if spent:
         raise spent[0]
-    need_traces(plan, seen)
-    return seen
+    need_traces(plan, summary)
+    return summary
 
 
 def list_unjudged(
@@ -221,20 +221,20 @@ def list_unjudged(
             continue
         if isinstance(item, Unreadable):
             record(annotate_unreadable(item, rubric, plan.judge.id))
-        elif reason := not_for(item, rubric, plan.only):
+        elif reason := explain_skip(item, rubric, plan.only):
             record(annotate_skipped(item, rubric, plan.judge.id, reason))
         else:
             yield rubric
 
 
-def need_traces(plan: Plan, seen: Seen) -> None:
+def need_traces(plan: Plan, summary: ReadSummary) -> None:
     """Raise :class:`AnnotatorError` if no trace could be read; a shard may have none of those that
     there are.
     """
     if plan.traces.shard and plan.traces.listing.traces:
         return
-    if seen.traces == seen.unreadable and seen.traces != plan.limit:
-        raise AnnotatorError(_nothing(plan.traces, seen))
+    if summary.traces == summary.unreadable and summary.traces != plan.limit:
+        raise AnnotatorError(_nothing(plan.traces, summary))
 
 
 async def execute_in_batches(
@@ -242,7 +242,7 @@ async def execute_in_batches(
     run: RunDirectory,
     recorded: Callable[[Annotation], None],
     built: BuiltJudge,
-) -> Seen:
+) -> ReadSummary:
     """Execute ``plan``; where answers come in batches, ask for all that are missing, wait, and
     judge again until nothing is missing. Raises as :func:`execute` does.
 
@@ -261,9 +261,9 @@ async def execute_in_batches(
         finally:
             if built.settle:  # what was used for no answer, before the stop
                 run.spent(plan.judge.overhead, plan.judge.learned)
-        seen = await execute(plan, run, recorded, watch)
-        if not (seen.pending and built.settle):
-            return seen
+        summary = await execute(plan, run, recorded, watch)
+        if not (summary.pending and built.settle):
+            return summary
 
 
 async def carry_out(
@@ -273,7 +273,7 @@ async def carry_out(
     recorded: Callable[[Annotation], None],
     notice: Callable[[str], None],
     begin: Callable[[], None],
-) -> Seen:
+) -> ReadSummary:
     """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
 
     ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
@@ -285,18 +285,18 @@ async def carry_out(
     try:
         begin()
         built.begin(run, notice)
-        seen = await execute_in_batches(plan, run, recorded, built)
+        summary = await execute_in_batches(plan, run, recorded, built)
         run.sync()  # before it is said to be finished
         if built.outbox:
             built.outbox.keep()
         ended = {
-            "status": "waiting" if seen.pending else "finished",
-            "traces": seen.traces,
-            "ignored": seen.ignored,
-            "problems": list(islice(seen.kinds, 100)),
+            "status": "waiting" if summary.pending else "finished",
+            "traces": summary.traces,
+            "ignored": summary.ignored,
+            "problems": list(islice(summary.kinds, 100)),
             **({"listed": str(plan.traces.listing)} if plan.traces.shard else {}),
         }
-        return seen
+        return summary
     except BudgetReached:
         keep = True
         raise
@@ -312,7 +312,7 @@ async def carry_out(
             if used := describe_usage(run.usage):
                 notice(used)
         finally:  # whatever a notice runs into
-            run.close(keep=keep, ended=now(), **ended)
+            run.close(keep=keep, ended=format_now(), **ended)
 
 
 @dataclass(slots=True)
@@ -356,7 +356,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         for rubric in plan.rubrics:
             if is_done(item.id, rubric.id):
                 expected.done += 1
-            elif not_for(item, rubric, plan.only):
+            elif explain_skip(item, rubric, plan.only):
                 expected.skipped += 1
             else:
                 expected.judged += 1
@@ -370,7 +370,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
     return expected
 
 
-def need_no_loop(instead: str) -> None:
+def refuse_running_loop(instead: str) -> None:
     """Raise :class:`AnnotatorError` if an event loop is running here; say what to do instead."""
     try:
         asyncio.get_running_loop()
@@ -379,17 +379,17 @@ def need_no_loop(instead: str) -> None:
     raise AnnotatorError(f"an event loop is running here: {instead}")
 
 
-def not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
+def explain_skip(trace: Trace, rubric: Rubric, only: Only) -> str | None:
     """Return why a trace is skipped, or None."""
     if only == "failed" and trace.outcome.passed:
         return "the run passed"
     return rubric.excludes(trace, any_outcome=only == "all")
 
 
-def _nothing(traces: Traces, seen: Seen) -> str:
+def _nothing(traces: Traces, summary: ReadSummary) -> str:
     where = ", ".join(traces.places) or "what was given"
-    if seen.kinds:
-        reasons = "; ".join(islice(seen.kinds, 3))
+    if summary.kinds:
+        reasons = "; ".join(islice(summary.kinds, 3))
         return f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
     return f"no traces in {where}: nothing of the formats that are known lies there"
 

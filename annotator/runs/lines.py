@@ -11,9 +11,9 @@ from annotator.base.errors import SettingsError
 from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation, Usage
-from annotator.runs.execute import Only, Plan, execute, need_no_loop
+from annotator.runs.execute import Only, Plan, execute, refuse_running_loop
 from annotator.runs.failures import FailureWatch
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.traces import Ignored, Traces
 from annotator.traces.lines import load_trace
 
@@ -47,7 +47,7 @@ def judge_lines(
     *,
     only: Only = "rubric",
     concurrency: int = 8,
-    standards: Standards = DEFAULT_STANDARDS,
+    standards: Criteria = DEFAULT_CRITERIA,
 ) -> list[str]:
     """Judge traces given as lines of JSON (:func:`dump_trace`), and return annotations as lines of
     JSON, in the order of the traces and then of the rubrics.
@@ -61,7 +61,7 @@ def judge_lines(
     traces = Traces([load_trace(line) for line in lines])
     if not traces.sources:
         return []
-    need_no_loop("call it from another thread")
+    refuse_running_loop("call it from another thread")
     built = build_judge(judge, concurrency=concurrency)
     if built.session and built.session.in_batches:
         raise SettingsError("lines are judged at once: leave batches out")

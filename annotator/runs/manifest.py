@@ -26,7 +26,7 @@ IfRejected = Literal["undecided", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standards:
+class Criteria:
     """What a verdict must be for its result to be counted; else the trace is undecided.
 
     ``rejected``: what a trace is whose findings were all rejected, because their quotes do not
@@ -49,7 +49,7 @@ class Standards:
             )
 
 
-DEFAULT_STANDARDS = Standards()
+DEFAULT_CRITERIA = Criteria()
 
 
 class JudgeRecord(BaseModel):
@@ -66,7 +66,7 @@ class Manifest(BaseModel):
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
     ``redaction``: the hash of what was taken out of the traces, that annotations are of; None:
-    nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
+    nothing was. ``rejected`` and ``least_read`` are as in :class:`Criteria`; runs from before
     there were any counted everything. ``shard``: the share of the traces that it judges, as
     ``3-of-16``, of all those that are ``listed``; ``shards``: the ids of the runs that it was put
     together of. ``pilot``: how many ``traces`` were drawn, and ``of`` how many.
@@ -113,7 +113,7 @@ class Manifest(BaseModel):
         return hashlib.sha256(json.dumps(makes, sort_keys=True).encode()).hexdigest()
 
     @property
-    def partial(self) -> tuple[str, ...]:
+    def limitations(self) -> tuple[str, ...]:
         """Why the annotations of the run are not of all its traces, a sentence each."""
         reasons = []
         if self.limit is not None:
@@ -134,12 +134,12 @@ class Manifest(BaseModel):
         """Return JSON values: the fields that are set."""
         return self.model_dump(mode="json", exclude_unset=True)
 
-    def changed(self, changes: Mapping[str, Any]) -> "Manifest":
+    def copy_with(self, changes: Mapping[str, Any]) -> "Manifest":
         """Return the manifest with other values of some fields."""
         return Manifest.model_validate({**self.as_dict(), **changes})
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time as ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -167,7 +167,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise AnnotatorError(f"{name_place(file)}: not valid JSON: {error}") from error
 
 
-def new_manifest(
+def make_manifest(
     *,
     rubrics: Sequence[Rubric],
     judge: PaidJudge,
@@ -177,7 +177,7 @@ def new_manifest(
     limit: int | None,
     concurrency: int,
     command: str,
-    standards: Standards = DEFAULT_STANDARDS,
+    criteria: Criteria = DEFAULT_CRITERIA,
     shard: Shard | None = None,
     pilot: Mapping[str, int] | None = None,
     redaction: str | None = None,
@@ -199,25 +199,25 @@ def new_manifest(
             ],
             "prompt_sha256": settings.pop("prompt_sha256", None),
             "judge": {"id": judge.id, **settings},
-            "sources": [absolute(source) for source in sources],
+            "sources": [resolve_source(source) for source in sources],
             "format": format,
             **({"format_plugin": origin} if origin else {}),
             "only": only,
             **({"redaction": redaction} if redaction else {}),
-            **asdict(standards),
+            **asdict(criteria),
             "limit": limit,
             **({"shard": str(shard)} if shard else {}),
             **({"pilot": pilot} if pilot else {}),
             "concurrency": concurrency,
             "cwd": replace_surrogates(str(Path.cwd())),
-            "started": now(),
+            "started": format_now(),
             "ended": None,
             "status": "running",
         }
     )
 
 
-def absolute(source: str) -> str:
+def resolve_source(source: str) -> str:
     """Return a source as it is known from any folder."""
     url = source if is_hub(source) else find_url(source)
     return replace_surrogates(url or os.path.abspath(source))

@@ -76,12 +76,12 @@ class Run:
                 another version of one, or has a code that the rubric does not have; a trace stands
                 twice; or lines of a finished run are lost.
         """
-        check = Check(self)
+        check = AnnotationCheck(self)
         for place, annotation in self._read():
-            check.hold(annotation, place)
+            check.check(annotation, place)
             if rubric is None or annotation.rubric == rubric:
                 yield annotation
-        check.end()
+        check.finish()
 
     def to_pandas(self) -> "DataFrame":
         """Return a row for each annotation, in the columns that ``annotate report --format
@@ -89,15 +89,15 @@ class Run:
         """
         import pandas as pd
 
-        from annotator.runs.dataset import COLUMNS, rows_of
+        from annotator.runs.dataset import COLUMNS, make_rows
 
-        return pd.DataFrame(list(rows_of([self])), columns=list(COLUMNS))
+        return pd.DataFrame(list(make_rows([self])), columns=list(COLUMNS))
 
     def to_dataset(self) -> "Dataset":
         """Return the same rows as a data set in memory. Raises as :meth:`annotations` does."""
-        from annotator.runs.dataset import hold_dataset
+        from annotator.runs.dataset import build_dataset
 
-        return hold_dataset([self])
+        return build_dataset([self])
 
     def save(self, path: Path | str) -> "Run":
         """Write the run into a new directory, and return the one that is there.
@@ -131,14 +131,14 @@ class Run:
         return tuple(map(annotations_file, self.parts or (self.folder,)))
 
 
-class Check:
+class AnnotationCheck:
     """What the annotations of a run must be, held against one after another."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._seen: set[int] = set()
 
-    def hold(self, annotation: Annotation, where: str) -> Scheme:
+    def check(self, annotation: Annotation, where: str) -> Scheme:
         """Return the scheme of the next annotation, which stands at ``where``.
 
         Raises:
@@ -165,7 +165,7 @@ class Check:
             raise AnnotatorError(f"{where}: {trace_id}: {annotation.status}, and it has {codes}")
         return scheme
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Raise :class:`AnnotatorError` if a finished run has recorded another number of them."""
         manifest = self._run.manifest
         recorded = manifest.totals.get("annotations")

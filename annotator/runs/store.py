@@ -16,7 +16,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog, NewFile, explain_errors
 from annotator.base.text import replace_surrogates
 from annotator.rubrics.annotations import STATUSES, Annotation, Usage, read_annotations
-from annotator.runs.manifest import Manifest, now, read_manifest
+from annotator.runs.manifest import Manifest, format_now, read_manifest
 from annotator.runs.run import Run, open_run
 
 _ANNOTATIONS = "annotations.jsonl"
@@ -100,13 +100,13 @@ class RunDirectory:
             size = before.pilot.get("traces")
             why = f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
             raise AnnotatorError(f"--pilot: {folder} is {why}")
-        merged = manifest.changed(
+        merged = manifest.copy_with(
             {
                 "id": before.id,
                 "started": before.started,
                 "overhead": dict(before.overhead),
                 "learned": dict(before.learned),
-                "resumed": [*before.resumed, now()],
+                "resumed": [*before.resumed, format_now()],
             }
         )
         with ExitStack() as opened:
@@ -204,7 +204,7 @@ class RunDirectory:
             "contradictory": self.contradictory,
             **asdict(self.usage),
         }
-        self.manifest = self.manifest.changed({**changes, "totals": totals})
+        self.manifest = self.manifest.copy_with({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
         place = self.folder / "run.json"
         with NewFile(place, private=True, advice=_MENDED if place.exists() else "") as out:
@@ -278,7 +278,7 @@ def describe_usage(usage: Usage) -> str:
     )
 
 
-def read_done(folder: Path) -> Callable[[str, str], bool]:
+def list_judged(folder: Path) -> Callable[[str, str], bool]:
     """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
 
     A failure does not count: it will be judged again.

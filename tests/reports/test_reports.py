@@ -18,7 +18,7 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejected
-from annotator.runs.manifest import new_manifest
+from annotator.runs.manifest import make_manifest
 from annotator.runs.run import open_run
 from tests.conftest import ROOT, Done
 from validation import wilson
@@ -47,7 +47,7 @@ def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> 
 
 def write(folder: Path, annotations: list[Annotation], **changes: object) -> Path:
     """A run directory as a run would have left it."""
-    manifest = new_manifest(
+    manifest = make_manifest(
         rubrics=[SYMPTOMS],
         judge=LLMJudge(Options("m", "http://127.0.0.1:1/v1")),
         sources=["logs"],

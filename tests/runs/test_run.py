@@ -22,7 +22,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.manifest import new_manifest
+from annotator.runs.manifest import make_manifest
 from annotator.runs.store import RunDirectory
 from annotator.traces import Trace, read_traces
 from tests.conftest import (
@@ -770,7 +770,7 @@ class TestWhatReviewersFound:
         self, monkeypatch: pytest.MonkeyPatch, url: str
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        manifest = new_manifest(
+        manifest = make_manifest(
             rubrics=[load_rubric("symptoms")],
             judge=LLMJudge(Options("m", url)),
             sources=["logs"],

@@ -34,7 +34,7 @@ from annotator.calibration.sample.sheets import (
     write_sheet,
 )
 from annotator.rubrics import load_rubric
-from annotator.runs.manifest import absolute
+from annotator.runs.manifest import resolve_source
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, expected_half_widths, share_of_totals
@@ -309,7 +309,7 @@ def _effective(
 def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
     """Return where the traces are and their format: of a run, as its manifest says."""
     if not isinstance(source, Run):
-        return tuple(map(absolute, source)), what.format
+        return tuple(map(resolve_source, source)), what.format
     fields = source.manifest.model_fields_set
     if "sources" not in fields or "format" not in fields:
         return None, None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from annotator.base.errors import AnnotatorError
 from annotator.rubrics.annotations import Usage
-from annotator.runs.execute import Plan, not_for
+from annotator.runs.execute import Plan, explain_skip
 from annotator.runs.run import Run
 from annotator.traces import Trace
 from validation.intervals import quantile
@@ -38,7 +38,7 @@ def draw_pilot(plan: Plan, size: int) -> tuple[frozenset[str], int]:
         item.id
         for item in plan.traces.find()
         if isinstance(item, Trace)
-        and any(not_for(item, rubric, plan.only) is None for rubric in plan.rubrics)
+        and any(explain_skip(item, rubric, plan.only) is None for rubric in plan.rubrics)
     ]
     if not ids:
         raise AnnotatorError("--pilot: no trace would be judged; see annotate traces --explain")
