@@ -1,35 +1,96 @@
-"""A pilot: a run of a few traces, drawn at random, that says what all of them would take."""
+"""The usage that a run will take: an estimate without calls, or a pilot's, extrapolated."""
 
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
 
 from annotator.base.errors import AnnotatorError
-from annotator.rubrics.annotations import Usage
+from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.runs.execute import Plan, explain_skip
 from annotator.runs.run import Run
-from annotator.traces import Trace
+from annotator.traces import Ignored, Trace, Unreadable
 from validation.intervals import quantile
 
 CONFIDENCE = 0.95
 
 
+@dataclass(slots=True)
+class Forecast:
+    """The expected usage of a run.
+
+    Attributes:
+        judged: judgements to make.
+        done: judgements that the run has already.
+        failing: judgements that will fail; ``reason`` is the first one's error.
+        unread: the first of the ``unreadable`` traces, with its error.
+        asked: the ids of the traces that a model is asked about.
+    """
+
+    traces: int = 0
+    judged: int = 0
+    skipped: int = 0
+    done: int = 0
+    unreadable: int = 0
+    unread: str = ""
+    failing: int = 0
+    reason: str = ""
+    usage: UsageRange = field(default_factory=UsageRange)
+    assumption: str = ""
+    asked: list[str] = field(default_factory=list)
+
+
+def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
+    """Return the expected usage of ``plan``, without calls. ``judged``: the trace and rubric of
+    each annotation that the run has already.
+
+    Raises:
+        AnnotatorError: a source does not exist.
+    """
+    expected = Forecast(assumption=plan.judge.assumption)
+    for item in plan.traces.find():
+        if isinstance(item, Ignored):
+            continue
+        if plan.limit is not None and expected.traces >= plan.limit:
+            break
+        expected.traces += 1
+        if isinstance(item, Unreadable):
+            expected.unreadable += 1
+            expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
+            continue
+        before = expected.usage.low.calls
+        for rubric in plan.rubrics:
+            if (item.id, rubric.id) in judged:
+                expected.done += 1
+            elif explain_skip(item, rubric, plan.only):
+                expected.skipped += 1
+            else:
+                expected.judged += 1
+                try:
+                    expected.usage += plan.judge.expects(item, rubric)
+                except AnnotatorError as error:
+                    expected.failing += 1
+                    expected.reason = expected.reason or str(error)
+        if expected.usage.low.calls > before:
+            expected.asked.append(item.id)
+    return expected
+
+
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A total over all traces with its 95 % interval; no interval if it rests on one trace."""
+    """A total over all traces with its 95 % interval; None for an interval from one trace."""
 
     total: float
     low: float | None = None
     high: float | None = None
 
 
-def draw_pilot(plan: Plan, size: int) -> tuple[frozenset[str], int]:
-    """Return the ids of ``size`` of the traces that a plan judges, and how many it judges.
+def sample_pilot(plan: Plan, size: int) -> Plan:
+    """Return the plan for ``size`` random traces.
 
-    A hash of its id decides whether a trace is drawn: the same pilot is drawn each time, and a
-    larger one contains it.
+    A hash of its id decides whether a trace is sampled: the same pilot each time, and a larger one
+    contains it.
 
     Raises:
         AnnotatorError: the plan judges no trace, or a source does not exist.
@@ -43,14 +104,14 @@ def draw_pilot(plan: Plan, size: int) -> tuple[frozenset[str], int]:
     if not ids:
         raise AnnotatorError("--pilot: no trace would be judged; see annotate traces --explain")
     ids.sort(key=lambda name: hashlib.sha256(f"pilot\0{name}".encode()).digest())
-    return frozenset(ids[:size]), len(ids)
+    return replace(plan, sampled=frozenset(ids[:size]), population=len(ids))
 
 
 def project_usage(run: Run) -> dict[str, Projection | None]:
-    """Return the calls, tokens, dollars and seconds that all traces of a pilot would take, were no
-    answer in the cache; None where the count of one of its traces is not known.
+    """Return the calls, tokens, dollars and seconds that all traces of a pilot would take without
+    the cache; None if the count of one of its traces is unknown.
 
-    Traces whose answers came from the cache tell nothing, and are left out.
+    Traces with answers from the cache are left out.
     """
     usages: defaultdict[str, Usage] = defaultdict(Usage)
     for annotation in run.annotations():
@@ -70,18 +131,21 @@ def project_usage(run: Run) -> dict[str, Projection | None]:
     return projections
 
 
-def extrapolate(values: Sequence[float], of: int) -> Projection:
-    """Return the total of ``of`` values, of which these were drawn at random without replacement.
+def extrapolate(values: Sequence[float], population: int) -> Projection:
+    """Return the total of a population from values sampled without replacement.
 
-    The interval is Student's for their mean, with the correction for a finite population: it has no
-    width where all were drawn. The total is not less than that of the values themselves.
+    The 95 % interval is Student's t for the mean, with the correction for a finite population. Its
+    low end is at least the sum of the values.
     """
     n, total = len(values), math.fsum(values)
-    if n >= of:
+    if n >= population:
         return Projection(total, total, total)
-    mean = total / n
+    mean, estimate = total / n, population * (total / n)
     if n < 2:
-        return Projection(of * mean)
+        return Projection(estimate)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = quantile(CONFIDENCE, n - 1) * of * deviation * math.sqrt((1 - n / of) / n)
-    return Projection(of * mean, max(of * mean - half, total), of * mean + half)
+    half = quantile(CONFIDENCE, n - 1) * population * deviation
+    half *= math.sqrt((1 - n / population) / n)
+    return Projection(
+        population * mean, max(population * mean - half, total), population * mean + half
+    )

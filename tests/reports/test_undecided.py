@@ -13,9 +13,9 @@ from annotator.reports.frequency import PARTLY, frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Claim, Quote, Verdict
-from annotator.runs.annotate import conclude
 from annotator.runs.manifest import Criteria
 from annotator.runs.run import open_run
+from annotator.runs.verdicts import conclude
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import TALK, annotations, run_name, set_model, write_run

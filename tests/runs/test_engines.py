@@ -188,7 +188,7 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
     monkeypatch.setattr(
         Threads,
         "submit",
-        lambda self, do, job: submit(self, do, replace(job, sign=Path("elsewhere"))),
+        lambda self, do, job: submit(self, do, replace(job, folder=Path("elsewhere"))),
     )
     with Server() as server:
         done = annotate_cli(*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
@@ -197,28 +197,16 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
     assert "not on the machine of a worker" in done.err
 
 
-def test_a_shard_stops_without_its_driver(
-    annotate_cli: Cli, runs: Runs, threads: object, monkeypatch
-) -> None:
-    runs(6)
-    with monkeypatch.context() as patch:
-        patch.setattr("annotator.runs.distribute._SILENCE", -1.0)  # no sign is recent enough
-        done = annotate_cli(*RULES, *ENGINE)
-    assert done.code == 2
-    assert "the driver of this shard has stopped" in done.err
-    assert annotate_cli(*RULES, *ENGINE, "--resume").code == 0
-
-
 def test_limits_are_of_all_shards(annotate_cli: Cli, runs: Runs, threads: type[Threads]) -> None:
     runs(4)
     with Server() as server:
         limits = ("--rpm", "6000", "--tpm", "900000", "--max-cost", "4", "--concurrency", "5")
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *PRICES)
         assert annotate_cli(*args, *ENGINE, *limits).code == 0
-    judges = [job.arguments["judge"] for job in threads.jobs]
+    judges = [job.judge for job in threads.jobs]
     shares = [(judge.rpm, judge.tpm, judge.max_cost) for judge in judges]
     assert shares == [(3000, 450_000, 2)] * 2
-    assert [job.arguments["concurrency"] for job in threads.jobs] == [2, 2]
+    assert [job.concurrency for job in threads.jobs] == [2, 2]
 
 
 def test_one_call_in_flight_is_one_shard(annotate_cli: Cli, runs: Runs, threads: object) -> None:
@@ -299,6 +287,21 @@ def find_workers(driver: int) -> list[int]:
     return [int(pid) for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
+def test_a_limit_is_of_all_traces(
+    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
+) -> None:
+    runs(7)
+    args = (*RULES[:-1], "whole", "--limit", "4")
+    whole = annotate_cli(*args).out
+    assert annotate_cli(*RULES, "--limit", "4", *ENGINE).out == whole
+    assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
+    assert "had --limit 4" in annotate_cli(*RULES, "--limit", "3", *ENGINE, "--resume").err
+    for share in ("1/2", "2/2"):
+        args = (*RULES[:-1], "shards", "--limit", "4", "--shard", share)
+        assert annotate_cli(*args).code == 0
+    assert annotate_cli("merge", "shards").out == whole
+
+
 def test_which_runs_an_engine_goes_on_with(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
     runs(6)
     assert annotate_cli(*RULES, "--shard", "1/2").code == 0  # the second is missing
@@ -321,7 +324,7 @@ def test_which_runs_an_engine_goes_on_with(annotate_cli: Cli, runs: Runs, tmp_pa
         (("--address", "tcp://127.0.0.1:1"), "name its --engine"),
         (("--engine", "processes", "--address", "here"), "by --engine dask or ray"),
         (("--workers", "2", "--shard", "1/2", "--out", "out"), "no shard"),
-        (("--workers", "2", "--limit", "1"), "no limit"),
+        (("--pilot", "2", "--workers", "2"), "--pilot cannot be combined with --limit"),
         (("--workers", "2", "--model", "m", "--batch-file", "b.jsonl"), "leave --batch"),
     ],
 )
