@@ -1,6 +1,6 @@
 """Find out why multi-agent runs fail: labels with verified quotes, tables with intervals.
 
-The public Python API; every name is imported when it is first used.
+This is the public Python API. A name is imported when it is first used.
 """
 
 from importlib import import_module
