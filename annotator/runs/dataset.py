@@ -50,10 +50,10 @@ def write_dataset(runs: Sequence[AnnotationSource], folder: Path) -> None:
     """
     import datasets
 
-    with replace_folder(folder, _is_dataset) as part, _hide_progress_bars():
+    with replace_folder(folder, _is_dataset) as target, _hide_progress_bars():
         try:
-            dataset = _generate_dataset(runs, part.with_name("cache"))
-            dataset.save_to_disk(part, num_shards=None if len(dataset) else 1)
+            dataset = _generate_dataset(runs, target.with_name("cache"))
+            dataset.save_to_disk(target, num_shards=None if len(dataset) else 1)
         except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
             raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 

@@ -217,15 +217,15 @@ async def _run_jobs(engine: Engine, jobs: Sequence[ShardJob], callbacks: Callbac
             running.remove(task)
             job, outstanding, attempt = task
             try:
-                kind, message = outstanding.result()
+                name, message = outstanding.result()
             except Exception as error:  # of the engine: the worker is gone
                 if attempt < _ATTEMPTS:
                     running.append((job, engine.submit(judge_shard, job), attempt + 1))
                     continue
                 reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
-                kind, message = "", f"its worker died {_ATTEMPTS} times: {reason}"
+                name, message = "", f"its worker died {_ATTEMPTS} times: {reason}"
             if message:
-                error_class = getattr(errors, kind, AnnotatorError)
+                error_class = getattr(errors, name, AnnotatorError)
                 problems.append(error_class(f"shard {job.traces.shard}: {message}"))
     logs.report(callbacks)
     if problems:  # another error counts more: money alone does not help

@@ -195,16 +195,16 @@ class ReadSummary:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
             yield f"{self.problems} problems in traces that were judged all the same"
-        place = f"{folder}/run.json" if folder else "the manifest"
-        yield from describe_problems(list(self.kinds), place)
+        file = f"{folder}/run.json" if folder else "the manifest"
+        yield from describe_problems(list(self.kinds), file)
 
 
-def describe_problems(problems: Sequence[str], place: str) -> Iterator[str]:
-    """Yield the first five problems, a line each. ``place`` has all of them."""
+def describe_problems(problems: Sequence[str], file: str) -> Iterator[str]:
+    """Yield the first five problems, a line each. ``file`` has all of them."""
     for example in problems[:5]:
         yield f"  {sanitize_line(example, 400)}"
     if len(problems) > 5:
-        yield f"  and more kinds: see problems in {place}, or annotate traces"
+        yield f"  and more kinds: see problems in {file}, or annotate traces"
 
 
 async def execute(
@@ -454,13 +454,13 @@ def explain_skip(trace: Trace, rubric: Rubric, only: Only) -> str | None:
 
 
 def find_error(
-    group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]
+    group: BaseExceptionGroup[BaseException], error_class: type[AnnotatorError]
 ) -> BaseException:
-    """Return the first error of a kind in a group of errors, else the first one."""
+    """Return the first error of a class in a group, else the first error."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            error = find_error(error, kind)
-        if isinstance(error, kind):
+            error = find_error(error, error_class)
+        if isinstance(error, error_class):
             return error
     first = group.exceptions[0]
-    return find_error(first, kind) if isinstance(first, BaseExceptionGroup) else first
+    return find_error(first, error_class) if isinstance(first, BaseExceptionGroup) else first

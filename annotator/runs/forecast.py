@@ -25,7 +25,7 @@ class Forecast:
         done: judgements that the run has already.
         failing: judgements that will fail; ``reason`` is the first one's error.
         unread: the first of the ``unreadable`` traces, with its error.
-        asked: the ids of the traces that a model is asked about.
+        model_trace_ids: the ids of the traces that a model is asked about.
     """
 
     traces: int = 0
@@ -38,7 +38,7 @@ class Forecast:
     reason: str = ""
     usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""
-    asked: list[str] = field(default_factory=list)
+    model_trace_ids: list[str] = field(default_factory=list)
 
 
 def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
@@ -73,7 +73,7 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
         if expected.usage.low.calls > before:
-            expected.asked.append(item.id)
+            expected.model_trace_ids.append(item.id)
     return expected
 
 

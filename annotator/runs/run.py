@@ -79,8 +79,8 @@ class Run:
                 has two annotations, or lines of a finished run are lost.
         """
         check = AnnotationCheck(self)
-        for place, annotation in self._read_placed():
-            check.check(annotation, place)
+        for line, annotation in self._read_placed():
+            check.check(annotation, line)
             if rubric is None or annotation.rubric == rubric:
                 yield annotation
         check.finish()
@@ -108,12 +108,12 @@ class Run:
         folder = Path(path)
         with explain_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-        with replace_folder(folder, _is_empty) as part:
-            part.mkdir()
+        with replace_folder(folder, _is_empty) as target:
+            target.mkdir()
             lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
-            write_file(part / "annotations.jsonl", lines, private=True)
+            write_file(target / "annotations.jsonl", lines, private=True)
             manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-            write_file(part / "run.json", f"{manifest}\n", private=True)
+            write_file(target / "run.json", f"{manifest}\n", private=True)
         return open_run(folder)
 
     def _read_placed(self) -> Iterator[tuple[str, Annotation]]:
@@ -150,7 +150,7 @@ class AnnotationCheck:
             )
         key = hash((trace_id, scheme.id))
         if key in self._hashes:
-            raise AnnotatorError(f"{where}: {trace_id!r} stands twice for {scheme.id}")
+            raise AnnotatorError(f"{where}: {trace_id!r} has a second annotation by {scheme.id}")
         self._hashes.add(key)
         if annotation.rubric_sha256 != scheme.sha256:
             raise AnnotatorError(
@@ -231,7 +231,7 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
 
 def _name_path(path: Path, others: Sequence[Path]) -> str:
     for depth in range(1, len(path.parts) + (not path.is_absolute())):
-        end = path.parts[-depth:]
-        if all(other.parts[-depth:] != end for other in others):
-            return "/".join(end)
+        name = path.parts[-depth:]
+        if all(other.parts[-depth:] != name for other in others):
+            return "/".join(name)
     return str(path)

@@ -90,8 +90,10 @@ class RunDirectory:
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
         if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
             size = before.pilot.get("traces")
-            why = f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
-            raise AnnotatorError(f"--pilot: {folder} is {why}")
+            advice = (
+                f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
+            )
+            raise AnnotatorError(f"--pilot: {folder} is {advice}")
         merged = manifest.copy_with(
             {
                 "id": before.id,
@@ -126,7 +128,7 @@ class RunDirectory:
 
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether a trace has its annotation by a rubric."""
-        return _key(trace_id, rubric) in self._done
+        return _hash_key(trace_id, rubric) in self._done
 
     def sync(self) -> None:
         """Bring what was written to the disk."""
@@ -170,7 +172,7 @@ class RunDirectory:
         return self.manifest.shard is not None
 
     def _remember(self, annotation: Annotation) -> None:
-        self._done.add(_key(annotation.trace_id, annotation.rubric))
+        self._done.add(_hash_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
         self.contradictory += bool(annotation.contradictions)
         self._judged += annotation.usage
@@ -208,8 +210,8 @@ class RunDirectory:
         }
         self.manifest = self.manifest.copy_with({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        place = self.folder / "run.json"
-        with NewFile(place, private=True, advice=_MENDED if place.exists() else "") as out:
+        file = self.folder / "run.json"
+        with NewFile(file, private=True, advice=_MENDED if file.exists() else "") as out:
             out.write(replace_surrogates(f"{text}\n").encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
@@ -294,7 +296,7 @@ def _read_overhead(folder: Path, manifest: Manifest) -> Usage:
         ) from error
 
 
-def _key(trace_id: str, rubric: str) -> bytes:
+def _hash_key(trace_id: str, rubric: str) -> bytes:
     return hashlib.blake2b(f"{rubric}\0{trace_id}".encode(), digest_size=12).digest()
 
 
@@ -302,11 +304,11 @@ def _check_free(folder: Path) -> None:
     """Raise an error if a folder holds a run. An empty log without a manifest is not one."""
     log = folder / _ANNOTATIONS
     if os.path.lexists(folder / "run.json") or (log.exists() and log.stat().st_size):
-        kind, advice = "an unfinished run", "add --resume to go on with it"
+        state, advice = "an unfinished run", "add --resume to go on with it"
         with suppress(AnnotatorError):
             if read_manifest(folder).status == "finished":
-                kind, advice = "a finished run", "name another folder with --out"
-        raise AnnotatorError(f"{folder} holds {kind}; {advice}")
+                state, advice = "a finished run", "name another folder with --out"
+        raise AnnotatorError(f"{folder} holds {state}; {advice}")
 
 
 def _encode(annotation: Annotation) -> bytes:

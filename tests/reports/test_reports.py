@@ -229,7 +229,7 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     ("change", "said"),
     [
         (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
-        (lambda lines: [*lines, lines[0]], "stands twice"),
+        (lambda lines: [*lines, lines[0]], "has a second annotation"),
         (lambda lines: [lines[0], "{}", lines[2]], "line 2"),
         (lambda lines: [lines[0].replace('"work_overlap"', '"made_up"'), *lines[1:]], "made_up"),
         (lambda lines: [lines[0].replace('"symptoms"', '"other"'), *lines[1:]], "'other'"),

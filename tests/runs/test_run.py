@@ -232,7 +232,7 @@ def test_a_line_too_many_is_named_before_anything_is_judged(annotate_cli, runs, 
     file.write_bytes(b"".join([*lines[:2], lines[0]]))
     done = annotate_cli(*args, "--resume")
     assert (done.code, "annotations.jsonl, line 3: " in done.err) == (2, True)
-    assert "stands twice for symptoms" in done.err
+    assert "has a second annotation by symptoms" in done.err
     assert manifest.read_bytes() == before
     file.write_bytes(b"".join(lines[:2]))
     assert annotate_cli(*args, "--resume").code == 0

@@ -191,7 +191,7 @@ def test_shards_that_are_not_of_one_run(annotate_cli, judge_shards, tmp_path):
     lines = (second / "annotations.jsonl").read_text()
     extra = (first / "annotations.jsonl").read_text().splitlines(keepends=True)[:1]
     (second / "annotations.jsonl").write_text("".join([lines, *extra]))
-    assert "stands twice" in annotate_cli("merge", folder).err
+    assert "has a second annotation" in annotate_cli("merge", folder).err
     (second / "annotations.jsonl").write_text(lines)
     manifest = json.loads((second / "run.json").read_text())
     (second / "run.json").write_text(json.dumps(manifest | {"only": "all"}))

@@ -69,6 +69,6 @@ def open_engine(name: str, workers: int | None = None, address: str | None = Non
             needed = f"{name.title()}: {explain_extra(name)}"
             raise AnnotatorError(f"--engine {name} needs {needed}") from error
         reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
-        place = f" at {address}" if address else ""
-        raise AnnotatorError(f"the engine {name}{place} cannot be used: {reason}") from error
+        where = f" at {address}" if address else ""
+        raise AnnotatorError(f"the engine {name}{where} cannot be used: {reason}") from error
     return engine

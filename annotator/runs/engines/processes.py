@@ -40,15 +40,15 @@ class Processes:
     def submit(self, function: Callable[[Any], Any], job: Any) -> _ShardProcess:
         """See :class:`annotator.runs.engines.Engine`."""
         context = get_context("spawn")  # threads and clients do not survive a fork
-        results, end = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(function, job, end))
+        results, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(function, job, sender))
         # The process inherits the mask, until it is ready to save its run after Ctrl-C.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        end.close()
+        sender.close()
         self._shards.append(_ShardProcess(process, results))
         return self._shards[-1]
 
@@ -62,7 +62,7 @@ class Processes:
             process.kill()
 
 
-def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
+def _work(function: Callable[[Any], Any], job: Any, sender: Connection) -> None:
     """Send the function's result; stop as after Ctrl-C if the parent dies."""
     parent = parent_process()
 
@@ -74,4 +74,4 @@ def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
         Thread(target=watch, daemon=True).start()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        end.send(function(job))
+        sender.send(function(job))
