@@ -1,6 +1,6 @@
 """Find out why multi-agent runs fail: labels with verified quotes, tables with intervals.
 
-The public Python API; every name is imported when it is first used.
+This is the public Python API. A name is imported when it is first used.
 """
 
 from importlib import import_module
@@ -40,7 +40,7 @@ _NAMES = {
     "locate": "annotator.rubrics.evidence",
     "merge": "annotator.api",
     "open_run": "annotator.runs.run",
-    "project_usage": "annotator.runs.pilot",
+    "project_usage": "annotator.runs.forecast",
     "read_annotations": "annotator.rubrics.annotations",
     "read_traces": "annotator.traces",
     "summarize": "annotator.api",

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 def main() -> NoReturn:
     """Run the command line and end the process.
 
-    SIGTERM and SIGHUP end a command as Ctrl-C does: the run keeps its annotations. If nobody reads
-    stdout or stderr any more, as after ``| head``, a command goes on quietly.
+    SIGTERM and SIGHUP act as Ctrl-C: the run keeps its annotations. A command goes on quietly if
+    its stdout or stderr is closed, as after ``| head``.
     """
     try:
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a background job of a shell
@@ -40,14 +40,14 @@ def main() -> NoReturn:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does at this moment."""
+    """Call the handler of Ctrl-C."""
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
         handler(signal.SIGINT, frame)
 
 
 class _Notices(io.FileIO):
-    """Stderr; an error in writing to it stops nothing."""
+    """Stderr that ignores errors in writing."""
 
     def write(self, data: Any) -> int:
         with suppress(OSError):

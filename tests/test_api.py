@@ -391,11 +391,6 @@ def test_a_report_opens_the_manifest_once(tmp_path, format_):
     assert count_opens(tmp_path, "run.json", "report", "run", "--format", format_) == [1]
 
 
-def test_the_names_are_all_there():
-    assert all(getattr(an, name) for name in an.__all__)
-    assert Path(an.__file__).name == "__init__.py"
-
-
 def test_a_file_that_cannot_be_read_keeps_its_reason_beside_one_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{broken")
     named = an.Trace("x.json", "generic", "", (an.Message(1, "a", (), "Hello."),))

@@ -1,15 +1,13 @@
-"""The way in from Python: a value in, a value out. The command line is a thin layer over it.
+"""The Python API. The command line is a thin layer over it.
 
-Nothing here prints or reads the command line; progress and notices come through callbacks, and the
-errors are those of the command line (:class:`~annotator.base.errors.AnnotatorError`).
+Nothing here prints: progress and notices come through callbacks. Errors are subclasses of
+:class:`~annotator.base.errors.AnnotatorError`.
 """
 
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
-    Recorded,
-    RubricSource,
     aannotate,
     annotate,
     forecast,
@@ -30,10 +28,10 @@ from annotator.api.reporting import (
 )
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
-from annotator.runs.execute import Forecast, Only
+from annotator.runs.execute import Only, RubricSource, RunProgress
+from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
-from annotator.runs.pilot import project_usage
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
@@ -44,9 +42,9 @@ __all__ = [
     "IfRejected",
     "JudgeSource",
     "Only",
-    "Recorded",
     "RubricSource",
     "Run",
+    "RunProgress",
     "StatsSummary",
     "aannotate",
     "annotate",

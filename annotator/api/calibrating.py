@@ -1,4 +1,4 @@
-"""Comparing judges and people with people's labels."""
+"""Comparing judges, and people, with people's labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +21,14 @@ def calibrate(
     **options: Any,
 ) -> "Calibration":
     """Compare the judge of a run with people's labels for one rubric, as ``annotate calibrate``
-    does; the look is noted beside the labels.
+    does. The ledger beside the labels records this use.
 
-    ``rubric`` may be left out where the labels are for one rubric of the run. ``options``: fields
-    of :class:`annotator.calibration.model.Request`, such as ``annotators`` or ``confidence``.
+    ``rubric`` may be omitted if the labels are for one rubric of the run. ``options``: fields of
+    :class:`annotator.calibration.request.Request`, such as ``annotators`` or ``confidence``.
 
     Raises:
-        AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
-            (which rubric, which annotator, which split).
+        AnnotatorError: the labels are unreadable or not of this run, or several rubrics, annotators
+            or splits are possible.
     """
     request = make_request(labels, rubrics=(rubric,) if rubric else (), **options)
     schemes = request.schemes(run)
@@ -44,8 +44,8 @@ def calibrate_rubrics(
     rubrics: Sequence[str] = (),
     **options: Any,
 ) -> "list[Calibrated]":
-    """Calibrate a run for each of its rubrics that has labels, or for those named; with each
-    calibration the labels and annotations that it compares. As :func:`calibrate`.
+    """Calibrate a run for each rubric with labels, or for those named, as :func:`calibrate` does;
+    return each calibration with the labels and annotations that it compares.
     """
     request = make_request(labels, rubrics=list_names(rubrics), **options)
     return _calibrate(run, request, request.schemes(run))
@@ -56,7 +56,7 @@ def _calibrate(run: Run, request: "Request", schemes: "list[Scheme]") -> "list[C
     from annotator.calibration.ledger import record_look
 
     calibrated = [run_calibration(run, scheme.id, request) for scheme in schemes]
-    # No look is noted before the labels of all rubrics are known to fit.
+    # Recorded only after the labels of all rubrics fit.
     return [record_look(run, each, request) for each in calibrated]
 
 
@@ -68,12 +68,13 @@ def compare_annotators(
     run: Run | None = None,
     **options: Any,
 ) -> "list[Annotators]":
-    """Compare one annotator with another, for each rubric that has labels, or for those named; no
-    look is noted. ``options`` as in :func:`calibrate`; ``run`` tells the tasks of the traces.
+    """Compare one annotator with another, for each rubric with labels, or for those named; the
+    ledger does not record it. ``options`` as in :func:`calibrate`; ``run`` has the tasks of the
+    traces.
 
     Raises:
-        AnnotatorError: the labels are not readable, an annotator has none, they have no trace in
-            common, or a rubric is not known.
+        AnnotatorError: the labels are unreadable, an annotator has none, they have no trace in
+            common, or a rubric is unknown.
     """
     from annotator.calibration import calibrate
 

@@ -16,7 +16,7 @@ from annotator.runs.run import Run
 from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 
-if TYPE_CHECKING:  # they take numpy, which other commands need not wait for
+if TYPE_CHECKING:  # numpy is slow to import
     from annotator.cooperbench.patches.diff import Patch
     from annotator.reports.conflicts import PairCounts, PatchPair
     from annotator.reports.table import Table
@@ -35,14 +35,14 @@ class ConflictSummary:
 
     @property
     def tables(self) -> "list[Table]":
-        """The tables of shares; none for two patches that come from no trace."""
+        """The tables of shares; empty for two patches without a trace."""
         from annotator.reports.tables import conflicts
 
         return conflicts.tabulate(self.counts) if self.counts.traces else []
 
     @property
     def listing(self) -> "Table":
-        """Every conflict with the lines that show it."""
+        """A table of every conflict with its lines."""
         from annotator.reports.tables import conflicts
 
         return conflicts.list_conflicts(self.counts.pairs)
@@ -55,7 +55,7 @@ def find_conflicts(
     by: str | None = None,
     on_unreadable: Callable[[Unreadable], None] | None = None,
 ) -> ConflictSummary:
-    """Return where two patches represent one class or function in incompatible ways.
+    """Find patches that represent one class or function in incompatible ways.
 
         find_conflicts("ours.patch", "theirs.patch").listing
         find_conflicts("traces/", by="level").tables
@@ -63,13 +63,14 @@ def find_conflicts(
     Args:
         sources: two files that end in ``.patch`` or ``.diff``; or one run; or traces, where every
             two patches of a trace are compared.
-        format: as what traces are read.
+        format: the format of the traces.
         cluster: the attributes that make a task, ``()`` for none.
-        by: shares for each value of this attribute, too.
-        on_unreadable: is called with each trace that cannot be read.
+        by: adds shares for each value of this attribute.
+        on_unreadable: called with each trace that cannot be read.
 
     Raises:
-        AnnotatorError: a patch is no unified diff, no trace was found, or none has the attribute.
+        AnnotatorError: a patch is not a unified diff, no trace was found, or no trace has the
+            attribute.
     """
     from annotator.cooperbench.patches.diff import parse_patch
     from annotator.reports.conflicts import PairCounts, compare_patches
@@ -88,12 +89,13 @@ def find_conflicts(
     if runs and len(sources) > 1:
         raise AnnotatorError(f"{runs[0]}: give one run alone, or traces")
     if runs:
-        made = runs[0].manifest
-        traces = load_traces(*made.sources, format=made.format, redact=made.redaction is not None)
+        manifest = runs[0].manifest
+        redact = manifest.redaction is not None
+        traces = load_traces(*manifest.sources, format=manifest.format, redact=redact)
         missing = {annotation.trace_id for annotation in runs[0].annotations()}
     else:
-        given = [source for source in sources if not isinstance(source, Run)]
-        traces, missing = load_traces(*given, format=format), set()
+        paths_or_traces = [source for source in sources if not isinstance(source, Run)]
+        traces, missing = load_traces(*paths_or_traces, format=format), set()
     tasks = list_names(cluster)
     pairs: list[PatchPair] = []
     attributes, counts = set[str](), Counter[str]()
@@ -126,11 +128,7 @@ def find_conflicts(
 
 
 def _read_patch(path: str) -> "Patch":
-    """Return the patch in a file.
-
-    Raises:
-        AnnotatorError: it cannot be read, or a line of it is not of a unified diff.
-    """
+    """Return the patch in a file. Raises :class:`AnnotatorError` if it is not a unified diff."""
     from annotator.cooperbench.patches.diff import parse_patch
 
     with explain_unreadable(path):
@@ -145,5 +143,5 @@ def _read_patch(path: str) -> "Patch":
         start += len(patch.text[start:]) - len(patch.text[start:].lstrip())
     number = patch.text.count("\n", 0, start) + 1
     line = sanitize_line(patch.text[start : start + 200].split("\n")[0], 80)
-    why = "not a unified diff" if not patch.files else "a hunk that cannot be read"
-    raise AnnotatorError(f"{sanitize_line(name_place(path))}:{number}: {why}: {line!r}")
+    problem = "not a unified diff" if not patch.files else "a hunk that cannot be read"
+    raise AnnotatorError(f"{sanitize_line(name_place(path))}:{number}: {problem}: {line!r}")

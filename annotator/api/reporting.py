@@ -12,7 +12,7 @@ from annotator.base.text import list_names
 from annotator.runs.run import Run, name_runs
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
-if TYPE_CHECKING:  # a run that is only made needs no statistics
+if TYPE_CHECKING:  # statistics are slow to import
     from annotator.calibration.model import Calibration, Calibrations
     from annotator.cooperbench.stats import Stats
     from annotator.reports.frequency import FrequencyTable
@@ -32,20 +32,23 @@ def count(
     sort: "Sort" = "rubric",
     meanings: bool = False,
 ) -> "list[Table]":
-    """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
-    (``by``), as ``annotate report`` prints them.
+    """Return the tables that ``annotate report`` prints: how often each code was found.
 
-    ``calibration``: calibrations, or the files they are in; adds the shares corrected for the
-    judge's errors. ``transfer`` lets it be of another judge or of other traces. ``of_labelled``:
-    shares of the labelled traces alone. ``cluster``: the attributes that make a task, whose traces
-    are not independent, ``()`` for none; default: project and task, or those of the calibration.
-    ``joint``: all codes are corrected at once, so that their shares add up to 100 %, with intervals
-    that hold all together where people found the code in five tasks or more. ``sort``: the rows are
-    in the rubric's order, or those with the largest ``"share"`` come first. ``meanings`` adds a
-    column with the first sentence of each code's definition.
+    Args:
+        runs: a table is returned for each run and rubric.
+        calibration: calibrations, or their files; adds shares corrected for the judge's errors.
+        transfer: the calibration may be of another judge or of other traces.
+        by: one table for each value of this attribute.
+        of_labelled: shares of the traces with a code alone.
+        cluster: the attributes that make a task, ``()`` for none; default: project and task, or
+            those of the calibration. Traces of one task are not independent.
+        joint: correct all codes at once: their shares add up to 100 %, with joint intervals for
+            codes that people found in five tasks or more.
+        sort: ``"share"`` puts the largest share first; default: the rubric's order.
+        meanings: adds a column with the first sentence of each code's definition.
 
     Raises:
-        AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
+        AnnotatorError: a run is damaged or given twice, a calibration does not fit, or no trace has
             the attribute.
     """
     from annotator.reports.tables import frequency
@@ -68,15 +71,14 @@ def count_labels(
     meanings: bool = False,
     **options: Any,
 ) -> "list[Table]":
-    """Return how often people gave each code: a table for each rubric that the labels name, or for
-    those in ``rubrics``, as ``annotate report --labels`` prints them.
+    """Return the tables that ``annotate report --labels`` prints: how often people gave each code.
 
     Args:
         labels: the files of labels.
-        rubrics: names, or files, of rubrics.
-        run: only the traces of this run are counted, by their attributes there.
-        traces: only these are counted, by their attributes. Without ``run`` and ``traces`` the only
-            attribute is the ``task`` that a label names.
+        rubrics: names or files; default: the rubrics that the labels name.
+        run: count only the traces of this run, with their attributes there.
+        traces: count only these, with their attributes. Without ``run`` and ``traces`` the only
+            attribute is the label's ``task``.
         by: one table for each value of this attribute.
         of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task.
@@ -85,8 +87,8 @@ def count_labels(
         options: ``annotators``, ``final`` and ``design``, as :func:`annotator.api.calibrate`.
 
     Raises:
-        AnnotatorError: the labels cannot be read or are of other traces, a choice has to be made
-            (which rubric, which annotator), or no trace has the attribute.
+        AnnotatorError: the labels are unreadable or of other traces, several rubrics or annotators
+            are possible, or no trace has the attribute.
     """
     from annotator.reports.people import people_tables
     from annotator.reports.tables import frequency
@@ -139,8 +141,8 @@ def _check_once(runs: Sequence[Run]) -> None:
 
 
 def count_together(*runs: Run, on_notice: Callable[[str], None] | None = None) -> "list[Table]":
-    """Return how often two codes stand in one trace, a table for each run and rubric.
-    ``on_notice`` is told which rubric has no two.
+    """Return how often two codes are in one trace, a table for each run and rubric. ``on_notice``
+    is called with each rubric that does not have two codes.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice.
@@ -164,10 +166,16 @@ def compare(
     pool: bool = False,
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
-    """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
-    has one of two ``values``. ``cluster``: as :func:`count`. ``pool``: with a calibration, and of
-    independent groups: both are corrected by the labels of both. ``on_notice`` is told which
-    rubric cannot be compared.
+    """Return how two runs differ, or two groups of traces in ``runs``.
+
+    Args:
+        runs: two runs; or any number, with groups by an attribute.
+        by: the attribute of the groups.
+        values: its two values.
+        calibration: as in :func:`count`.
+        cluster: as in :func:`count`.
+        pool: correct both independent groups by the labels of both.
+        on_notice: called with each rubric that cannot be compared.
 
     Raises:
         AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
@@ -195,11 +203,7 @@ def compare(
 
 
 def check_figure(out: str | Path) -> None:
-    """Find out before the work whether a figure can be drawn into ``out``.
-
-    Raises:
-        AnnotatorError: it cannot, and why.
-    """
+    """Raise :class:`AnnotatorError` if a figure cannot be drawn into ``out``."""
     from annotator.reports import figures
 
     figures.check(Path(out))
@@ -216,13 +220,15 @@ def draw(
     joint: bool = False,
     on_notice: Callable[[str], None] | None = None,
 ) -> None:
-    """Draw a figure of runs into ``out``, a .svg, .png or .pdf: ``frequency``, ``co-occurrence``,
-    or, with a calibration, ``confusion`` or ``reliability``. The other arguments are those of
-    :func:`count`; ``on_notice`` is told what the figure leaves out.
+    """Draw a figure of runs into ``out``, a .svg, .png or .pdf file.
+
+    ``plot``: ``frequency`` or ``co-occurrence``; with a calibration ``confusion`` or
+    ``reliability``. ``on_notice`` is called with a line for everything that the figure leaves out.
+    The other arguments are those of :func:`count`.
 
     Raises:
-        AnnotatorError: as :func:`count`; there is no such figure, nothing to draw, or more than
-            fits; or matplotlib is not installed; or the file cannot be written.
+        AnnotatorError: as :func:`count`; or no such figure, nothing to draw, more than fits,
+            matplotlib is not installed, or the file cannot be written.
     """
     from annotator.reports import figures
     from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
@@ -246,7 +252,7 @@ def draw(
 
 @dataclass(frozen=True, slots=True)
 class StatsSummary:
-    """What was counted in traces without a judge."""
+    """Counts of traces without a judge."""
 
     stats: "Stats"
 
@@ -259,9 +265,7 @@ class StatsSummary:
 
     def draw(self, out: str | Path) -> tuple[str, ...]:
         """Draw success by difficulty into ``out``; return what the figure leaves out, a line each.
-
-        Raises:
-            AnnotatorError: as :func:`draw`.
+        Raises as :func:`draw` does.
         """
         from annotator.reports import figures
 
@@ -276,13 +280,15 @@ def summarize(
     channel: str | Sequence[str] | None = None,
     on_unreadable: Callable[[Unreadable], None] | None = None,
 ) -> StatsSummary:
-    """Return what can be counted in traces without a judge: how agents talk, merge conflicts,
-    success solo and in cooperation, by difficulty.
+    """Count traces without a judge: messages, merge conflicts, success solo and in cooperation.
 
-    ``cluster``: the attributes that make a task. ``by``: tables for each value of an attribute too.
-    ``channel``: the attribute and values of the runs whose agents could write messages, such as
-    ``"comm=true"`` or ``["run_name=msg_*", "run_name=chat_*"]``; with another value they could not.
-    ``on_unreadable`` is told of each trace that cannot be read, and is left out.
+    Args:
+        traces: paths, traces, or the result of :func:`load_traces`.
+        cluster: the attributes that make a task.
+        by: adds tables for each value of this attribute.
+        channel: the attribute and values of the runs whose agents could write messages, such as
+            ``"comm=true"`` or ``["run_name=msg_*", "run_name=chat_*"]``.
+        on_unreadable: called with each trace that cannot be read.
 
     Raises:
         AnnotatorError: no trace was found, or no trace has the attribute ``by``, that of the
@@ -303,10 +309,10 @@ def summarize(
 
 
 def load_calibrations(*files: str | Path) -> "list[Calibration]":
-    """Return the calibrations in files that ``annotate calibrate`` wrote.
+    """Return the calibrations in files of ``annotate calibrate``.
 
     Raises:
-        AnnotatorError: one cannot be read, or is not what ``annotate calibrate`` writes.
+        AnnotatorError: a file is unreadable or not of ``annotate calibrate``.
     """
     from annotator.calibration.model import read_calibrations
 
@@ -314,7 +320,7 @@ def load_calibrations(*files: str | Path) -> "list[Calibration]":
 
 
 def group_calibrations(source: "CalibrationSource | None") -> "Calibrations | None":
-    """Return calibrations, and those in files, by rubric."""
+    """Return calibrations, also those in files, by rubric."""
     if source is None:
         return None
     from annotator.calibration.model import Calibration, group_by_rubric
@@ -328,4 +334,4 @@ def group_calibrations(source: "CalibrationSource | None") -> "Calibrations | No
 
 
 def _ignore(text: str) -> None:
-    """Be told nothing."""
+    """Do nothing with a notice."""

@@ -17,7 +17,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog, read_bounded
 from annotator.calibration.model import Calibrated, Look, Request
 from annotator.labels import Label
-from annotator.runs.manifest import now
+from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 
 LEDGER = ".looks.jsonl"
@@ -31,7 +31,7 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     """
     calibration, labels = calibrated.calibration, calibrated.calibration.labels
     entry = {
-        "time": now(),
+        "time": format_now(),
         "run": calibration.run,
         "folder": str(run),
         "judge": calibration.judge,

@@ -15,7 +15,7 @@ from annotator.base.text import dump_json
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import HasCodes, Scheme, load_rubric
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.manifest import now
+from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
@@ -265,7 +265,7 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
     content = CalibrationFile(
         schema="calibration/1",
         tool=f"failure-annotator {__version__}",
-        made=now(),
+        made=format_now(),
         calibrations=tuple(calibrations),
     )
     text = dump_json(asdict(content), 1)

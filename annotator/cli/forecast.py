@@ -68,7 +68,7 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
         price = f"about {low.input_tokens:,} tokens in and {tokens} out (no price known)"
     else:
         price = f"about {_to(_round_dollars(low.cost_usd), _round_dollars(high.cost_usd))}"
-    head = f"{len(expected.asked)} of {expected.traces} runs, {price}"
+    head = f"{len(expected.model_trace_ids)} of {expected.traces} runs, {price}"
     if not (concurrency and low.output_tokens):
         return f"{head}."
     minutes = _to(_minutes(low, concurrency), _minutes(high, concurrency))
@@ -76,7 +76,7 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
         f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}"
         f" (at {_SPEED} tokens/s)."
     )
-    if len(expected.asked) > _PILOT:
+    if len(expected.model_trace_ids) > _PILOT:
         head += f" `--pilot {_PILOT}` in place of `--dry-run` measures it."
     return head
 

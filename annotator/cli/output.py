@@ -54,7 +54,7 @@ def say_unreadable(trace: "Unreadable") -> None:
 def say_partial(runs: Sequence["Run"]) -> None:
     """Say on stderr of which runs there is a part only, and why."""
     for run in runs:
-        if notes := " ".join(run.manifest.partial):
+        if notes := " ".join(run.manifest.limitations):
             say_notice(f"{run}: {notes}")
 
 

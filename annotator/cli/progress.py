@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from annotator.api import Recorded
+from annotator.api import RunProgress
 from annotator.base.text import sanitize_line
 from annotator.cli.output import say_notice
 
@@ -88,7 +88,7 @@ class Progress:
         else:
             say_notice(text)
 
-    def show(self, recorded: Recorded) -> None:
+    def show(self, recorded: RunProgress) -> None:
         """Show what the run has recorded so far."""
         if recorded.failure and not (self._failed or self._quiet):
             self._failed = True

@@ -165,8 +165,8 @@ def command(
     if pilot and dry_run:
         raise click.UsageError("--pilot judges traces for real: leave --dry-run out")
     shard = parse_shard(share, os.environ) if share else None
-    if shard and (not out or limit or dry_run):
-        raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --limit")
+    if shard and (not out or dry_run):
+        raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --dry-run")
     for source in traces:
         check_exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
@@ -188,9 +188,8 @@ def command(
 
     def format_count() -> int:
         expected = count_traces(traces, format_)
-        if shard:
-            expected = -(-expected // shard.of)
-        return min(expected, limit or pilot or expected) * len(rubrics)
+        expected = min(expected, limit or pilot or expected)
+        return -(-expected // (shard.of if shard else 1)) * len(rubrics)
 
     form = "json" if as_json else "table"
     try:

@@ -68,7 +68,7 @@ def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
     ]
     notes = [f"{' and '.join(left)} traces are not counted."] if left else []
     about = run.id, name, scheme.id, scheme.version, scheme.sha256, run.judge, run.judge_sha256
-    return CoOccurrence(*about, scheme.ids, counts, judged, (*run.manifest.partial, *notes))
+    return CoOccurrence(*about, scheme.ids, counts, judged, (*run.manifest.limitations, *notes))
 
 
 def list_uncounted(*runs: Run) -> list[str]:

@@ -139,7 +139,7 @@ def compare(
     parts = [
         f"{name}: {note}"
         for name, run in zip(name_runs(runs), runs, strict=True)
-        for note in run.manifest.partial
+        for note in run.manifest.limitations
     ]
     comparisons, empty = [], []
     for scheme in shared:

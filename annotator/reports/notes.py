@@ -35,7 +35,7 @@ def describe_caveats(
     yield from _describe_undecided(counts)
     yield from _describe_votes(counts)
     yield from _describe_reading(counts)
-    yield from run.manifest.partial
+    yield from run.manifest.limitations
 
 
 def describe_shares(counts: TraceCounts) -> Iterator[str]:

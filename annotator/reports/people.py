@@ -243,7 +243,7 @@ class _Counted:
             yield _NO_TASKS
         yield from describe_traces(counts)
         yield from self._notes
-        yield from self._run.manifest.partial if self._run else ()
+        yield from self._run.manifest.limitations if self._run else ()
 
 
 def _attributes_of(labels: Mapping[str, Label]) -> Attributes:

@@ -1,1 +1,1 @@
-"""Runs: every trace judged once, recorded at once, and taken up again after a stop."""
+"""Runs: judging traces, recording annotations, and reading them."""

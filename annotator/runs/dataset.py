@@ -1,19 +1,19 @@
-"""The annotations of runs as a data set of the Hugging Face library, a row for each."""
+"""A data set of the Hugging Face library with a row for each annotation of some runs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import replace_folder
 from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.rubrics.annotations import Annotation, get_attribute
-from annotator.runs.run import Run
+from annotator.runs.manifest import Manifest
 
-# The attributes that have a column each, besides passed; all of them stand in attributes.
+# The attributes with a column of their own; the column "attributes" has all of them.
 ATTRIBUTES = ("model", "setting", "project", "task", "framework", "run_name", "merge")
 _COUNTS = (
     *("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
@@ -29,67 +29,71 @@ COLUMNS = (
 )
 
 
-def write_dataset(runs: Sequence[Run], folder: Path) -> None:
-    """Save the annotations of all ``runs`` so that ``datasets.load_from_disk(folder)`` reads them.
+class AnnotationSource(Protocol):
+    """The part of a :class:`~annotator.runs.run.Run` that a data set needs."""
 
-    Every data set has the same columns. Nothing of it grows in memory with the annotations. A data
-    set that is there already is replaced.
+    @property
+    def manifest(self) -> Manifest:
+        """The settings of the run."""
+
+    def annotations(self) -> Iterator[Annotation]:
+        """Yield its annotations."""
+
+
+def write_dataset(runs: Sequence[AnnotationSource], folder: Path) -> None:
+    """Write a data set that ``datasets.load_from_disk(folder)`` reads; it may replace another one.
+
+    Memory does not grow with the annotations. Every data set has the same columns.
 
     Raises:
-        AnnotatorError: a run is damaged, or the folder cannot be written, or is there already and
-            no data set.
+        AnnotatorError: a run is damaged, the folder cannot be written, or holds something else.
     """
     import datasets
 
-    with replace_folder(folder, _is_dataset) as part, _quiet():
+    with replace_folder(folder, _is_dataset) as target, _hide_progress_bars():
         try:
-            made = _generate_dataset(runs, part.with_name("cache"))
-            made.save_to_disk(part, num_shards=None if len(made) else 1)
+            dataset = _generate_dataset(runs, target.with_name("cache"))
+            dataset.save_to_disk(target, num_shards=None if len(dataset) else 1)
         except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
             raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 
 
-def hold_dataset(runs: Sequence[Run]) -> Any:
-    """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory.
-
-    The library's own cache goes by the arguments, and would give what a run held when it was last
-    asked: it knows nothing of annotations that came since.
-    """
+def build_dataset(runs: Sequence[AnnotationSource]) -> Any:
+    """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory."""
     import datasets
 
-    rows = list(rows_of(runs))
+    # Not from_generator: its cache does not see annotations that a run got since.
+    rows = list(make_rows(runs))
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return datasets.Dataset.from_dict(columns, _features())
+    return datasets.Dataset.from_dict(columns, _build_features())
 
 
-def _generate_dataset(runs: Sequence[Run], cache: Path) -> Any:
-    """Return the same, on the disk below ``cache``, which has to be empty."""
+def _generate_dataset(runs: Sequence[AnnotationSource], cache: Path) -> Any:
+    """Return a data set on the disk, below the empty folder ``cache``."""
     import datasets
 
-    features = _features()
+    features = _build_features()
     if all(next(run.annotations(), None) is None for run in runs):
         return datasets.Dataset.from_dict({name: [] for name in features}, features)
-    with _quiet():
-        return datasets.Dataset.from_generator(
-            rows_of, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
-        )
+    return datasets.Dataset.from_generator(
+        make_rows, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
+    )
 
 
 def push_dataset(folder: Path, name: str) -> None:
-    """Push a saved data set to the hub as ``name``, private.
+    """Push a data set in a folder to the hub as ``name``, private.
 
     Raises:
-        AnnotatorError: it is not pushed, for one because there is a public one of that name, which
-            a push would leave public; the folder stays.
+        AnnotatorError: the hub refuses it, or has a public data set of that name.
     """
     import datasets
     from huggingface_hub import HfApi
 
     hub = HfApi()
-    with _quiet():
+    with _hide_progress_bars():
         try:
-            there = hub.repo_exists(name, repo_type="dataset")
-            if there and not hub.dataset_info(name).private:
+            exists = hub.repo_exists(name, repo_type="dataset")
+            if exists and not hub.dataset_info(name).private:
                 raise ValueError("it is there already, and public; name another or make it private")
             datasets.load_from_disk(folder).push_to_hub(name, private=True)
         except Exception as error:  # of a dozen libraries
@@ -98,10 +102,10 @@ def push_dataset(folder: Path, name: str) -> None:
             ) from error
 
 
-def _explain_failure(what: str, error: BaseException) -> AnnotatorError:
+def _explain_failure(problem: str, error: BaseException) -> AnnotatorError:
     if isinstance(error, AnnotatorError):
         return error
-    return AnnotatorError(f"{what}: {sanitize_line(str(error) or type(error).__name__)}")
+    return AnnotatorError(f"{problem}: {sanitize_line(str(error) or type(error).__name__)}")
 
 
 def _is_dataset(folder: Path) -> bool:
@@ -109,31 +113,29 @@ def _is_dataset(folder: Path) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Show none of the library's progress bars."""
+def _hide_progress_bars() -> Iterator[None]:
     import datasets
 
-    shown = datasets.is_progress_bar_enabled()
+    enabled = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             datasets.enable_progress_bars()
 
 
-def _features() -> Any:
-    """Return the columns of every data set."""
+def _build_features() -> Any:
     from datasets import Features, Value
 
-    text, whole, real = Value("string"), Value("int64"), Value("float64")
-    evidence = {"quote": text, "source": text, "start": whole, "end": whole, "match": text}
-    finding = {"code": text, "rationale": text, "votes": whole, "evidence": [evidence]}
-    vote = {"judge": text, "sample": whole, "status": text, "primary": text, "secondary": [text]}
+    text, integer, real = Value("string"), Value("int64"), Value("float64")
+    evidence = {"quote": text, "source": text, "start": integer, "end": integer, "match": text}
+    finding = {"code": text, "rationale": text, "votes": integer, "evidence": [evidence]}
+    vote = {"judge": text, "sample": integer, "status": text, "primary": text, "secondary": [text]}
     return Features(
         {
-            **{"run": text, "run_status": text, "limit": whole},
-            **{"rubric": text, "rubric_version": whole, "rubric_sha256": text},
+            **{"run": text, "run_status": text, "limit": integer},
+            **{"rubric": text, "rubric_version": integer, "rubric_sha256": text},
             **dict.fromkeys(("judge", "judge_sha256", "trace_id", "status", "primary"), text),
             "secondary": [text],
             "findings": [finding],
@@ -141,13 +143,13 @@ def _features() -> Any:
             **dict.fromkeys(ATTRIBUTES, text),
             "passed": Value("bool"),
             "attributes": text,
-            **dict.fromkeys(_COUNTS, whole),
+            **dict.fromkeys(_COUNTS, integer),
             "cost_usd": real,
             "seconds": real,
             "reason": text,
             "error": text,
             "failure": text,
-            "truncated": [{"source": text, "characters": whole}],
+            "truncated": [{"source": text, "characters": integer}],
             "read": real,
             "agreement": real,
             "tie": [text],
@@ -157,22 +159,22 @@ def _features() -> Any:
     )
 
 
-def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Yield the row of each annotation: plain values, in the columns of every data set."""
+def make_rows(runs: Sequence[AnnotationSource]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each annotation: plain values by the names in :data:`COLUMNS`."""
     for run in runs:
         versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}
         common = {
-            "run": replace_surrogates(run.id),
+            "run": replace_surrogates(run.manifest.id),
             "run_status": replace_surrogates(run.manifest.status),
             "limit": run.manifest.limit,
-            "judge_sha256": run.judge_sha256,
+            "judge_sha256": run.manifest.judge_sha256,
         }
         for annotation in run.annotations():
-            row = common | _row(annotation, versions)
+            row = common | _make_row(annotation, versions)
             yield {name: row[name] for name in COLUMNS}
 
 
-def _row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
+def _make_row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
     attributes, fields = annotation.attributes, asdict(annotation)
     strings = {
         name: None if attributes.get(name) is None else get_attribute(attributes, name)

@@ -1,47 +1,63 @@
-"""All traces: read as they are needed, judged side by side, recorded one by one."""
+"""Execute a plan: read each trace, ask the judge, record the annotation, close the run."""
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
 from annotator.base.text import sanitize_line
 from annotator.judges.base import PaidJudge
-from annotator.judges.build import BuiltJudge
-from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Annotation, Usage, UsageRange, Verdict
-from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
-from annotator.runs.failures import FailureWatch
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
+from annotator.judges.build import BuiltJudge, build_judge
+from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.annotations import Annotation, Usage, Verdict
+from annotator.runs.failures import FailureWatch, explain_failure
+from annotator.runs.manifest import (
+    DEFAULT_CRITERIA,
+    Criteria,
+    Manifest,
+    format_now,
+    make_manifest,
+)
+from annotator.runs.run import Run
 from annotator.runs.store import RunDirectory, describe_usage
-from annotator.traces import Ignored, Trace, Traces, Unreadable
+from annotator.runs.verdicts import annotate, annotate_skipped, annotate_unreadable, conclude
+from annotator.traces import Ignored, Trace, Traces, TraceSource, Unreadable, load_traces
 from annotator.traces.read import ProblemKinds
+from annotator.traces.redaction import redaction_sha256
 
 Only = Literal["rubric", "failed", "all"]
+RubricSource = str | os.PathLike[str] | Rubric
+"""A rubric, the name of a built-in one, or a YAML file."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
-    ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
-    ``drawn``: the ids of a pilot; other traces are left out.
+    """The traces, the rubrics, the judge, and how to judge.
+
+    Attributes:
+        only: ``rubric``: each rubric decides which traces it is for; ``failed``: passed runs are
+            skipped too; ``all``: passed and failed runs are judged.
+        sampled: the ids of a pilot's traces, out of ``population``; other traces are left out.
 
     Raises:
-        AnnotatorError: there is no rubric, or two with one id; the judge cannot judge by one; or
-            a number or ``only`` is none that can be meant.
+        AnnotatorError: no rubric, or two with one id; the judge cannot use one; or a number or
+            ``only`` is invalid.
     """
 
     traces: Traces
     rubrics: tuple[Rubric, ...]
-    judge: PaidJudge
+    built: BuiltJudge
     limit: int | None = None
     only: Only = "rubric"
     concurrency: int = 8
-    standards: Standards = DEFAULT_STANDARDS
-    drawn: frozenset[str] | None = None
+    criteria: Criteria = DEFAULT_CRITERIA
+    sampled: frozenset[str] | None = None
+    population: int = 0
 
     def __post_init__(self) -> None:
         if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
@@ -55,20 +71,110 @@ class Plan:
         for rubric in self.rubrics:
             self.judge.codes(rubric)
 
+    @property
+    def judge(self) -> PaidJudge:
+        """The judge that is asked."""
+        return self.built.judge
+
+    def make_manifest(self, command: str) -> Manifest:
+        """Return the manifest of a run that begins now."""
+        pilot = None
+        if self.sampled is not None:
+            pilot = {"traces": len(self.sampled), "of": self.population}
+        return make_manifest(
+            rubrics=self.rubrics,
+            judge=self.judge,
+            sources=self.traces.places,
+            format=self.traces.format,
+            only=self.only,
+            limit=self.limit,
+            concurrency=self.concurrency,
+            command=command,
+            criteria=self.criteria,
+            shard=self.traces.shard,
+            pilot=pilot,
+            redaction=redaction_sha256() if self.traces.redacted else None,
+        )
+
+
+def make_plan(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: Any,
+    *,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    concurrency: int = 8,
+    criteria: Criteria = DEFAULT_CRITERIA,
+    offline: bool = False,
+) -> Plan:
+    """Return a plan; the arguments are those of :func:`annotator.api.aannotate`. ``offline``:
+    nothing will be called, and no key is needed.
+
+    Raises:
+        AnnotatorError: a source, a rubric or the judge cannot be used.
+    """
+    sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
+    rubrics = tuple(
+        source if isinstance(source, Rubric) else load_rubric(os.fspath(source))
+        for source in sources
+    )
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces, format=format)
+    built = build_judge(judge, concurrency=concurrency, offline=offline)
+    return Plan(traces, rubrics, built, limit, only, concurrency, criteria)
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """The annotations of a run so far, by status, and their usage.
+
+    ``failure``: the first failed trace of this process and its error, in one line; "": none yet.
+    """
+
+    annotations: int
+    counts: Mapping[str, int]
+    usage: Usage
+    failure: str = ""
+
+
+def ignore(value: object) -> None:
+    """Do nothing with a value."""
+
 
 @dataclass(slots=True)
-class Seen:
-    """What was found while reading."""
+class Callbacks:
+    """Functions of the caller, called while a run is made."""
+
+    start: Callable[[Run], None] = ignore
+    progress: Callable[[RunProgress], None] | None = None
+    notice: Callable[[str], None] = ignore
+    failure: str = ""
+
+    def report(self, new: Iterable[Annotation], counts: Mapping[str, int], usage: Usage) -> None:
+        """Report the progress after ``new`` annotations."""
+        for annotation in new:
+            if annotation.status == "failed" and not self.failure:
+                self.failure = f"{annotation.trace_id}: {explain_failure(annotation)}"
+        if self.progress:
+            total = sum(counts.values())
+            self.progress(RunProgress(total, dict(counts), usage, self.failure))
+
+
+@dataclass(slots=True)
+class ReadSummary:
+    """Counts of the traces that were read, and their problems."""
 
     traces: int = 0
     unreadable: int = 0
     ignored: int = 0
     problems: int = 0
-    pending: int = 0  # judgements whose answers come later
+    pending: int = 0  # answers that come later
     kinds: ProblemKinds = field(default_factory=ProblemKinds)  # of problems
 
     def add(self, item: Trace | Unreadable) -> None:
-        """Count a trace, and keep its problems."""
+        """Count a trace and its problems."""
         self.traces += 1
         if isinstance(item, Unreadable):
             self.unreadable += 1
@@ -79,329 +185,282 @@ class Seen:
             self.kinds.add(item.id, problem)
 
     def ignore(self, item: Ignored) -> None:
-        """Count what is no trace."""
+        """Count a file or record that is not a trace."""
         self.ignored += 1
         self.kinds.add(item.path, item.reason)
 
     def describe(self, folder: Path | None) -> Iterator[str]:
-        """Yield what the user should know of it, a line each; ``folder``: the run's."""
+        """Yield notices for the user. ``folder``: the run directory."""
         if self.ignored:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
             yield f"{self.problems} problems in traces that were judged all the same"
-        for example in islice(self.kinds, 5):
-            yield f"  {sanitize_line(example, 400)}"
-        if len(self.kinds) > 5:
-            place = folder / "run.json" if folder else "the manifest"
-            yield f"  and more kinds: see problems in {place}, or annotate traces"
+        file = f"{folder}/run.json" if folder else "the manifest"
+        yield from describe_problems(list(self.kinds), file)
 
 
-class Recording(Protocol):
-    """What a run is recorded in."""
-
-    def is_done(self, trace_id: str, rubric: str) -> bool:
-        """Whether a trace has its annotation by a rubric."""
-
-    def append(self, annotation: Annotation) -> None:
-        """Record one."""
-
-    @property
-    def failed_before(self) -> Container[tuple[str, str]]:
-        """Traces and rubrics that failed before it was resumed: their failures stop no run."""
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-
-    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Note what the judge spent on no trace in particular, and what it learned."""
+def describe_problems(problems: Sequence[str], file: str) -> Iterator[str]:
+    """Yield the first five problems, a line each. ``file`` has all of them."""
+    for example in problems[:5]:
+        yield f"  {sanitize_line(example, 400)}"
+    if len(problems) > 5:
+        yield f"  and more kinds: see problems in {file}, or annotate traces"
 
 
 async def execute(
     plan: Plan,
-    run: Recording,
-    recorded: Callable[[Annotation], None],
-    watch: FailureWatch | None = None,
-) -> Seen:
-    """Judge what the run has no annotation for yet; return what was found while reading.
+    run: RunDirectory,
+    on_record: Callable[[Annotation], None],
+    watch: FailureWatch | None,
+) -> ReadSummary:
+    """Judge the traces that have no annotation yet.
 
-    ``recorded`` is told of every annotation that was written. If ``watch`` finds that almost
-    everything fails, no call begins, those in flight end, and the run stops if that did not help.
+    ``on_record`` is called after each annotation. If ``watch`` finds that almost everything fails,
+    no new call begins; the run stops if the calls in flight fail too.
 
     Raises:
         AnnotatorError: the judge had to stop, a source does not exist, no trace was found, almost
-            everything fails, or nothing can be written. What was judged until then is recorded.
+            everything fails, or nothing can be written. Earlier annotations are recorded.
     """
-    seen = Seen()
-    room = asyncio.Semaphore(plan.concurrency)
-    spent: list[BudgetReached] = []
+    summary = ReadSummary()
+    slots = asyncio.Semaphore(plan.concurrency)
+    budget_errors: list[BudgetReached] = []
 
     async def judge(trace: Trace, rubric: Rubric, n: int) -> None:
         try:
-            annotation = await annotate(trace, rubric, plan.judge, plan.standards)
+            annotation = await annotate(trace, rubric, plan.judge, plan.criteria)
         except Pending:
-            seen.pending += 1
+            summary.pending += 1
             return
-        except BudgetReached as error:  # the others may still have what they need
-            spent.append(error)
+        except BudgetReached as error:  # other traces may be cheaper
+            budget_errors.append(error)
             return
         except AnnotatorError:
             raise
         except Exception as error:  # a fault of ours must not take the other traces with it
-            what = f"{type(error).__name__}: {sanitize_line(str(error), 200)}"
-            words = f"internal error, please report it: {what}"
-            annotation = conclude(Verdict(error=words), trace, rubric, plan.judge.id)
+            problem = f"{type(error).__name__}: {sanitize_line(str(error), 200)}"
+            message = f"internal error, please report it: {problem}"
+            annotation = conclude(Verdict(error=message), trace, rubric, plan.judge.id)
         finally:
-            room.release()
-        record(annotation, n)  # what fails here stops the run: the trace must not be recorded twice
+            slots.release()
+        record(annotation, n)  # outside of try: an error here must not record it twice
 
     def record(annotation: Annotation, n: int = 0) -> None:
         run.append(annotation)
-        recorded(annotation)
+        on_record(annotation)
         if watch and n and (annotation.trace_id, annotation.rubric) not in run.failed_before:
             watch.add(n, annotation)
 
     async def check_failures() -> None:
-        """Stop if almost everything fails, also when the calls in flight have ended."""
+        """Stop if almost everything fails, even after the calls in flight."""
         if watch and watch.error:
             for _ in range(plan.concurrency - 1):
-                await room.acquire()
+                await slots.acquire()
             if watch.error:
                 raise watch.error
             for _ in range(plan.concurrency - 1):
-                room.release()
+                slots.release()
 
-    begun = count(1)
-
+    numbers = count(1)
     try:
         await plan.judge.open(plan.rubrics)
         run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
             for item in plan.traces.find():
-                await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
-                if spent:
+                await asyncio.sleep(0)  # lets Ctrl-C in
+                if budget_errors:
                     break
                 if isinstance(item, Ignored):
-                    seen.ignore(item)
+                    summary.ignore(item)
                     continue
-                if plan.drawn is not None and item.id not in plan.drawn:
+                if plan.sampled is not None and item.id not in plan.sampled:
                     continue
-                if plan.limit is not None and seen.traces >= plan.limit:
+                if plan.limit is not None and summary.traces >= plan.limit:
                     break
-                seen.add(item)
-                for rubric in list_unjudged(item, plan, run.is_done, record):
-                    await room.acquire()
+                summary.add(item)
+                for rubric in _list_unjudged(item, plan, run.is_done, record):
+                    await slots.acquire()
                     await check_failures()
-                    assert isinstance(item, Trace)  # noqa: S101 - else nothing is to be judged
-                    tasks.create_task(judge(item, rubric, next(begun)))
+                    assert isinstance(item, Trace)  # noqa: S101 - others are recorded at once
+                    tasks.create_task(judge(item, rubric, next(numbers)))
     except BaseExceptionGroup as group:
-        raise first_error(group, AnnotatorError) from group
+        raise find_error(group, AnnotatorError) from group
     finally:
         try:
             run.spent(plan.judge.overhead, plan.judge.learned)
-        finally:  # where nothing can be written, too
+        finally:
             await plan.judge.close()
-    if spent:
-        raise spent[0]
-    need_traces(plan, seen)
-    return seen
+    if budget_errors:
+        raise budget_errors[0]
+    _check_traces(plan, summary)
+    return summary
 
 
-def list_unjudged(
+def _list_unjudged(
     item: Trace | Unreadable,
     plan: Plan,
     is_done: Callable[[str, str], bool],
     record: Callable[[Annotation], None],
 ) -> Iterator[Rubric]:
-    """Yield the rubrics by which a trace is still to be judged; what is no question for the judge
-    is recorded.
-    """
+    """Yield the rubrics that the judge must decide; record skipped and unreadable traces."""
     for rubric in plan.rubrics:
         if is_done(item.id, rubric.id):
             continue
         if isinstance(item, Unreadable):
             record(annotate_unreadable(item, rubric, plan.judge.id))
-        elif reason := not_for(item, rubric, plan.only):
+        elif reason := explain_skip(item, rubric, plan.only):
             record(annotate_skipped(item, rubric, plan.judge.id, reason))
         else:
             yield rubric
 
 
-def need_traces(plan: Plan, seen: Seen) -> None:
-    """Raise :class:`AnnotatorError` if no trace could be read; a shard may have none of those that
-    there are.
-    """
+def _check_traces(plan: Plan, summary: ReadSummary) -> None:
+    """Raise :class:`AnnotatorError` if no trace could be read. A shard may be empty."""
     if plan.traces.shard and plan.traces.listing.traces:
         return
-    if seen.traces == seen.unreadable and seen.traces != plan.limit:
-        raise AnnotatorError(_nothing(plan.traces, seen))
+    if summary.traces > summary.unreadable or summary.traces == plan.limit:
+        return
+    where = ", ".join(plan.traces.places) or "what was given"
+    if summary.kinds:
+        reasons = "; ".join(islice(summary.kinds, 3))
+        raise AnnotatorError(
+            f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
+        )
+    raise AnnotatorError(f"no traces in {where}: nothing of the formats that are known lies there")
 
 
-async def execute_in_batches(
-    plan: Plan,
-    run: RunDirectory,
-    recorded: Callable[[Annotation], None],
-    built: BuiltJudge,
-) -> Seen:
-    """Execute ``plan``; where answers come in batches, ask for all that are missing, wait, and
-    judge again until nothing is missing. Raises as :func:`execute` does.
-
-    The first thing is to wait for the answers that a stopped process was waiting for. Failures stop
-    no run in batches: its answers are there already.
+async def _execute_in_batches(
+    plan: Plan, run: RunDirectory, on_record: Callable[[Annotation], None]
+) -> ReadSummary:
+    """Execute ``plan``. With batches: fetch the answers of earlier batches, then send the missing
+    requests and wait, until nothing is missing. Raises as :func:`execute` does.
     """
-    batches = built.session and built.session.in_batches
-    watch = None if batches else FailureWatch()
+    built = plan.built
+    # Failures do not stop a run in batches: its answers are paid already.
+    watch = None if built.session and built.session.in_batches else FailureWatch()
     while True:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for step in built.settle:
                     tasks.create_task(step())
         except BaseExceptionGroup as group:
-            raise first_error(group, AnnotatorError) from group
+            raise find_error(group, AnnotatorError) from group
         finally:
-            if built.settle:  # what was used for no answer, before the stop
+            if built.settle:
                 run.spent(plan.judge.overhead, plan.judge.learned)
-        seen = await execute(plan, run, recorded, watch)
-        if not (seen.pending and built.settle):
-            return seen
+        summary = await execute(plan, run, on_record, watch)
+        if not (summary.pending and built.settle):
+            return summary
 
 
-async def carry_out(
+async def run_plan(
     plan: Plan,
-    run: RunDirectory,
-    built: BuiltJudge,
-    recorded: Callable[[Annotation], None],
-    notice: Callable[[str], None],
-    begin: Callable[[], None],
-) -> Seen:
-    """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
+    manifest: Manifest,
+    folder: Path,
+    callbacks: Callbacks,
+    load: Callable[[Path], Run],
+    results: list[Run],
+    *,
+    resume: bool = False,
+) -> Run:
+    """Execute a plan in a run directory; return the run, as ``load`` opens it.
 
-    ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
-    that the work begins. Raises as
-    :func:`execute` does; a run that is cancelled, or stopped by Ctrl-C, keeps what was judged.
+    ``results`` receives the run, also if it stops. Raises as :func:`execute` does.
     """
-    ended: dict[str, Any] = {"status": "stopped"}
-    keep = False
+    directory = (RunDirectory.resume if resume else RunDirectory.create)(folder, manifest)
+    if resume:
+        plan.judge.recall(directory.manifest.learned)
+    with keep_result(lambda: load(folder), results):
+        summary = await _execute_and_close(
+            plan, directory, callbacks, lambda: callbacks.start(load(folder))
+        )
+        run = load(folder)
+        results.append(run)
+    for line in summary.describe(run.folder):
+        callbacks.notice(line)
+    return run
+
+
+@contextmanager
+def keep_result(load: Callable[[], Run], results: list[Run]) -> Iterator[None]:
+    """Add the run to ``results`` and to the error if the block raises one."""
     try:
-        begin()
-        built.begin(run, notice)
-        seen = await execute_in_batches(plan, run, recorded, built)
-        run.sync()  # before it is said to be finished
-        if built.outbox:
-            built.outbox.keep()
-        ended = {
-            "status": "waiting" if seen.pending else "finished",
-            "traces": seen.traces,
-            "ignored": seen.ignored,
-            "problems": list(islice(seen.kinds, 100)),
+        yield
+    except BaseException as error:
+        with suppress(AnnotatorError):
+            results.append(load())
+            if isinstance(error, AnnotatorError):
+                error.run = results[0]
+        raise
+
+
+async def _execute_and_close(
+    plan: Plan, run: RunDirectory, callbacks: Callbacks, start: Callable[[], None]
+) -> ReadSummary:
+    """Execute ``plan`` and write to the manifest how the run ended. Raises as :func:`execute`."""
+    changes: dict[str, Any] = {"status": "stopped"}
+    keep = False
+
+    def report(annotation: Annotation) -> None:
+        callbacks.report([annotation], run.counts, run.usage)
+
+    try:
+        start()
+        plan.built.begin(run, callbacks.notice)
+        summary = await _execute_in_batches(plan, run, report)
+        run.sync()  # before the manifest says "finished"
+        if plan.built.outbox:
+            plan.built.outbox.keep()
+        changes = {
+            "status": "waiting" if summary.pending else "finished",
+            "traces": summary.traces,
+            "ignored": summary.ignored,
+            "problems": list(islice(summary.kinds, 100)),
             **({"listed": str(plan.traces.listing)} if plan.traces.shard else {}),
         }
-        return seen
+        return summary
     except BudgetReached:
         keep = True
         raise
     except (asyncio.CancelledError, KeyboardInterrupt):
-        ended["status"] = "interrupted"
+        changes["status"] = "interrupted"
         raise
     finally:
         try:
             try:
-                run.unbilled = built.count_unbilled()
+                run.unbilled = plan.built.count_unbilled()
             finally:
-                built.end(notice)
-            if used := describe_usage(run.usage):
-                notice(used)
-        finally:  # whatever a notice runs into
-            run.close(keep=keep, ended=now(), **ended)
+                plan.built.end(callbacks.notice)
+            if line := describe_usage(run.usage):
+                callbacks.notice(line)
+        finally:  # also if a notice fails
+            run.close(keep=keep, ended=format_now(), **changes)
 
 
-@dataclass(slots=True)
-class Forecast:
-    """What a run is expected to use. ``judged``: judgements to make, of which ``failing`` cannot be
-    made (``reason`` is that of the first); ``unread``: the first of the ``unreadable`` traces, and
-    why; ``done``: made already.
-    """
-
-    traces: int = 0
-    judged: int = 0
-    skipped: int = 0
-    done: int = 0
-    unreadable: int = 0
-    unread: str = ""
-    failing: int = 0
-    reason: str = ""
-    usage: UsageRange = field(default_factory=UsageRange)
-    assumption: str = ""  # what the usage rests on
-    asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
-
-
-def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
-    """Return what executing ``plan`` is expected to use; nothing is asked and nothing written.
-
-    Raises:
-        AnnotatorError: a source does not exist.
-    """
-    expected = Forecast(assumption=plan.judge.assumption)
-    for item in plan.traces.find():
-        if isinstance(item, Ignored):
-            continue
-        if plan.limit is not None and expected.traces >= plan.limit:
-            break
-        expected.traces += 1
-        if isinstance(item, Unreadable):
-            expected.unreadable += 1
-            expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
-            continue
-        before = expected.usage.low.calls
-        for rubric in plan.rubrics:
-            if is_done(item.id, rubric.id):
-                expected.done += 1
-            elif not_for(item, rubric, plan.only):
-                expected.skipped += 1
-            else:
-                expected.judged += 1
-                try:
-                    expected.usage += plan.judge.expects(item, rubric)
-                except AnnotatorError as error:  # as it would fail in the run
-                    expected.failing += 1
-                    expected.reason = expected.reason or str(error)
-        if expected.usage.low.calls > before:
-            expected.asked.append(item.id)
-    return expected
-
-
-def need_no_loop(instead: str) -> None:
-    """Raise :class:`AnnotatorError` if an event loop is running here; say what to do instead."""
+def refuse_running_loop(advice: str) -> None:
+    """Raise :class:`AnnotatorError`, with an advice, if an event loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise AnnotatorError(f"an event loop is running here: {instead}")
+    raise AnnotatorError(f"an event loop is running here: {advice}")
 
 
-def not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
+def explain_skip(trace: Trace, rubric: Rubric, only: Only) -> str | None:
     """Return why a trace is skipped, or None."""
     if only == "failed" and trace.outcome.passed:
         return "the run passed"
     return rubric.excludes(trace, any_outcome=only == "all")
 
 
-def _nothing(traces: Traces, seen: Seen) -> str:
-    where = ", ".join(traces.places) or "what was given"
-    if seen.kinds:
-        reasons = "; ".join(islice(seen.kinds, 3))
-        return f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
-    return f"no traces in {where}: nothing of the formats that are known lies there"
-
-
-def first_error(
-    group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]
+def find_error(
+    group: BaseExceptionGroup[BaseException], error_class: type[AnnotatorError]
 ) -> BaseException:
-    """Return the first error of a kind in a group of errors, else the first one."""
+    """Return the first error of a class in a group, else the first error."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            error = first_error(error, kind)
-        if isinstance(error, kind):
+            error = find_error(error, error_class)
+        if isinstance(error, error_class):
             return error
     first = group.exceptions[0]
-    return first_error(first, kind) if isinstance(first, BaseExceptionGroup) else first
+    return find_error(first, error_class) if isinstance(first, BaseExceptionGroup) else first

@@ -1,4 +1,4 @@
-"""When failures stop a run, and what a user can do about each kind."""
+"""When failures stop a run, and an advice for each kind of failure."""
 
 from bisect import insort
 from collections import Counter
@@ -9,8 +9,8 @@ from annotator.base.errors import FailsAlways
 from annotator.base.text import sanitize_line
 from annotator.rubrics.annotations import Annotation, FailureKind
 
-LAST = 20  # judgements, of which
-MOST = 18  # failures stop a run
+WINDOW = 20  # judgements
+MAXIMUM = 18  # failures among them
 
 ADVICE: Mapping[FailureKind, str] = {
     "server": "Read the message above; check that the server runs.",
@@ -25,42 +25,40 @@ ADVICE: Mapping[FailureKind, str] = {
 
 
 class FailureWatch:
-    """Finds out whether almost everything fails, in the order in which judgements began: failures
-    are often faster than answers.
-    """
+    """Notices that almost everything fails."""
+
+    # In the order in which judgements began: failures are often faster than answers.
 
     def __init__(self) -> None:
-        self._last: list[tuple[int, Annotation]] = []
+        self._recent: list[tuple[int, Annotation]] = []
 
     def add(self, n: int, annotation: Annotation) -> None:
-        """Count the n-th judgement that began.
-
-        A trace that cannot be read says nothing of the judge. An undecided trace counts as a
-        failure if none of the judge's quotes was in it.
+        """Count the n-th judgement that began. An unreadable trace does not count; an undecided one
+        is a failure if none of the judge's quotes was in it.
         """
         if annotation.failure != "unreadable":
-            insort(self._last, (n, annotation), key=itemgetter(0))
-            del self._last[:-LAST]
+            insort(self._recent, (n, annotation), key=itemgetter(0))
+            del self._recent[:-WINDOW]
 
     @property
     def error(self) -> FailsAlways | None:
-        """Why the run should stop: 18 of the last 20 judgements failed, for whatever reasons."""
-        failed = [annotation for _, annotation in self._last if annotation.failure]
-        if len(failed) < MOST or len(self._last) < LAST:
+        """The error if 18 of the last 20 judgements failed, else None."""
+        failed = [annotation for _, annotation in self._recent if annotation.failure]
+        if len(failed) < MAXIMUM or len(self._recent) < WINDOW:
             return None
         kinds = Counter(annotation.failure for annotation in failed if annotation.failure)
         [(kind, _), *_] = kinds.most_common()
         example = next(annotation for annotation in failed if annotation.failure == kind)
         counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
         return FailsAlways(
-            f"Stopped: {len(failed)} of the last {LAST} judgements failed ({counts})."
+            f"Stopped: {len(failed)} of the last {WINDOW} judgements failed ({counts})."
             f" For example {sanitize_line(example.trace_id, 200)}: {explain_failure(example)}."
             f" {ADVICE[kind]}"
         )
 
 
 def explain_failure(annotation: Annotation) -> str:
-    """Return in one line why a trace has no judgement that counts; of rejected ones the first."""
+    """Return in one line why a trace failed, or why its first finding was rejected."""
     if annotation.failure == "quotes" and annotation.rejected:
         return sanitize_line(annotation.rejected[0].reason, 300)
     return sanitize_line(annotation.error or annotation.reason or "", 300)

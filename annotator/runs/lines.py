@@ -1,43 +1,24 @@
-"""Judging traces given as lines of JSON, without files: for Spark, Ray Data and the like."""
+"""Judging traces given as lines of JSON: for Spark, Ray Data and the like."""
 
 import asyncio
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from annotator.base.errors import SettingsError
-from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Annotation, Usage
-from annotator.runs.execute import Only, Plan, execute, need_no_loop
-from annotator.runs.failures import FailureWatch
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
+from annotator.runs.execute import (
+    Callbacks,
+    Only,
+    make_plan,
+    refuse_running_loop,
+    run_plan,
+)
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
+from annotator.runs.run import load_run
 from annotator.traces import Ignored, Traces
 from annotator.traces.lines import load_trace
-
-
-@dataclass
-class _MemoryRun:
-    """Holds annotations in place of a run directory."""
-
-    annotations: dict[tuple[str, str], Annotation] = field(default_factory=dict)
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    folder: Path = Path()
-    dearest: float = 0.0
-    spent_dollars: float = 0.0
-    failed_before: frozenset[tuple[str, str]] = frozenset()
-    in_shards: bool = False
-
-    def is_done(self, trace_id: str, rubric: str) -> bool:
-        return (trace_id, rubric) in self.annotations
-
-    def append(self, annotation: Annotation) -> None:
-        self.annotations[annotation.trace_id, annotation.rubric] = annotation
-
-    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        pass
 
 
 def judge_lines(
@@ -47,13 +28,13 @@ def judge_lines(
     *,
     only: Only = "rubric",
     concurrency: int = 8,
-    standards: Standards = DEFAULT_STANDARDS,
+    standards: Criteria = DEFAULT_CRITERIA,
 ) -> list[str]:
     """Judge traces given as lines of JSON (:func:`dump_trace`), and return annotations as lines of
     JSON, in the order of the traces and then of the rubrics.
 
-    The function needs no files and has an event loop of its own. A cluster can pickle it, if
-    ``judge`` (as in :func:`annotate`) can be pickled. Keys are read from the environment there.
+    A cluster can pickle the function, if it can pickle ``judge`` (as in :func:`annotate`). API keys
+    come from the environment of the worker.
 
     Raises:
         AnnotatorError: a line is not a trace, a setting is wrong, or the judge had to stop.
@@ -61,20 +42,15 @@ def judge_lines(
     traces = Traces([load_trace(line) for line in lines])
     if not traces.sources:
         return []
-    need_no_loop("call it from another thread")
-    built = build_judge(judge, concurrency=concurrency)
-    if built.session and built.session.in_batches:
+    refuse_running_loop("call it from another thread")
+    plan = make_plan(
+        *(traces, rubrics, judge), only=only, concurrency=concurrency, criteria=standards
+    )
+    if plan.built.session and plan.built.session.in_batches:
         raise SettingsError("lines are judged at once: leave batches out")
-    plan = Plan(traces, tuple(rubrics), built.judge, None, only, concurrency, standards)
-    run = _MemoryRun()
-    try:
-        built.begin(run, _ignore)
-        asyncio.run(execute(plan, run, _ignore, FailureWatch()))
-    finally:
-        built.end(_ignore)
+    manifest = plan.make_manifest("annotator.judge_lines(...)")
+    with TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        run = asyncio.run(run_plan(plan, manifest, Path(name), Callbacks(), load_run, []))
+    values = {(each.trace_id, each.rubric): each.to_json() for each in run.annotations()}
     ids = [item.id for item in traces.find() if not isinstance(item, Ignored)]
-    return [run.annotations[name, rubric.id].to_json() for name in ids for rubric in rubrics]
-
-
-def _ignore(value: object) -> None:
-    pass
+    return [values[name, rubric.id] for name in ids for rubric in rubrics]

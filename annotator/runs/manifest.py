@@ -1,4 +1,4 @@
-"""``run.json``: what a run was asked to do, by whom, and how it went."""
+"""``run.json``: the settings of a run, its judge, and how it went."""
 
 import hashlib
 import json
@@ -22,18 +22,24 @@ from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.traces import Shard, load_readers
 
+# The settings that a resumed run shares with the first one, and shards with each other.
+_SAME = (
+    *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
+    *("rejected", "least_read", "redaction"),
+)
+
 IfRejected = Literal["undecided", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standards:
-    """What a verdict must be for its result to be counted; else the trace is undecided.
+class Criteria:
+    """When a verdict counts; otherwise its trace is undecided.
 
-    ``rejected``: what a trace is whose findings were all rejected, because their quotes do not
-    stand in it. ``least_read``: the share of a trace, in [0, 1], of which less must not be read.
+    ``rejected``: the status of a trace if the quotes of all its findings were rejected.
+    ``least_read``: the share of a trace, in [0, 1], that the judge must have read.
 
     Raises:
-        AnnotatorError: a value is none of these.
+        AnnotatorError: a value is invalid.
     """
 
     rejected: IfRejected = "undecided"
@@ -41,19 +47,19 @@ class Standards:
 
     def __post_init__(self) -> None:
         if self.rejected not in get_args(IfRejected):
-            words = " or ".join(get_args(IfRejected))
-            raise AnnotatorError(f"rejected: expected {words}, found {self.rejected!r}")
+            values = " or ".join(get_args(IfRejected))
+            raise AnnotatorError(f"rejected: expected {values}, found {self.rejected!r}")
         if not 0 <= self.least_read <= 1:
             raise AnnotatorError(
                 f"least_read: expected a share from 0 to 1, found {self.least_read!r}"
             )
 
 
-DEFAULT_STANDARDS = Standards()
+DEFAULT_CRITERIA = Criteria()
 
 
 class JudgeRecord(BaseModel):
-    """Who judged: the judge's id, and its settings as further fields."""
+    """The judge's id, and its settings as further fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -61,15 +67,19 @@ class JudgeRecord(BaseModel):
 
 
 class Manifest(BaseModel):
-    """``run.json``. Fields that this version does not know are kept as they are.
+    """The content of ``run.json``. It keeps the fields that this version does not know.
 
-    ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
-    ``learned`` what it found out; ``totals`` count annotations by status and what they used.
-    ``redaction``: the hash of what was taken out of the traces, that annotations are of; None:
-    nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
-    there were any counted everything. ``shard``: the share of the traces that it judges, as
-    ``3-of-16``, of all those that are ``listed``; ``shards``: the ids of the runs that it was put
-    together of. ``pilot``: how many ``traces`` were drawn, and ``of`` how many.
+    Attributes:
+        sources: absolute paths and URLs.
+        redaction: the hash of the redaction rules, if the traces were redacted.
+        rejected: as in :class:`Criteria`, like ``least_read``; the defaults are those of old runs.
+        totals: annotations by status, and their usage.
+        overhead: the usage that belongs to no recorded annotation.
+        learned: facts about the endpoint that a resumed run needs.
+        shard: its share of the traces, such as ``3-of-16``.
+        listed: all traces that the shards share.
+        shards: the ids of the runs that were merged into it.
+        pilot: the number of ``traces`` sampled, and ``of`` how many.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -107,14 +117,14 @@ class Manifest(BaseModel):
 
     @cached_property
     def judge_sha256(self) -> str:
-        """The hash of what makes a judge: its model and settings, and the prompt."""
-        makes = [self.judge.model_dump(), self.prompt_sha256]
-        makes += [self.redaction] if self.redaction else []
-        return hashlib.sha256(json.dumps(makes, sort_keys=True).encode()).hexdigest()
+        """The hash of the judge's settings, its prompt, and the redaction."""
+        settings = [self.judge.model_dump(), self.prompt_sha256]
+        settings += [self.redaction] if self.redaction else []
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @property
-    def partial(self) -> tuple[str, ...]:
-        """Why the annotations of the run are not of all its traces, a sentence each."""
+    def limitations(self) -> tuple[str, ...]:
+        """Why some traces have no annotation, a sentence each."""
         reasons = []
         if self.limit is not None:
             reasons.append(f"Only the first {self.limit} traces were read (--limit).")
@@ -131,24 +141,24 @@ class Manifest(BaseModel):
         return tuple(reasons)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values: the fields that are set."""
+        """Return the fields that are set, as JSON values."""
         return self.model_dump(mode="json", exclude_unset=True)
 
-    def changed(self, changes: Mapping[str, Any]) -> "Manifest":
-        """Return the manifest with other values of some fields."""
+    def copy_with(self, changes: Mapping[str, Any]) -> "Manifest":
+        """Return a manifest with these fields changed."""
         return Manifest.model_validate({**self.as_dict(), **changes})
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time as ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return ``run.json`` of a run directory.
+    """Return the manifest in a run directory.
 
     Raises:
-        AnnotatorError: there is none, or it is not what this tool writes.
+        AnnotatorError: the file is missing or invalid.
     """
     file = folder / "run.json"
     try:
@@ -167,7 +177,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise AnnotatorError(f"{name_place(file)}: not valid JSON: {error}") from error
 
 
-def new_manifest(
+def make_manifest(
     *,
     rubrics: Sequence[Rubric],
     judge: PaidJudge,
@@ -177,15 +187,15 @@ def new_manifest(
     limit: int | None,
     concurrency: int,
     command: str,
-    standards: Standards = DEFAULT_STANDARDS,
+    criteria: Criteria = DEFAULT_CRITERIA,
     shard: Shard | None = None,
     pilot: Mapping[str, int] | None = None,
     redaction: str | None = None,
 ) -> Manifest:
-    """Return the manifest of a run that begins now; it holds no secrets.
+    """Return the manifest of a run that begins now, without secrets.
 
     Raises:
-        AnnotatorError: the judge cannot judge by a rubric, or the plug-in of the format is broken.
+        AnnotatorError: the judge cannot use a rubric, or the plug-in of the format is broken.
     """
     settings = dict(judge.settings)
     origin = load_readers(format).origin
@@ -199,25 +209,57 @@ def new_manifest(
             ],
             "prompt_sha256": settings.pop("prompt_sha256", None),
             "judge": {"id": judge.id, **settings},
-            "sources": [absolute(source) for source in sources],
+            "sources": [resolve_source(source) for source in sources],
             "format": format,
             **({"format_plugin": origin} if origin else {}),
             "only": only,
             **({"redaction": redaction} if redaction else {}),
-            **asdict(standards),
+            **asdict(criteria),
             "limit": limit,
             **({"shard": str(shard)} if shard else {}),
             **({"pilot": pilot} if pilot else {}),
             "concurrency": concurrency,
             "cwd": replace_surrogates(str(Path.cwd())),
-            "started": now(),
+            "started": format_now(),
             "ended": None,
             "status": "running",
         }
     )
 
 
-def absolute(source: str) -> str:
-    """Return a source as it is known from any folder."""
+def resolve_source(source: str) -> str:
+    """Return the absolute path, or the URL, of a source."""
     url = source if is_hub(source) else find_url(source)
     return replace_surrogates(url or os.path.abspath(source))
+
+
+def list_differences(first: Manifest, second: Manifest) -> list[str]:
+    """Return the settings that keep two runs from being one, each with both values."""
+    old, new = _collect_settings(first), _collect_settings(second)
+    return [
+        f"{key}: {_describe_difference(old[key], new[key])}"
+        for key in _SAME
+        if old[key] != new[key]
+    ]
+
+
+def _collect_settings(manifest: Manifest) -> dict[str, Any]:
+    rubrics = {
+        scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
+    }
+    fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
+    fields |= manifest.as_dict()
+    return {key: fields.get(key) for key in _SAME} | {"rubrics": rubrics}
+
+
+def _describe_difference(before: Any, after: Any) -> str:
+    """Return the values that differ, with their keys."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        return ", ".join(
+            f"{key} {_describe_difference(before.get(key), after.get(key))}" for key in keys
+        )
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+        return ", ".join(_describe_difference(*pair) for pair in pairs)
+    return f"was {json.dumps(before)}, is now {json.dumps(after)}"

@@ -1,4 +1,4 @@
-"""A run that can be read: what was asked for, by whom, and what was decided about each trace."""
+"""A run that can be read: its settings, and its annotations."""
 
 import json
 import os
@@ -13,7 +13,9 @@ from annotator.base.files import explain_errors, replace_folder, write_file
 from annotator.base.remote import localize, name_place, refuse_url
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, find_annotations, read_placed
+from annotator.runs.dataset import COLUMNS, build_dataset, make_rows
 from annotator.runs.manifest import Manifest, read_manifest
+from annotator.runs.shards import is_in_shards, read_shards
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -26,14 +28,16 @@ IN_MEMORY = "the run in memory"
 class Run:
     """A run: its manifest, as it was when the run was opened, and its annotations.
 
-    They are in the directory ``folder`` (or in those of its shards, ``parts``); where that is None,
-    ``held`` in memory.
+    Attributes:
+        manifest: the content of ``run.json``.
+        folder: the run directory; None: the annotations are in ``memory``.
+        shard_folders: the directories of its shards, until they are merged.
     """
 
     manifest: Manifest
     folder: Path | None = None
-    held: Sequence[Annotation] = field(default=(), repr=False)
-    parts: tuple[Path, ...] = ()
+    memory: Sequence[Annotation] = field(default=(), repr=False)
+    shard_folders: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return name_place(self.folder) if self.folder else IN_MEMORY
@@ -50,16 +54,16 @@ class Run:
 
     @property
     def judge_sha256(self) -> str:
-        """The hash of what makes its judge."""
+        """The hash of the judge's settings and prompt."""
         return self.manifest.judge_sha256
 
     @cached_property
     def schemes(self) -> Mapping[str, Scheme]:
-        """What it was judged by, by rubric."""
+        """The rubrics it was judged by, by their ids."""
         return {scheme.id: scheme for scheme in self.manifest.rubrics}
 
     def scheme(self, rubric: str) -> Scheme:
-        """Return the scheme of a rubric. Raises :class:`AnnotatorError` if the run has none."""
+        """Return one of the rubrics. Raises :class:`AnnotatorError` if the run does not have it."""
         if rubric not in self.schemes:
             names = ", ".join(self.schemes)
             raise AnnotatorError(f"{self}: no rubric {rubric!r} in this run, only {names}")
@@ -68,20 +72,18 @@ class Run:
     def annotations(self, rubric: str | None = None) -> Iterator[Annotation]:
         """Yield the annotations, or those by one rubric, one in memory at a time.
 
-        All are held against the run, whichever are asked for. A last line without an end is what a
-        killed run leaves; it is not an annotation yet and is left out.
+        A last line without an end is left out: a killed run leaves such a line.
 
         Raises:
-            AnnotatorError: the file is missing, a line is damaged, is by no rubric of the run or
-                another version of one, or has a code that the rubric does not have; a trace stands
-                twice; or lines of a finished run are lost.
+            AnnotatorError: the file is missing, a line is damaged or does not fit the run, a trace
+                has two annotations, or lines of a finished run are lost.
         """
-        check = Check(self)
-        for place, annotation in self._read():
-            check.hold(annotation, place)
+        check = AnnotationCheck(self)
+        for line, annotation in self._read_placed():
+            check.check(annotation, line)
             if rubric is None or annotation.rubric == rubric:
                 yield annotation
-        check.end()
+        check.finish()
 
     def to_pandas(self) -> "DataFrame":
         """Return a row for each annotation, in the columns that ``annotate report --format
@@ -89,61 +91,57 @@ class Run:
         """
         import pandas as pd
 
-        from annotator.runs.dataset import COLUMNS, rows_of
-
-        return pd.DataFrame(list(rows_of([self])), columns=list(COLUMNS))
+        return pd.DataFrame(list(make_rows([self])), columns=list(COLUMNS))
 
     def to_dataset(self) -> "Dataset":
         """Return the same rows as a data set in memory. Raises as :meth:`annotations` does."""
-        from annotator.runs.dataset import hold_dataset
-
-        return hold_dataset([self])
+        dataset: Dataset = build_dataset([self])
+        return dataset
 
     def save(self, path: Path | str) -> "Run":
-        """Write the run into a new directory, and return the one that is there.
+        """Write the run into a new directory, and return that run.
 
         Raises:
-            AnnotatorError: something is there already, or it cannot be written.
+            AnnotatorError: the path exists already, or cannot be written.
         """
         refuse_url(path, "a run is written on this machine: name a folder here and copy it")
         folder = Path(path)
         with explain_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-        with replace_folder(folder, _is_empty) as part:
-            part.mkdir()
+        with replace_folder(folder, _is_empty) as target:
+            target.mkdir()
             lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
-            write_file(part / "annotations.jsonl", lines, private=True)
+            write_file(target / "annotations.jsonl", lines, private=True)
             manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-            write_file(part / "run.json", f"{manifest}\n", private=True)
+            write_file(target / "run.json", f"{manifest}\n", private=True)
         return open_run(folder)
 
-    def _read(self) -> Iterator[tuple[str, Annotation]]:
+    def _read_placed(self) -> Iterator[tuple[str, Annotation]]:
         if self.folder is None:
-            yield from ((str(self), annotation) for annotation in self.held)
+            yield from ((str(self), annotation) for annotation in self.memory)
         for file in self.files:
             yield from read_placed(file)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of its annotations; none of a run in memory."""
-        if self.folder is None:
-            return ()
-        return tuple(map(find_annotations, self.parts or (self.folder,)))
+        """The files of its annotations; empty for a run in memory."""
+        folders = self.shard_folders or ((self.folder,) if self.folder else ())
+        return tuple(map(find_annotations, folders))
 
 
-class Check:
-    """What the annotations of a run must be, held against one after another."""
+class AnnotationCheck:
+    """Checks that annotations belong to a run, one after another."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._seen: set[int] = set()
+        self._hashes: set[int] = set()
 
-    def hold(self, annotation: Annotation, where: str) -> Scheme:
-        """Return the scheme of the next annotation, which stands at ``where``.
+    def check(self, annotation: Annotation, where: str) -> Scheme:
+        """Return the scheme of the next annotation. ``where``: its place, for messages.
 
         Raises:
-            AnnotatorError: it is by no rubric of the run, by another version of one, or has codes
-                that the rubric or its status does not have; or the trace stands twice.
+            AnnotatorError: the rubric, its version or a code is not of the run, the status does not
+                fit the codes, or the trace has an annotation already.
         """
         trace_id, scheme = annotation.trace_id, self._run.schemes.get(annotation.rubric)
         if scheme is None:
@@ -151,9 +149,9 @@ class Check:
                 f"{where}: {trace_id}: rubric {annotation.rubric!r} is not one of the run"
             )
         key = hash((trace_id, scheme.id))
-        if key in self._seen:
-            raise AnnotatorError(f"{where}: {trace_id!r} stands twice for {scheme.id}")
-        self._seen.add(key)
+        if key in self._hashes:
+            raise AnnotatorError(f"{where}: {trace_id!r} has a second annotation by {scheme.id}")
+        self._hashes.add(key)
         if annotation.rubric_sha256 != scheme.sha256:
             raise AnnotatorError(
                 f"{where}: {trace_id} was judged by another version of {scheme.id}"
@@ -165,14 +163,14 @@ class Check:
             raise AnnotatorError(f"{where}: {trace_id}: {annotation.status}, and it has {codes}")
         return scheme
 
-    def end(self) -> None:
-        """Raise :class:`AnnotatorError` if a finished run has recorded another number of them."""
+    def finish(self) -> None:
+        """Raise :class:`AnnotatorError` if annotations of a finished run are missing."""
         manifest = self._run.manifest
-        recorded = manifest.totals.get("annotations")
-        if manifest.status == "finished" and len(self._seen) != recorded:
+        total = manifest.totals.get("annotations")
+        if manifest.status == "finished" and len(self._hashes) != total:
             raise AnnotatorError(
-                f"{self._run}: the finished run recorded {recorded} annotations,"
-                f" {len(self._seen)} are left"
+                f"{self._run}: the finished run recorded {total} annotations,"
+                f" {len(self._hashes)} are left"
             )
 
 
@@ -181,34 +179,36 @@ def _is_empty(path: Path) -> bool:
 
 
 def is_run(path: Path | str) -> bool:
-    """Whether a run is there, whole or in shards."""
-    from annotator.runs.shards import is_in_shards
-
+    """Whether a path holds a run, whole or in shards."""
     folder = localize(path, ("run.json",), again=True)
     return os.path.lexists(folder / "run.json") or is_in_shards(folder)
 
 
 def open_run(path: Path | str) -> Run:
-    """Return the run in a directory, or at a URL (``s3://...``), or in the shards below it that are
-    there.
+    """Return the run in a directory or at a URL (``s3://...``). Shards that are not merged are
+    returned as one run.
 
     Raises:
-        AnnotatorError: there is none, or its ``run.json`` is not what this tool writes.
+        AnnotatorError: no run there, or its ``run.json`` is invalid.
     """
-    from annotator.runs.shards import is_in_shards, open_shards
-
     folder = localize(path, ("run.json", "annotations.jsonl"), again=True)
     if is_in_shards(folder):
-        return open_shards(folder)
+        manifest, shard_folders = read_shards(folder)
+        return Run(manifest, folder, shard_folders=shard_folders)
     return Run(read_manifest(folder), folder)
 
 
+def load_run(folder: Path) -> Run:
+    """Return the run in a directory, with its annotations in memory."""
+    run = open_run(folder)
+    return Run(run.manifest, None, tuple(run.annotations()))
+
+
 def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
-    """Return several runs, each opened once.
+    """Return several runs.
 
     Raises:
-        AnnotatorError: as :func:`open_run`; or a run (or a copy of it) is given twice, and would
-            count as often.
+        AnnotatorError: as :func:`open_run`; or a run, or its copy, is given twice.
     """
     runs: dict[str, Run] = {}
     for path in paths:
@@ -220,8 +220,8 @@ def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
 
 
 def name_runs(runs: Sequence[Run]) -> list[str]:
-    """Return a name for each run: its folder's, or as much of its path as tells it from others; of
-    one in memory the beginning of its id.
+    """Return a short name for each run: the end of its path that no other run has, or the start of
+    the id of a run in memory.
     """
     paths = [
         Path(name_place(run.folder.resolve())) if run.folder else Path(run.id[:12]) for run in runs
@@ -231,7 +231,7 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
 
 def _name_path(path: Path, others: Sequence[Path]) -> str:
     for depth in range(1, len(path.parts) + (not path.is_absolute())):
-        end = path.parts[-depth:]
-        if all(other.parts[-depth:] != end for other in others):
-            return "/".join(end)
+        name = path.parts[-depth:]
+        if all(other.parts[-depth:] != name for other in others):
+            return "/".join(name)
     return str(path)

@@ -18,7 +18,7 @@ from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute, parse_lines
-from annotator.runs.run import Check, Run
+from annotator.runs.run import AnnotationCheck, Run
 
 PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")
 _ATTRIBUTE = "a."  # begins the column of an attribute
@@ -346,26 +346,26 @@ class Index:
         error: str | None = "the annotations were not read to the end"
         try:
             for number, run in enumerate(self._runs):
-                check = Check(run)
+                check = AnnotationCheck(run)
                 for place, (owner, path, file) in enumerate(self._files):
                     if owner == number:
                         with explain_unreadable(path):
                             self._read_file(place, path, file, check)
                 if self._stopped:
                     return
-                check.end()
+                check.finish()
             error = None
         except AnnotatorError as problem:
             error = str(problem)
         finally:
             self._error, self._done = error, True
 
-    def _read_file(self, place: int, path: Path, file: BinaryIO, check: Check) -> None:
+    def _read_file(self, place: int, path: Path, file: BinaryIO, check: AnnotationCheck) -> None:
         offset = 0
         for n, line, annotation in parse_lines(read_bounded_lines(file), path):
             if self._stopped:
                 return
-            rubric = check.hold(annotation, f"{path}, line {n}")
+            rubric = check.check(annotation, f"{path}, line {n}")
             with self._lock:
                 self._add(self._files[place][0], annotation, rubric)
                 self._places.extend((place, offset, len(line), hash(line)))

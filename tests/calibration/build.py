@@ -10,7 +10,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Evidence, Finding
-from annotator.runs.manifest import new_manifest
+from annotator.runs.manifest import make_manifest
 
 CODES = ("alpha", "beta", "gamma")
 
@@ -82,7 +82,7 @@ def make_run(
     ``screens``: those that it only screens for; ``more``: other rubrics of the same run.
     """
     parts = [(rubric, list(annotations)), *((other, list(its)) for other, its in more)]
-    manifest = new_manifest(
+    manifest = make_manifest(
         rubrics=[one for one, _ in parts],
         judge=LLMJudge(Options("m", "http://127.0.0.1:1/v1")),
         sources=["logs"],

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -107,7 +106,7 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert annotate_cli(*args, "--resume").code == 0
 
 
-def test_a_server_ends_quietly(tmp_path: Path):
+def test_a_server_ends_quietly(tmp_path):
     command = ("label", str(EXAMPLES), "--rubric", "comm_errors", "--labels", "l.jsonl")
     process = start(*command, "--annotator", "ann", "--port", "0", cwd=tmp_path)
     assert process.stdout

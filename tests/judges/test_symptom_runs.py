@@ -17,7 +17,7 @@ from annotator.judges.llm.settings import Options
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.annotate import annotate
+from annotator.runs.verdicts import annotate
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
 from tests.cooperbench.patches.pairs import Pair
 from tests.server import Reply, Request, Server

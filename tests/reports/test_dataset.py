@@ -128,7 +128,7 @@ def test_several_runs_and_rubrics(annotate_cli, tmp_path, rubric):
     ("change", "what"),
     [
         (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
-        (lambda lines: [*lines[:2], lines[0]], "stands twice"),
+        (lambda lines: [*lines[:2], lines[0]], "has a second annotation"),
         (lambda lines: [*lines[:2], lines[2].replace('"end": 11', f'"end": {10**30}')], "cannot"),
     ],
 )

@@ -18,7 +18,7 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejected
-from annotator.runs.manifest import new_manifest
+from annotator.runs.manifest import make_manifest
 from annotator.runs.run import open_run
 from tests.conftest import ROOT, Done
 from validation import compute_wilson_interval
@@ -47,7 +47,7 @@ def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> 
 
 def write(folder: Path, annotations: list[Annotation], **changes: object) -> Path:
     """A run directory as a run would have left it."""
-    manifest = new_manifest(
+    manifest = make_manifest(
         rubrics=[SYMPTOMS],
         judge=LLMJudge(Options("m", "http://127.0.0.1:1/v1")),
         sources=["logs"],
@@ -232,7 +232,7 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     ("change", "said"),
     [
         (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
-        (lambda lines: [*lines, lines[0]], "stands twice"),
+        (lambda lines: [*lines, lines[0]], "has a second annotation"),
         (lambda lines: [lines[0], "{}", lines[2]], "line 2"),
         (lambda lines: [lines[0].replace('"work_overlap"', '"made_up"'), *lines[1:]], "made_up"),
         (lambda lines: [lines[0].replace('"symptoms"', '"other"'), *lines[1:]], "'other'"),

@@ -13,9 +13,9 @@ from annotator.reports.frequency import PARTLY, frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Claim, Quote, Verdict
-from annotator.runs.annotate import conclude
-from annotator.runs.manifest import Standards
+from annotator.runs.manifest import Criteria
 from annotator.runs.run import open_run
+from annotator.runs.verdicts import conclude
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
@@ -48,7 +48,7 @@ def test_a_verdict_is_undecided_where_no_claim_stands(runs, quotes, undecided, e
     rubric = load_rubric("comm_errors")
     one = conclude(verdict, trace, rubric, "rules")
     assert (one.status, one.codes, len(one.rejected), one.reason) == expected
-    as_none = conclude(verdict, trace, rubric, "rules", Standards(rejected="none"))
+    as_none = conclude(verdict, trace, rubric, "rules", Criteria(rejected="none"))
     status = "none" if one.reason == REJECTED else one.status
     assert (as_none.status, as_none.rejected) == (status, one.rejected)
 
@@ -233,7 +233,7 @@ def test_a_trace_of_which_a_part_was_read(runs, least_read, status, read, reason
     [trace] = read_traces([str(runs(1))])
     rubric = load_rubric("comm_errors")
     verdict = Verdict((Claim("C1b", "because", GOOD),), truncated={"message:1": 9}, read=read)
-    standards = Standards() if least_read is None else Standards(least_read=least_read)
+    standards = Criteria() if least_read is None else Criteria(least_read=least_read)
     one = conclude(verdict, trace, rubric, "llm:m", standards)
     assert (one.status, one.reason, one.read) == (status, reason, read)
     assert one.codes == (("C1b",) if status == "labelled" else ())

@@ -76,9 +76,7 @@ RULES = ("logs", "--rubric", "symptoms", "--out", "out")
 
 
 @pytest.mark.parametrize("rubrics", [("symptoms",), ("symptoms", "comm_errors")])
-def test_an_engine_judges_as_one_process_does(
-    annotate_cli: Cli, threads: object, tmp_path: Path, rubrics
-) -> None:
+def test_an_engine_judges_as_one_process_does(annotate_cli, threads, tmp_path, rubrics):
     options = [word for rubric in rubrics for word in ("--rubric", rubric)]
     whole = annotate_cli(EXAMPLES, *options, "--out", "whole")
     done = annotate_cli(EXAMPLES, *options, "--out", "out", *ENGINE)
@@ -87,7 +85,7 @@ def test_an_engine_judges_as_one_process_does(
 
 
 @pytest.mark.parametrize("workers", [("--workers", "2"), ("--engine", "processes")])
-def test_processes(annotate_cli: Cli, runs: Runs, tmp_path: Path, workers) -> None:
+def test_processes(annotate_cli, runs, tmp_path, workers):
     runs(7)
     with Server() as server:
         model = ("--model", "m", "--base-url", server.url, "--no-cache", *STRICT)
@@ -106,7 +104,7 @@ def test_processes(annotate_cli: Cli, runs: Runs, tmp_path: Path, workers) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dask", "ray"])
-def test_clusters_of_this_machine(annotate_cli: Cli, tmp_path: Path, name) -> None:
+def test_clusters_of_this_machine(annotate_cli, tmp_path, name):
     if not find_spec({"dask": "distributed"}.get(name, name)):
         pytest.skip(f"{name} is not installed here")
     program = [sys.executable, "-m", "annotator", str(EXAMPLES), "--rubric", "symptoms"]
@@ -118,9 +116,7 @@ def test_clusters_of_this_machine(annotate_cli: Cli, tmp_path: Path, name) -> No
     assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
 
 
-def test_an_engine_asks_and_says_what_one_process_does(
-    annotate_cli: Cli, threads: object, tmp_path: Path
-) -> None:
+def test_an_engine_asks_and_says_what_one_process_does(annotate_cli, threads, tmp_path):
     """Also about a file that is no trace, and a model that answers by another name."""
     (tmp_path / "chats").mkdir()
     for n in range(7):
@@ -145,9 +141,7 @@ def test_an_engine_asks_and_says_what_one_process_does(
     assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
 
 
-def test_a_shard_that_always_fails_stops_and_the_others_end(
-    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
-) -> None:
+def test_a_shard_that_always_fails_stops_and_the_others_end(annotate_cli, runs, threads, tmp_path):
     runs(60)
     with Server() as server:
         server.responder = lambda request: Reply(refusal=f"no {request.n}")
@@ -162,9 +156,7 @@ def test_a_shard_that_always_fails_stops_and_the_others_end(
     assert [value["status"] for value in values] == ["none"] * 60
 
 
-def test_failures_of_a_merged_run_are_judged_again(
-    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
-) -> None:
+def test_failures_of_a_merged_run_are_judged_again(annotate_cli, runs, threads, tmp_path):
     runs(6)
     with Server() as server:
         failing = "This was run 3."
@@ -181,14 +173,14 @@ def test_failures_of_a_merged_run_are_judged_again(
 
 
 def test_a_worker_that_does_not_see_the_folder_asks_nothing(
-    annotate_cli: Cli, runs: Runs, threads: type[Threads], monkeypatch
-) -> None:
+    annotate_cli, runs, threads, monkeypatch
+):
     runs(6)
     submit = Threads.submit
     monkeypatch.setattr(
         Threads,
         "submit",
-        lambda self, do, job: submit(self, do, replace(job, sign=Path("elsewhere"))),
+        lambda self, do, job: submit(self, do, replace(job, folder=Path("elsewhere"))),
     )
     with Server() as server:
         done = annotate_cli(*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
@@ -197,31 +189,19 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
     assert "not on the machine of a worker" in done.err
 
 
-def test_a_shard_stops_without_its_driver(
-    annotate_cli: Cli, runs: Runs, threads: object, monkeypatch
-) -> None:
-    runs(6)
-    with monkeypatch.context() as patch:
-        patch.setattr("annotator.runs.distribute._SILENCE", -1.0)  # no sign is recent enough
-        done = annotate_cli(*RULES, *ENGINE)
-    assert done.code == 2
-    assert "the driver of this shard has stopped" in done.err
-    assert annotate_cli(*RULES, *ENGINE, "--resume").code == 0
-
-
-def test_limits_are_of_all_shards(annotate_cli: Cli, runs: Runs, threads: type[Threads]) -> None:
+def test_limits_are_of_all_shards(annotate_cli, runs, threads):
     runs(4)
     with Server() as server:
         limits = ("--rpm", "6000", "--tpm", "900000", "--max-cost", "4", "--concurrency", "5")
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *PRICES)
         assert annotate_cli(*args, *ENGINE, *limits).code == 0
-    judges = [job.arguments["judge"] for job in threads.jobs]
+    judges = [job.judge for job in threads.jobs]
     shares = [(judge.rpm, judge.tpm, judge.max_cost) for judge in judges]
     assert shares == [(3000, 450_000, 2)] * 2
-    assert [job.arguments["concurrency"] for job in threads.jobs] == [2, 2]
+    assert [job.concurrency for job in threads.jobs] == [2, 2]
 
 
-def test_one_call_in_flight_is_one_shard(annotate_cli: Cli, runs: Runs, threads: object) -> None:
+def test_one_call_in_flight_is_one_shard(annotate_cli, runs, threads):
     runs(4)
     with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *ENGINE)
@@ -229,7 +209,7 @@ def test_one_call_in_flight_is_one_shard(annotate_cli: Cli, runs: Runs, threads:
         assert server.most_in_flight == 1
 
 
-def test_money_is_divided(annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path) -> None:
+def test_money_is_divided(annotate_cli, runs, threads, tmp_path):
     """A call costs .01; of 40 only 25 may be made, by shards that do not know of each other."""
     runs(40)
     with Server(lambda request: CENT) as server:
@@ -246,9 +226,7 @@ def test_money_is_divided(annotate_cli: Cli, runs: Runs, threads: object, tmp_pa
     assert totals["cost_usd"] == pytest.approx(0.4)
 
 
-def test_a_lost_shard_is_started_again(
-    annotate_cli: Cli, runs: Runs, threads: type[Threads]
-) -> None:
+def test_a_lost_shard_is_started_again(annotate_cli, runs, threads):
     runs(6)
     threads.broken = 2
     assert annotate_cli(*RULES, *ENGINE).code == 0
@@ -259,9 +237,7 @@ def test_a_lost_shard_is_started_again(
 
 
 @pytest.mark.parametrize("victim", ["driver", "worker", "Ctrl-C"])
-def test_a_killed_process_is_gone_on_with(
-    runs: Runs, annotate_cli: Cli, tmp_path: Path, victim: str
-) -> None:
+def test_a_killed_process_is_gone_on_with(runs, annotate_cli, tmp_path, victim):
     runs(30)
     with Server(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
         model = ["--model", "m", "--base-url", server.url, "--concurrency", "4"]
@@ -299,7 +275,20 @@ def find_workers(driver: int) -> list[int]:
     return [int(pid) for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-def test_which_runs_an_engine_goes_on_with(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+def test_a_limit_is_of_all_traces(annotate_cli, runs, threads, tmp_path):
+    runs(7)
+    args = (*RULES[:-1], "whole", "--limit", "4")
+    whole = annotate_cli(*args).out
+    assert annotate_cli(*RULES, "--limit", "4", *ENGINE).out == whole
+    assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
+    assert "had --limit 4" in annotate_cli(*RULES, "--limit", "3", *ENGINE, "--resume").err
+    for share in ("1/2", "2/2"):
+        args = (*RULES[:-1], "shards", "--limit", "4", "--shard", share)
+        assert annotate_cli(*args).code == 0
+    assert annotate_cli("merge", "shards").out == whole
+
+
+def test_which_runs_an_engine_goes_on_with(annotate_cli, runs, tmp_path):
     runs(6)
     assert annotate_cli(*RULES, "--shard", "1/2").code == 0  # the second is missing
     assert "add --resume" in annotate_cli(*RULES, *ENGINE).err
@@ -321,11 +310,11 @@ def test_which_runs_an_engine_goes_on_with(annotate_cli: Cli, runs: Runs, tmp_pa
         (("--address", "tcp://127.0.0.1:1"), "name its --engine"),
         (("--engine", "processes", "--address", "here"), "by --engine dask or ray"),
         (("--workers", "2", "--shard", "1/2", "--out", "out"), "no shard"),
-        (("--workers", "2", "--limit", "1"), "no limit"),
+        (("--pilot", "2", "--workers", "2"), "--pilot cannot be combined with --limit"),
         (("--workers", "2", "--model", "m", "--batch-file", "b.jsonl"), "leave --batch"),
     ],
 )
-def test_wrong_usage(annotate_cli: Cli, runs: Runs, options, words) -> None:
+def test_wrong_usage(annotate_cli, runs, options, words):
     runs(1)
     done = annotate_cli("logs", "--rubric", "symptoms", *options)
     assert done.code == 2
@@ -351,7 +340,7 @@ class Loud:
         return Verdict((Claim(rubric.codes[-1].id, "So.", (quote,)),))
 
 
-def test_lines_in_lines_out(runs: Runs) -> None:
+def test_lines_in_lines_out(runs):
     traces = list(load_traces(runs(4)))
     rubrics = [load_rubric("emergent"), load_rubric("symptoms")]
     lines = judge_lines([dump_trace(trace) for trace in traces], rubrics, Loud())
@@ -381,14 +370,14 @@ def test_lines_in_lines_out(runs: Runs) -> None:
         ),
     ],
 )
-def test_what_lines_are_not_judged_by(runs: Runs, line: str, options, words: str) -> None:
+def test_what_lines_are_not_judged_by(runs, line, options, words):
     line = line or dump_trace(load_traces(runs())[0])
     names, *judge = options
     with pytest.raises(AnnotatorError, match=words):
         judge_lines([line], [load_rubric(name) for name in names], *judge)
 
 
-def test_lines_are_not_judged_within_an_event_loop(runs: Runs) -> None:
+def test_lines_are_not_judged_within_an_event_loop(runs):
     line = dump_trace(load_traces(runs())[0])
 
     async def within() -> None:
@@ -398,7 +387,7 @@ def test_lines_are_not_judged_within_an_event_loop(runs: Runs) -> None:
         asyncio.run(within())
 
 
-def test_a_trace_comes_back_as_it_was() -> None:
+def test_a_trace_comes_back_as_it_was():
     for trace in load_traces(EXAMPLES, ROOT / "examples" / "formats"):
         back = load_trace(dump_trace(trace))
         assert back == trace
@@ -408,7 +397,7 @@ def test_a_trace_comes_back_as_it_was() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspark", "ray"])
-def test_what_the_docs_say_of_other_engines(runs: Runs, tmp_path: Path, name) -> None:
+def test_what_the_docs_say_of_other_engines(runs, tmp_path, name):
     """The lines of docs/scaling.md as they stand there, but for folder and endpoint."""
     if not find_spec(name) or (name == "pyspark" and not shutil.which("java")):
         pytest.skip(f"{name}, or Java for it, is not installed here")
@@ -442,6 +431,6 @@ def test_what_the_docs_say_of_other_engines(runs: Runs, tmp_path: Path, name) ->
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"id": 3}', "[" * 99_999])
-def test_what_is_no_line_of_ours(line: str) -> None:
+def test_what_is_no_line_of_ours(line):
     with pytest.raises(UnreadableTrace):
         load_trace(line)

@@ -54,8 +54,8 @@ STOPS = {
 
 @pytest.mark.parametrize(("traces", "stop"), STOPS.values(), ids=STOPS)
 def test_a_run_stops_when_18_of_the_last_20_traces_failed(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, traces: str, stop: int | None
-) -> None:
+    annotate_cli, runs, tmp_path, traces, stop
+):
     runs(len(traces))
     left = iter(traces)
     with Server(lambda _: RIGHT) as server:
@@ -83,8 +83,8 @@ SLOW = {
 
 @pytest.mark.parametrize(("traces", "flight", "judged"), SLOW.values(), ids=SLOW)
 def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, traces: str, flight: int, judged: int | None
-) -> None:
+    annotate_cli, runs, tmp_path, traces, flight, judged
+):
     runs(len(traces))
 
     def answer(one: Request) -> Reply:
@@ -101,9 +101,7 @@ def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
     assert judged in (None, seen)
 
 
-def test_a_resumed_run_gets_past_traces_that_always_fail(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_resumed_run_gets_past_traces_that_always_fail(annotate_cli, runs, tmp_path):
     """Of 40 traces the first 20 are always refused."""
     runs(40)
     with Server() as server:
@@ -133,8 +131,8 @@ KINDS: dict[str, Responder] = {
 @pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one vote", "two votes"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_printed(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, kind: str, more: tuple[str, ...]
-) -> None:
+    annotate_cli, runs, tmp_path, kind, more
+):
     """Of 60 traces 20 are judged, and at most the 7 that were in flight with the last of them."""
     runs(60)
     with Server(KINDS[kind]) as server:
@@ -170,9 +168,7 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     assert annotate_cli("report", "out", "--format", "csv").out.count("\n") >= 9
 
 
-def test_a_short_run_without_a_true_quote_judged_nothing(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_short_run_without_a_true_quote_judged_nothing(annotate_cli, runs, tmp_path):
     """Three traces are too few to stop."""
     runs(3)
     with Server(KINDS["quotes"]) as server:
@@ -185,9 +181,7 @@ ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Th
 
 
 @pytest.mark.parametrize("engine", ODD, ids=["one process", "an engine"])
-def test_traces_that_failed_before_do_not_stop_a_resumed_run(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, engine: tuple[str, ...]
-) -> None:
+def test_traces_that_failed_before_do_not_stop_a_resumed_run(annotate_cli, runs, tmp_path, engine):
     """Every second of 46 traces is refused: a run that is resumed has only these before it."""
     runs(46)
     with Server() as server:
@@ -201,9 +195,7 @@ def test_traces_that_failed_before_do_not_stop_a_resumed_run(
     assert "23 traces could not be judged (refusal 23)" in done.err
 
 
-def test_a_judge_of_ones_own_that_always_fails_stops_too(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_judge_of_ones_own_that_always_fails_stops_too(annotate_cli, runs, tmp_path):
     runs(25)
     judge = "tests.judges.strange_judges:Raises"
     done = annotate_cli(*ARGS, "--judge", judge, "--out", "out", "--concurrency", "1")
@@ -211,7 +203,7 @@ def test_a_judge_of_ones_own_that_always_fails_stops_too(
     assert "judgements failed (other 20)" in done.err
 
 
-def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli, tmp_path):
     talk = [{"role": "a", "content": "Is it done?"}, {"role": "b", "content": "no"}]
     good = json.dumps({"messages": talk})
     (tmp_path / "t.jsonl").write_text("\n".join([good, *["{"] * 30, good]) + "\n")
@@ -222,9 +214,7 @@ def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli: Cli, tmp_pat
     assert len(found) == 32
 
 
-def test_lines_of_older_versions_have_no_kind_and_are_read(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_lines_of_older_versions_have_no_kind_and_are_read(annotate_cli, runs, tmp_path):
     runs(2)
     with Server(KINDS["refusal"]) as server:
         annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
@@ -236,6 +226,6 @@ def test_lines_of_older_versions_have_no_kind_and_are_read(
     assert "other: 2 traces failed\n  for example night/" in annotate_cli("report", "out").out
 
 
-def test_none_judged_is_exit_code_1(annotate_cli: Cli, runs: Runs) -> None:
+def test_none_judged_is_exit_code_1(annotate_cli, runs):
     done = annotate_cli(runs(2, passed=True), "--rubric", "symptoms")
     assert (done.code, "skipped: 2 traces skipped" in done.out) == (1, True), done.out

@@ -22,7 +22,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
-from annotator.runs.manifest import new_manifest
+from annotator.runs.manifest import make_manifest
 from annotator.runs.store import RunDirectory
 from annotator.traces import Trace, read_traces
 from tests.conftest import (
@@ -51,9 +51,7 @@ def llm(server: Server, *more: str) -> tuple[str, ...]:
     return ("--model", "m", "--base-url", server.url, *set_model(attempts=2), *more)
 
 
-def test_the_default_command_and_the_manifest(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_the_default_command_and_the_manifest(annotate_cli, runs, tmp_path):
     done = annotate_cli(runs(3), "--rubric", "symptoms", "--out", "out")
     assert done.code == 0, done.err
     assert "judge rules" in done.out
@@ -70,7 +68,7 @@ def test_the_default_command_and_the_manifest(
     }
 
 
-def test_the_four_statuses_are_kept_apart(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_the_four_statuses_are_kept_apart(annotate_cli, tmp_path):
     for n, options in enumerate(
         ({}, {"talk": [("agent1", "Hello."), ("agent2", "Hello!")]}, {"passed": True}, {}), 1
     ):
@@ -99,199 +97,170 @@ def test_the_four_statuses_are_kept_apart(annotate_cli: Cli, tmp_path: Path) -> 
     assert "judged 2 (labelled 1, none 1)  skipped 1  failed 1" in done.out
 
 
-def test_every_rubric_gets_a_line_for_every_trace(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
-    args = ("--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out")
-    done = annotate_cli(runs(4), *args)
-    assert done.code == 0
-    assert len(annotations(tmp_path / "out")) == 8
-    assert done.out.count("judge rules") == 2
-
-
-@pytest.mark.parametrize(("flag", "skipped"), [(None, 1), ("--all", 0), ("--failed-only", 1)])
-def test_which_outcomes_are_judged(
-    annotate_cli: Cli, tmp_path: Path, flag: str | None, skipped: int
-) -> None:
+@pytest.mark.parametrize(
+    ("rubric", "flags", "skipped"),
+    [
+        ("symptoms", (), 1),
+        ("symptoms", ("--all",), 0),
+        ("symptoms", ("--failed-only",), 1),
+        ("comm_errors", (), 0),
+        ("comm_errors", ("--failed-only",), 1),
+    ],
+)
+def test_which_outcomes_are_judged(annotate_cli, tmp_path, rubric, flags, skipped):
     write_run(tmp_path / run_name(1))
     write_run(tmp_path / run_name(2), passed=True, merge="clean")
-    args = ("logs", "--rubric", "symptoms", "--out", "out", *([flag] if flag else []))
-    assert annotate_cli(*args).code == 0
+    assert annotate_cli("logs", "--rubric", rubric, "--out", "out", *flags).code == 0
     assert statuses(tmp_path / "out")["skipped"] == skipped
 
 
-def test_failed_only_holds_for_rubrics_of_all_runs(annotate_cli: Cli, tmp_path: Path) -> None:
-    write_run(tmp_path / run_name(1), passed=True)
-    write_run(tmp_path / run_name(2))
-    annotate_cli("logs", "--rubric", "comm_errors", "--out", "out", "--failed-only")
-    assert statuses(tmp_path / "out")["skipped"] == 1
-
-
-def test_an_unknown_outcome_is_judged_and_said(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_an_unknown_outcome_is_judged_and_said(annotate_cli, tmp_path):
     write_run(tmp_path / run_name(1), passed=None)
     done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
     assert statuses(tmp_path / "out")["skipped"] == 0
     assert "1 counted traces do not tell whether the run passed" in done.out
 
 
-class TestResume:
-    def test_what_an_earlier_run_has_left_is_not_counted(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        name = "failed-before.jsonl"
-        (tmp_path / "out").mkdir()
-        (tmp_path / "out" / name).write_text("of an earlier run")
-        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
-        assert (done.code, f"out/{name} is of an earlier run; move it" in done.err) == (2, True)
-        assert [file.name for file in (tmp_path / "out").iterdir()] == [name]
+def test_a_link_in_the_place_of_a_run_is_not_removed(annotate_cli, runs, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").symlink_to("gone/run.json")
+    done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
+    assert (done.code, "out holds an unfinished run" in done.err) == (2, True)
+    assert (tmp_path / "out" / "run.json").is_symlink()
 
-    def test_a_link_in_the_place_of_a_run_is_not_removed(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        (tmp_path / "out").mkdir()
-        (tmp_path / "out" / "run.json").symlink_to("gone/run.json")
-        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
-        assert (done.code, "out holds an unfinished run" in done.err) == (2, True)
-        assert (tmp_path / "out" / "run.json").is_symlink()
 
-    def test_a_second_run_into_a_directory_is_refused(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (runs(2), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        before = (tmp_path / "out" / "annotations.jsonl").read_bytes()
-        done = annotate_cli(*args)
-        assert (done.code, done.out) == (2, "")
-        assert "out holds a finished run" in done.err
-        assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == before
+def test_a_second_run_into_a_directory_is_refused(annotate_cli, runs, tmp_path):
+    args = (runs(2), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    before = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+    done = annotate_cli(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "out holds a finished run" in done.err
+    assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == before
 
-    def test_what_failed_is_tried_again_and_nothing_else(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        down = {"now": True}
 
-        def responder(request: Request) -> Reply:
-            third = "agent2" in request.part("facts") and len(server.seen) > 2
-            return Reply(status=500) if third and down["now"] else RIGHT
+def test_what_failed_is_tried_again_and_nothing_else(annotate_cli, runs, tmp_path):
+    down = {"now": True}
 
-        args = (runs(4), "--rubric", "comm_errors", "--out", "out")
-        with Server(responder) as server:
-            more = llm(server, "--concurrency", "1", *set_model(mode="tools"), "--price-in", "1")
-            more += ("--price-out", "1")
-            first = annotate_cli(*args, *more)
-            assert (first.code, statuses(tmp_path / "out")["failed"]) == (1, 2)
-            calls = server.calls
-            down["now"] = False
-            second = annotate_cli(*args, *more, "--resume")
-            assert server.calls == calls + 2
-            manifest = json.loads((tmp_path / "out" / "run.json").read_text())
-        assert second.code == 0, second.err
-        assert statuses(tmp_path / "out") == {"labelled": 4}
-        assert manifest["totals"]["calls"] == server.calls
-        assert manifest["totals"]["input_tokens"] == server.tokens_in
-        billed = (server.tokens_in + server.tokens_out) / 1e6
-        assert manifest["totals"]["cost_usd"] == pytest.approx(billed)
+    def responder(request: Request) -> Reply:
+        third = "agent2" in request.part("facts") and len(server.seen) > 2
+        return Reply(status=500) if third and down["now"] else RIGHT
 
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            (("--model", "other"), 'id was "llm:m", is now "llm:m+other"'),
-            (set_model(reasks=1), "reasks was 3, is now 1"),
-            (("--temperature", "0.5"), "temperature was 0.0, is now 0.5"),
-            (("--all",), 'only: was "rubric", is now "all"'),
-            (("--judge", "rules"), "judge"),
-        ],
-    )
-    def test_other_settings_are_refused_with_the_difference(
-        self, annotate_cli: Cli, runs: Runs, change: tuple[str, ...], said: str
-    ) -> None:
-        args = (runs(2), "--rubric", "symptoms", "--out", "out")
-        with Server() as server:
-            annotate_cli(*args, *llm(server))
-            done = annotate_cli(*args, *llm(server), *change, "--resume")
-        assert done.code == 2
-        assert "cannot be resumed" in done.err
-        assert said in done.err
+    args = (runs(4), "--rubric", "comm_errors", "--out", "out")
+    with Server(responder) as server:
+        more = llm(server, "--concurrency", "1", *set_model(mode="tools"), "--price-in", "1")
+        more += ("--price-out", "1")
+        first = annotate_cli(*args, *more)
+        assert (first.code, statuses(tmp_path / "out")["failed"]) == (1, 2)
+        calls = server.calls
+        down["now"] = False
+        second = annotate_cli(*args, *more, "--resume")
+        assert server.calls == calls + 2
+        manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert second.code == 0, second.err
+    assert statuses(tmp_path / "out") == {"labelled": 4}
+    assert manifest["totals"]["calls"] == server.calls
+    assert manifest["totals"]["input_tokens"] == server.tokens_in
+    billed = (server.tokens_in + server.tokens_out) / 1e6
+    assert manifest["totals"]["cost_usd"] == pytest.approx(billed)
 
-    def test_a_torn_last_line_is_judged_again(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (runs(3), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        file = tmp_path / "out" / "annotations.jsonl"
-        whole = file.read_bytes()
-        for cut in (1, 40, len(whole) // 2, len(whole)):
-            for zeros in (0, 9):  # after a crash of the machine
-                file.write_bytes(whole[:-cut] + bytes(zeros))
-                assert annotate_cli(*args, "--resume").code == 0
-                assert sorted(without_time(file)) == sorted(without_time_of(whole))
 
-    @pytest.mark.parametrize("words", [b"My notes", b'{"trace": 5}', b"\xff\xfe{", b"\0notes"])
-    def test_a_last_line_without_end_that_is_of_no_run_is_not_cut_off(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, words: bytes
-    ) -> None:
-        args = (runs(3), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        file = tmp_path / "out" / "annotations.jsonl"
-        for before in (b"", file.read_bytes()):
-            file.write_bytes(before + words)
-            done = annotate_cli(*args, "--resume")
-            assert (done.code, "annotations.jsonl: its last line has no end" in done.err) == (2, 1)
-            assert file.read_bytes() == before + words
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--model", "other"), 'id was "llm:m", is now "llm:m+other"'),
+        (set_model(reasks=1), "reasks was 3, is now 1"),
+        (("--temperature", "0.5"), "temperature was 0.0, is now 0.5"),
+        (("--all",), 'only: was "rubric", is now "all"'),
+        (("--judge", "rules"), "judge"),
+    ],
+)
+def test_other_settings_are_refused_with_the_difference(annotate_cli, runs, change, said):
+    args = (runs(2), "--rubric", "symptoms", "--out", "out")
+    with Server() as server:
+        annotate_cli(*args, *llm(server))
+        done = annotate_cli(*args, *llm(server), *change, "--resume")
+    assert done.code == 2
+    assert "cannot be resumed" in done.err
+    assert said in done.err
 
-    def test_a_damaged_line_is_named_and_nothing_is_overwritten(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (runs(3), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        file = tmp_path / "out" / "annotations.jsonl"
-        lines = file.read_bytes().splitlines(keepends=True)
-        lines[1] = b'{"trace_id": 1}\n'
-        file.write_bytes(b"".join(lines))
+
+def test_a_torn_last_line_is_judged_again(annotate_cli, runs, tmp_path):
+    args = (runs(3), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    file = tmp_path / "out" / "annotations.jsonl"
+    whole = file.read_bytes()
+    for cut in (1, 40, len(whole) // 2, len(whole)):
+        for zeros in (0, 9):  # after a crash of the machine
+            file.write_bytes(whole[:-cut] + bytes(zeros))
+            assert annotate_cli(*args, "--resume").code == 0
+            assert sorted(without_time(file)) == sorted(without_time_of(whole))
+
+
+@pytest.mark.parametrize("words", [b"My notes", b'{"trace": 5}', b"\xff\xfe{", b"\0notes"])
+def test_a_last_line_without_end_that_is_of_no_run_is_not_cut_off(
+    annotate_cli, runs, tmp_path, words
+):
+    args = (runs(3), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    file = tmp_path / "out" / "annotations.jsonl"
+    for before in (b"", file.read_bytes()):
+        file.write_bytes(before + words)
         done = annotate_cli(*args, "--resume")
-        assert done.code == 2
-        assert "annotations.jsonl, line 2" in done.err
-        assert file.read_bytes() == b"".join(lines)
+        assert (done.code, "annotations.jsonl: its last line has no end" in done.err) == (2, 1)
+        assert file.read_bytes() == before + words
 
-    def test_a_line_too_many_is_named_before_anything_is_judged(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (runs(3), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        file, manifest = tmp_path / "out" / "annotations.jsonl", tmp_path / "out" / "run.json"
-        lines, before = file.read_bytes().splitlines(keepends=True), manifest.read_bytes()
-        file.write_bytes(b"".join([*lines[:2], lines[0]]))
-        done = annotate_cli(*args, "--resume")
-        assert (done.code, "annotations.jsonl, line 3: " in done.err) == (2, True)
-        assert "stands twice for symptoms" in done.err
-        assert manifest.read_bytes() == before
-        file.write_bytes(b"".join(lines[:2]))
-        assert annotate_cli(*args, "--resume").code == 0
 
-    @pytest.mark.parametrize(
-        "overhead",
-        [{"calls": "x"}, {"coins": 1}, {"cost_usd": -1.0}, {"cost_usd": math.inf}],
-        ids=["text", "newer", "negative", "infinite"],
-    )
-    def test_what_was_used_before_is_read_or_refused_in_words(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, overhead: dict[str, object]
-    ) -> None:
-        args = (str(runs(2)), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args)
-        file = tmp_path / "out" / "run.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"overhead": overhead}))
-        lines = (tmp_path / "out" / "annotations.jsonl").read_bytes()
-        done = annotate_cli(*args, "--resume")
-        assert (done.code, done.out) == (2, "")
-        assert re.search("run.json: .*overhead", done.err)
-        assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == lines
+def test_a_damaged_line_is_named_and_nothing_is_overwritten(annotate_cli, runs, tmp_path):
+    args = (runs(3), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    file = tmp_path / "out" / "annotations.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1] = b'{"trace_id": 1}\n'
+    file.write_bytes(b"".join(lines))
+    done = annotate_cli(*args, "--resume")
+    assert done.code == 2
+    assert "annotations.jsonl, line 2" in done.err
+    assert file.read_bytes() == b"".join(lines)
 
-    def test_resume_needs_a_run(self, annotate_cli: Cli, runs: Runs) -> None:
-        logs = runs(1)
-        done = annotate_cli(logs, "--rubric", "symptoms", "--resume")
-        assert (done.code, "--out" in done.err) == (2, True)
-        done = annotate_cli(logs, "--rubric", "symptoms", "--resume", "--out", "nothing")
-        assert (done.code, "not a run directory" in done.err) == (2, True)
+
+def test_a_line_too_many_is_named_before_anything_is_judged(annotate_cli, runs, tmp_path):
+    args = (runs(3), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    file, manifest = tmp_path / "out" / "annotations.jsonl", tmp_path / "out" / "run.json"
+    lines, before = file.read_bytes().splitlines(keepends=True), manifest.read_bytes()
+    file.write_bytes(b"".join([*lines[:2], lines[0]]))
+    done = annotate_cli(*args, "--resume")
+    assert (done.code, "annotations.jsonl, line 3: " in done.err) == (2, True)
+    assert "has a second annotation by symptoms" in done.err
+    assert manifest.read_bytes() == before
+    file.write_bytes(b"".join(lines[:2]))
+    assert annotate_cli(*args, "--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    "overhead",
+    [{"calls": "x"}, {"coins": 1}, {"cost_usd": -1.0}, {"cost_usd": math.inf}],
+    ids=["text", "newer", "negative", "infinite"],
+)
+def test_what_was_used_before_is_read_or_refused_in_words(annotate_cli, runs, tmp_path, overhead):
+    args = (str(runs(2)), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args)
+    file = tmp_path / "out" / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"overhead": overhead}))
+    lines = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+    done = annotate_cli(*args, "--resume")
+    assert (done.code, done.out) == (2, "")
+    assert re.search("run.json: .*overhead", done.err)
+    assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == lines
+
+
+def test_resume_needs_a_run(annotate_cli, runs):
+    logs = runs(1)
+    done = annotate_cli(logs, "--rubric", "symptoms", "--resume")
+    assert (done.code, "--out" in done.err) == (2, True)
+    done = annotate_cli(logs, "--rubric", "symptoms", "--resume", "--out", "nothing")
+    assert (done.code, "not a run directory" in done.err) == (2, True)
 
 
 def without_time(file: Path) -> list[str]:
@@ -329,9 +298,7 @@ def first(calls: int, server: Server) -> Responder:
     return lambda request: replace(RIGHT, together=99 if request.n > last else 0)
 
 
-def test_a_stopped_run_goes_on_as_if_nothing_had_been(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_stopped_run_goes_on_as_if_nothing_had_been(annotate_cli, runs, tmp_path):
     """Killed first, and stopped with Ctrl-C when it goes on."""
     logs = runs(40)
     stops = ((signal.SIGKILL, 5, 12, ()), (signal.SIGINT, 20, 25, ("--resume",)))
@@ -361,9 +328,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
     assert repeated <= 2 * 4  # at most the calls in flight at each stop
 
 
-def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(annotate_cli, runs, tmp_path):
     with Server(lambda _: RIGHT) as server:
         prices = ("--price-in", "1", "--price-out", "1")
         args = (str(runs(3)), "--rubric", "comm_errors", *llm(server, *prices), "--out", "out")
@@ -376,7 +341,7 @@ def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(
     assert json.loads(manifest.read_text())["totals"]["unreported_calls"] == 1
 
 
-def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+def test_two_processes_cannot_write_one_run(annotate_cli, runs, tmp_path):
     with Server() as server:
         server.responder = first(5, server)
         args = (str(runs(9)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
@@ -389,9 +354,7 @@ def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_p
     assert "another process is writing" in done.err
 
 
-def test_a_full_disk_is_one_line_and_the_run_can_go_on(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_one_line_and_the_run_can_go_on(annotate_cli, runs, tmp_path):
     logs = runs(30)
 
     def limit() -> (
@@ -416,8 +379,8 @@ def test_a_full_disk_is_one_line_and_the_run_can_go_on(
 
 
 def test_a_run_whose_folder_is_gone_ends_in_words_and_closes_its_judge(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    annotate_cli, runs, tmp_path, monkeypatch
+):
     closed = []
 
     async def close(judge: LLMJudge) -> None:
@@ -458,13 +421,8 @@ def write_anew(file: Path) -> None:
     [(empty, False), (cut, False), (write_anew, False), (empty, True), (cut, True), (drop, True)],
 )
 def test_a_run_whose_lines_another_program_changes_does_not_finish(
-    annotate_cli: Cli,
-    runs: Runs,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Path], None],
-    last: bool,
-) -> None:
+    annotate_cli, runs, tmp_path, monkeypatch, change, last
+):
     def append(run: RunDirectory, annotation: Annotation) -> None:
         appending(run, annotation)
         if sum(run.counts.values()) == (4 if last else 2):
@@ -482,9 +440,7 @@ def test_a_run_whose_lines_another_program_changes_does_not_finish(
     assert len(annotations(tmp_path / "out")) == 4
 
 
-def test_a_run_that_the_judge_stops_keeps_what_is_done(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_a_run_that_the_judge_stops_keeps_what_is_done(annotate_cli, runs, tmp_path):
     def responder(request: Request) -> Reply:
         return RIGHT if len(server.seen) <= 3 else Reply(status=401, error={"message": "expired"})
 
@@ -517,12 +473,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("make", "said"), BAD_INPUT.values(), ids=BAD_INPUT)
-def test_unreadable_input_is_one_line_and_exit_code_2(
-    annotate_cli: Cli,
-    tmp_path: Path,
-    make: Callable[[Path], object],
-    said: str,
-) -> None:
+def test_unreadable_input_is_one_line_and_exit_code_2(annotate_cli, tmp_path, make, said):
     done = annotate_cli(make(tmp_path), "--rubric", "comm_errors", "--out", "out")
     assert (done.code, done.out) == (2, "")
     errors = [line for line in done.err.splitlines() if line.startswith("Error: ")]
@@ -543,15 +494,15 @@ USAGE = {
 
 @pytest.mark.parametrize(("arguments", "said"), USAGE.values(), ids=USAGE)
 def test_wrong_usage_is_exit_code_2_and_leaves_nothing(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
+    annotate_cli, runs, tmp_path, arguments, said
+):
     done = annotate_cli(runs(1), "--out", "out", *arguments)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert not (tmp_path / "out").exists()
 
 
-def test_no_permission_to_write(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+def test_no_permission_to_write(annotate_cli, runs, tmp_path):
     (tmp_path / "file").write_text("")
     done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "file/out")
     assert done.code == 2
@@ -559,8 +510,8 @@ def test_no_permission_to_write(annotate_cli: Cli, runs: Runs, tmp_path: Path) -
 
 
 def test_where_a_run_cannot_begin_there_is_nothing_to_go_on_with(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    annotate_cli, runs, tmp_path, monkeypatch
+):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -572,8 +523,8 @@ def test_where_a_run_cannot_begin_there_is_nothing_to_go_on_with(
 
 
 def test_a_folder_that_can_be_read_again_is_no_failure_any_more(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    annotate_cli, runs, tmp_path, monkeypatch
+):
     args = (runs(3), "--rubric", "symptoms", "--out", "out")
     hidden = str((tmp_path / run_name(2)).parent)
     scan = os.scandir
@@ -590,9 +541,7 @@ def test_a_folder_that_can_be_read_again_is_no_failure_any_more(
     assert len(annotations(tmp_path / "out")) == 3
 
 
-def test_an_unreadable_file_fails_its_trace_only(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
+def test_an_unreadable_file_fails_its_trace_only(annotate_cli, runs, tmp_path):
     runs(2)
     conversation = tmp_path / run_name(1) / "conversation.json"
     conversation.unlink()
@@ -603,7 +552,7 @@ def test_an_unreadable_file_fails_its_trace_only(
     assert "Traceback" not in done.err
 
 
-def test_a_message_of_50_megabytes_is_judged_or_failed(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_message_of_50_megabytes_is_judged_or_failed(annotate_cli, tmp_path):
     talk = [("agent1", "word " * 10_000_000), ("agent2", "Yes.")]
     write_run(tmp_path / run_name(1), talk)
     done = annotate_cli("logs", "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "out")
@@ -611,7 +560,7 @@ def test_a_message_of_50_megabytes_is_judged_or_failed(annotate_cli: Cli, tmp_pa
     assert len(annotations(tmp_path / "out")) == 2
 
 
-def test_null_fields_and_double_ids_are_listed(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_null_fields_and_double_ids_are_listed(annotate_cli, tmp_path):
     records = [
         {"id": "a", "messages": [{"from": None, "message": None}, {"from": "x", "message": "Hi"}]},
         {"id": "a", "messages": [{"from": "x", "message": "Other"}]},
@@ -630,13 +579,16 @@ def test_null_fields_and_double_ids_are_listed(annotate_cli: Cli, tmp_path: Path
     }
 
 
-def test_hostile_names_do_not_reach_the_terminal(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_hostile_names_do_not_reach_the_terminal(annotate_cli, tmp_path):
     evil = "\x1b[2J\x1b]0;owned\x07\u202eevil"
     record = {"id": evil, "messages": [{"from": evil, "message": None}], "attributes": {evil: 1}}
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n{broken\n")
     done = annotate_cli("a.jsonl", "--rubric", "comm_errors", "--out", "out")
     seen = annotate_cli("traces", "a.jsonl", "--list")
-    for text in (done.out, done.err, seen.out, seen.err):
+    (tmp_path / "a.json").write_text(json.dumps({"\x1b[2Jkey\u202e\nnext": 1}))
+    error = annotate_cli("a.json", "--rubric", "comm_errors", "--out", "out2")
+    assert (error.code, error.err.count("\n")) == (2, 2)
+    for text in (done.out, done.err, seen.out, seen.err, error.err):
         assert "\x1b" not in text
         assert "\u202e" not in text
 
@@ -649,7 +601,7 @@ def true_everywhere(found: Annotation, trace: Trace) -> None:
             assert source.text[evidence.start : evidence.end] == evidence.quote
 
 
-def test_every_accepted_quote_stands_in_its_source(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_every_accepted_quote_stands_in_its_source(annotate_cli, tmp_path):
     out = tmp_path / "out"
     examples = ROOT / "examples" / "traces"
     args = ("--rubric", "symptoms", "--rubric", "comm_errors", "--out", out)
@@ -662,145 +614,122 @@ def test_every_accepted_quote_stands_in_its_source(annotate_cli: Cli, tmp_path: 
         true_everywhere(one, traces[one.trace_id])
 
 
-class TestWhatReviewersFound:
-    def test_two_resumes_at_once_lose_nothing(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (str(runs(120)), "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out")
-        annotate_cli(*args)
-        file = tmp_path / "out" / "annotations.jsonl"
-        whole = sorted(without_time(file))
-        file.write_bytes(file.read_bytes()[: -len(whole[-1]) * 60])
-        processes = [start(*args, "--resume", cwd=tmp_path) for _ in range(4)]
-        codes = [(process.wait(60), process.communicate()[1]) for process in processes]
-        assert any(code == 0 for code, _ in codes)
-        assert all("another process is writing" in err for code, err in codes if code)
-        assert sorted(without_time(file)) == whole
+def test_two_resumes_at_once_lose_nothing(annotate_cli, runs, tmp_path):
+    args = (str(runs(120)), "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out")
+    annotate_cli(*args)
+    file = tmp_path / "out" / "annotations.jsonl"
+    whole = sorted(without_time(file))
+    file.write_bytes(file.read_bytes()[: -len(whole[-1]) * 60])
+    processes = [start(*args, "--resume", cwd=tmp_path) for _ in range(4)]
+    codes = [(process.wait(60), process.communicate()[1]) for process in processes]
+    assert any(code == 0 for code, _ in codes)
+    assert all("another process is writing" in err for code, err in codes if code)
+    assert sorted(without_time(file)) == whole
 
-    def test_a_smaller_limit_is_refused(self, annotate_cli: Cli, runs: Runs) -> None:
-        args = (runs(4), "--rubric", "symptoms", "--out", "out")
-        annotate_cli(*args, "--limit", "3")
-        smaller = annotate_cli(*args, "--resume", "--limit", "2")
-        assert (smaller.code, "had --limit 3" in smaller.err) == (2, True)
-        assert "judged 3" in annotate_cli(*args, "--resume", "--limit", "3").out
-        assert "judged 4" in annotate_cli(*args, "--resume").out
-        limited = annotate_cli(*args, "--resume", "--limit", "4")
-        assert (limited.code, "had no --limit" in limited.err) == (2, True)
 
-    def test_failures_that_are_not_reached_again_come_back(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        """A resume that stops early keeps old failures, and what every attempt has cost."""
-        answers = {"now": Reply(status=500)}
+def test_a_smaller_limit_is_refused(annotate_cli, runs):
+    args = (runs(4), "--rubric", "symptoms", "--out", "out")
+    annotate_cli(*args, "--limit", "3")
+    smaller = annotate_cli(*args, "--resume", "--limit", "2")
+    assert (smaller.code, "had --limit 3" in smaller.err) == (2, True)
+    assert "judged 3" in annotate_cli(*args, "--resume", "--limit", "3").out
+    assert "judged 4" in annotate_cli(*args, "--resume").out
+    limited = annotate_cli(*args, "--resume", "--limit", "4")
+    assert (limited.code, "had no --limit" in limited.err) == (2, True)
 
-        def responder(request: Request) -> Reply:
-            return answers["now"]
 
-        args = (runs(3), "--rubric", "comm_errors", "--out", "out")
-        with Server(responder) as server:
-            more = llm(server, "--concurrency", "1", *set_model(mode="tools", attempts=1))
-            assert annotate_cli(*args, *more).code == 1
-            assert statuses(tmp_path / "out") == {"failed": 3}
-            answers["now"] = Reply(status=401)
-            assert annotate_cli(*args, *more, "--resume").code == 2
-            assert statuses(tmp_path / "out") == {"failed": 3}
-            aside = tmp_path / "out" / "failed-before.jsonl"
-            assert not aside.exists()
-            # What a process killed while setting failures aside leaves behind.
-            lines = (tmp_path / "out" / "annotations.jsonl").read_bytes()
-            aside.write_bytes(lines[: len(lines) // 2])
-            answers["now"] = RIGHT
-            assert annotate_cli(*args, *more, "--resume").code == 0
-            manifest = json.loads((tmp_path / "out" / "run.json").read_text())
-            assert manifest["totals"]["calls"] == server.calls
-        assert statuses(tmp_path / "out") == {"labelled": 3}
-        assert not aside.exists()
+def test_failures_that_are_not_reached_again_come_back(annotate_cli, runs, tmp_path):
+    """A resume that stops early keeps old failures, and what every attempt has cost."""
+    answers = {"now": Reply(status=500)}
 
-    def test_a_relative_source_is_not_another_one_elsewhere(
-        self, annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for place in ("a", "b"):
-            write_run(tmp_path / place / run_name(1))
-        monkeypatch.chdir(tmp_path / "a")
-        out = tmp_path / "out"
-        assert annotate_cli("logs", "--rubric", "symptoms", "--out", out).code == 0
-        monkeypatch.chdir(tmp_path / "b")
-        done = annotate_cli("logs", "--rubric", "symptoms", "--out", out, "--resume")
-        assert (done.code, "cannot be resumed" in done.err) == (2, True)
-        monkeypatch.chdir(tmp_path / "a")
-        again = annotate_cli(
-            tmp_path / "a" / "logs", "--rubric", "symptoms", "--out", out, "--resume"
-        )
-        assert again.code == 0
+    def responder(request: Request) -> Reply:
+        return answers["now"]
 
-    @pytest.mark.parametrize("pattern", ["logs/**/*.json", "logs/**", "logs/night/coop/*/*"])
-    def test_a_glob_finds_runs_and_not_their_files(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, pattern: str
-    ) -> None:
-        runs(3)
-        for n in (1, 2, 3):
-            steps = {"messages": [{"role": "assistant", "content": "a"}] * 2}
-            (tmp_path / run_name(n) / "agent1_traj.json").write_text(json.dumps(steps))
-        assert annotate_cli(pattern, "--rubric", "symptoms", "--out", "out").code == 0
-        assert {key[0] for key in annotations(tmp_path / "out")} == {
-            run_name(n).removeprefix("logs/") for n in (1, 2, 3)
-        }
+    args = (runs(3), "--rubric", "comm_errors", "--out", "out")
+    with Server(responder) as server:
+        more = llm(server, "--concurrency", "1", *set_model(mode="tools", attempts=1))
+        assert annotate_cli(*args, *more).code == 1
+        assert statuses(tmp_path / "out") == {"failed": 3}
+        answers["now"] = Reply(status=401)
+        assert annotate_cli(*args, *more, "--resume").code == 2
+        assert statuses(tmp_path / "out") == {"failed": 3}
+        answers["now"] = RIGHT
+        assert annotate_cli(*args, *more, "--resume").code == 0
+        manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert manifest["totals"]["calls"] == server.calls
+    assert statuses(tmp_path / "out") == {"labelled": 3}
 
-    def test_another_file_in_a_run_folder_changes_nothing(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        runs(1)
-        (tmp_path / run_name(1) / "config.json").write_text('{"a": 1}')
-        done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
-        assert len(annotations(tmp_path / "out")) == 1
-        assert "config.json: not a file of the runner" in done.err
 
-    def test_ctrl_c_is_heard_while_nothing_is_judged(self, tmp_path: Path) -> None:
-        record = {"messages": [{"from": "a", "message": "x"}], "attributes": {"passed": True}}
-        line = json.dumps(record) + "\n"
-        (tmp_path / "all.jsonl").write_text(line * 60_000)
-        args = ("all.jsonl", "--rubric", "symptoms", "--out", "out")
-        process = start(*args, cwd=tmp_path)
-        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 50)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        kept = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
-        assert process.returncode == 130
-        assert kept < 60_000
+def test_a_relative_source_is_not_another_one_elsewhere(annotate_cli, tmp_path, monkeypatch):
+    for place in ("a", "b"):
+        write_run(tmp_path / place / run_name(1))
+    monkeypatch.chdir(tmp_path / "a")
+    out = tmp_path / "out"
+    assert annotate_cli("logs", "--rubric", "symptoms", "--out", out).code == 0
+    monkeypatch.chdir(tmp_path / "b")
+    done = annotate_cli("logs", "--rubric", "symptoms", "--out", out, "--resume")
+    assert (done.code, "cannot be resumed" in done.err) == (2, True)
+    monkeypatch.chdir(tmp_path / "a")
+    again = annotate_cli(tmp_path / "a" / "logs", "--rubric", "symptoms", "--out", out, "--resume")
+    assert again.code == 0
 
-    def test_an_error_line_holds_no_escape(self, annotate_cli: Cli, tmp_path: Path) -> None:
-        (tmp_path / "a.json").write_text(json.dumps({"\x1b[2Jkey\u202e\nnext": 1}))
-        done = annotate_cli("a.json", "--rubric", "comm_errors", "--out", "out")
-        assert done.code == 2
-        assert done.err.count("\n") == 2
-        assert "\u202e" not in done.err
-        assert "\x1b" not in done.err
 
-    @pytest.mark.parametrize("url", ["http://me:secret@h:1/v1", "https://h/v1?key=secret"])
-    def test_the_manifest_holds_no_password(
-        self, monkeypatch: pytest.MonkeyPatch, url: str
-    ) -> None:
-        monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        manifest = new_manifest(
-            rubrics=[load_rubric("symptoms")],
-            judge=LLMJudge(Options("m", url)),
-            sources=["logs"],
-            format="auto",
-            only="rubric",
-            limit=None,
-            concurrency=1,
-            command=f"annotate logs --base-url '{url}' --model m",
-        )
-        assert re.search(r"--base-url '?https?://h(:1)?/v1'? --model m", manifest.command or "")
-        assert "secret" not in json.dumps(manifest.as_dict())
+@pytest.mark.parametrize("pattern", ["logs/**/*.json", "logs/**", "logs/night/coop/*/*"])
+def test_a_glob_finds_runs_and_not_their_files(annotate_cli, runs, tmp_path, pattern):
+    runs(3)
+    for n in (1, 2, 3):
+        steps = {"messages": [{"role": "assistant", "content": "a"}] * 2}
+        (tmp_path / run_name(n) / "agent1_traj.json").write_text(json.dumps(steps))
+    assert annotate_cli(pattern, "--rubric", "symptoms", "--out", "out").code == 0
+    assert {key[0] for key in annotations(tmp_path / "out")} == {
+        run_name(n).removeprefix("logs/") for n in (1, 2, 3)
+    }
 
-    def test_its_own_run_directory_is_not_read_as_traces(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
-    ) -> None:
-        args = (runs(2), "--rubric", "symptoms", "--out", tmp_path / "logs" / "out")
-        annotate_cli(*args)
-        done = annotate_cli("traces", "logs", "--json")
-        assert json.loads(done.out.splitlines()[-1])["summary"]["traces"] == 2
+
+def test_another_file_in_a_run_folder_changes_nothing(annotate_cli, runs, tmp_path):
+    runs(1)
+    (tmp_path / run_name(1) / "config.json").write_text('{"a": 1}')
+    done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
+    assert len(annotations(tmp_path / "out")) == 1
+    assert "config.json: not a file of the runner" in done.err
+
+
+def test_ctrl_c_is_heard_while_nothing_is_judged(tmp_path):
+    record = {"messages": [{"from": "a", "message": "x"}], "attributes": {"passed": True}}
+    line = json.dumps(record) + "\n"
+    (tmp_path / "all.jsonl").write_text(line * 60_000)
+    args = ("all.jsonl", "--rubric", "symptoms", "--out", "out")
+    process = start(*args, cwd=tmp_path)
+    wait_for_lines(tmp_path / "out" / "annotations.jsonl", 50)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    kept = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
+    assert process.returncode == 130
+    assert kept < 60_000
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@h:1/v1", "https://h/v1?key=secret"])
+def test_the_manifest_holds_no_password(monkeypatch, url):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    manifest = make_manifest(
+        rubrics=[load_rubric("symptoms")],
+        judge=LLMJudge(Options("m", url)),
+        sources=["logs"],
+        format="auto",
+        only="rubric",
+        limit=None,
+        concurrency=1,
+        command=f"annotate logs --base-url '{url}' --model m",
+    )
+    assert re.search(r"--base-url '?https?://h(:1)?/v1'? --model m", manifest.command or "")
+    assert "secret" not in json.dumps(manifest.as_dict())
+
+
+def test_its_own_run_directory_is_not_read_as_traces(annotate_cli, runs, tmp_path):
+    args = (runs(2), "--rubric", "symptoms", "--out", tmp_path / "logs" / "out")
+    annotate_cli(*args)
+    done = annotate_cli("traces", "logs", "--json")
+    assert json.loads(done.out.splitlines()[-1])["summary"]["traces"] == 2
 
 
 ALWAYS = {
@@ -819,9 +748,7 @@ ALWAYS = {
 
 
 @pytest.mark.parametrize("reply", ALWAYS.values(), ids=ALWAYS)
-def test_an_endpoint_that_only_does_this_fails_every_trace(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, reply: Reply
-) -> None:
+def test_an_endpoint_that_only_does_this_fails_every_trace(annotate_cli, runs, tmp_path, reply):
     """Whatever it is asked, also when the form of answers is sought: failed, and never none."""
     with Server(lambda _: reply, probe=lambda _: reply) as server:
         done = annotate_cli(runs(3), "--rubric", "comm_errors", "--out", "out", *llm(server))

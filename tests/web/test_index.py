@@ -365,7 +365,7 @@ def damage(lines, what):
         ("no annotation", "not an annotation: rubric"),
         ("no number", "not an annotation: usage.cost_usd"),
         ("no attribute", "Out of range float"),
-        ("twice", "'t1' stands twice for faults"),
+        ("twice", "'t1' has a second annotation by faults"),
         ("code", "x: 'omega' is no code of faults"),
         ("version", "x was judged by another version of faults"),
         ("rubric", "x: rubric 'others' is not one of the run"),

@@ -34,7 +34,6 @@ from annotator.calibration.sample.sheets import (
     write_sheet,
 )
 from annotator.rubrics import load_rubric
-from annotator.runs.manifest import absolute
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, estimate_share_of_totals, predict_half_width

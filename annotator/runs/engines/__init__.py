@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from annotator.base.errors import AnnotatorError, SettingsError
-from annotator.base.plugins import is_plugin, load_plugin
+from annotator.base.plugins import explain_extra, is_plugin, load_plugin
 from annotator.base.text import sanitize_line
 
 ENGINES = ("processes", "dask", "ray")
 
 
 class Outstanding(Protocol):
-    """A shard that was started; a future of :mod:`concurrent.futures` is one."""
+    """A running shard, such as a future of :mod:`concurrent.futures`."""
 
     def done(self) -> bool:
         """Whether the shard has ended."""
@@ -42,29 +42,32 @@ class Engine(Protocol):
 
 
 def open_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
-    """Return an engine: one of :data:`ENGINES` or a plug-in, called with workers and address.
+    """Return an engine: one of :data:`ENGINES` or a plug-in.
 
     Args:
         name: the engine.
-        workers: how many processes it starts.
-        address: of a cluster that is running.
+        workers: the number of processes that it starts.
+        address: the address of a running cluster.
 
     Raises:
         SettingsError: no such engine, or settings that do not go together.
         AnnotatorError: the engine is not installed, or cannot be reached.
     """
     if name in ENGINES:
-        make = import_module(f"annotator.runs.engines.{name}").make
+        make = getattr(import_module(f"annotator.runs.engines.{name}"), name.title())
     elif is_plugin("engines", name):
         make = load_plugin("engines", name).value
     else:
         raise SettingsError(f"--engine {name!r}: expected {', '.join(ENGINES)} or a plug-in")
     try:
         engine: Engine = make(workers, address)
-    except (AnnotatorError, KeyboardInterrupt):
+    except AnnotatorError:
         raise
-    except Exception as error:  # of a library that is not ours
+    except Exception as error:  # of another library
+        if name in ENGINES and isinstance(error, ImportError):
+            needed = f"{name.title()}: {explain_extra(name)}"
+            raise AnnotatorError(f"--engine {name} needs {needed}") from error
         reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
-        place = f" at {address}" if address else ""
-        raise AnnotatorError(f"the engine {name}{place} cannot be used: {reason}") from error
+        where = f" at {address}" if address else ""
+        raise AnnotatorError(f"the engine {name}{where} cannot be used: {reason}") from error
     return engine

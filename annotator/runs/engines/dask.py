@@ -7,37 +7,21 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from annotator.base.errors import AnnotatorError
-from annotator.base.plugins import explain_extra
-
-_PATIENCE = 10  # seconds for a scheduler to answer
+_TIMEOUT = 10  # seconds
 
 
 class Dask:
-    """A client of a scheduler."""
+    """A client of the scheduler at ``address``, or of a new one with ``workers`` processes."""
 
     def __init__(self, workers: int | None, address: str | None) -> None:
-        try:
-            distributed: Any = import_module("distributed")
-        except ImportError as error:
-            raise AnnotatorError(f"--engine dask needs Dask: {explain_extra('dask')}") from error
-        self._cluster: Any = None
-        if address is None:
-            self._cluster = distributed.LocalCluster(
-                n_workers=workers or os.cpu_count() or 1,
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-        self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
+        distributed: Any = import_module("distributed")
+        options = {"threads_per_worker": 1, "dashboard_address": None}
+        options |= {"n_workers": workers or os.cpu_count() or 1, "silence_logs": logging.CRITICAL}
+        self._cluster = None if address else distributed.LocalCluster(**options)
+        self._client = distributed.Client(self._cluster or address, timeout=_TIMEOUT)
         if self._cluster:
             self._client.run(_ignore_interrupts)
-
-    @property
-    def slots(self) -> int:
-        """See :class:`annotator.runs.engines.Engine`."""
-        threads: dict[str, int] = self._client.nthreads()
-        return max(1, sum(threads.values()))
+        self.slots = max(1, sum(self._client.nthreads().values()))
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
         """See :class:`annotator.runs.engines.Engine`."""
@@ -45,16 +29,10 @@ class Dask:
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
-        self._client.close(timeout=_PATIENCE)
+        self._client.close(timeout=_TIMEOUT)
         if self._cluster:
-            self._cluster.close(timeout=_PATIENCE)
+            self._cluster.close(timeout=_TIMEOUT)
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the driver."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def make(workers: int | None, address: str | None) -> Dask:
-    """Return the scheduler at an address, or one of this machine with ``workers`` processes."""
-    return Dask(workers, address)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver

@@ -12,15 +12,14 @@ from typing import Any
 
 from annotator.base.errors import SettingsError
 
-_PATIENCE = 10  # seconds for a process to save its run after Ctrl-C
+_TIMEOUT = 10  # seconds for a process to save its run after Ctrl-C
 
 
-class _Process:
-    """A process and the pipe for its result."""
+class _ShardProcess:
+    """A process, and the pipe for its result."""
 
     def __init__(self, process: BaseProcess, results: Connection) -> None:
-        self.process = process
-        self._results = results
+        self.process, self._results = process, results
 
     def done(self) -> bool:
         return not self.process.is_alive()
@@ -30,39 +29,41 @@ class _Process:
 
 
 class Processes:
-    """Starts a process for each shard."""
+    """``workers`` processes of this machine; default: one for each core."""
 
-    def __init__(self, workers: int) -> None:
-        self.slots = workers
-        self._started: list[_Process] = []
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        if address:
+            raise SettingsError("--address is that of a cluster: name one by --engine dask or ray")
+        self.slots = workers or os.cpu_count() or 1
+        self._shards: list[_ShardProcess] = []
 
-    def submit(self, function: Callable[[Any], Any], job: Any) -> _Process:
+    def submit(self, function: Callable[[Any], Any], job: Any) -> _ShardProcess:
         """See :class:`annotator.runs.engines.Engine`."""
         context = get_context("spawn")  # threads and clients do not survive a fork
-        results, end = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(function, job, end))
-        # The process inherits the mask: it hears Ctrl-C when it is ready to save its run.
+        results, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(function, job, sender))
+        # The process inherits the mask, until it is ready to save its run after Ctrl-C.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        end.close()
-        self._started.append(_Process(process, results))
-        return self._started[-1]
+        sender.close()
+        self._shards.append(_ShardProcess(process, results))
+        return self._shards[-1]
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
-        running = [each.process for each in self._started if not each.done()]
+        running = [shard.process for shard in self._shards if not shard.done()]
         for process in running:
             os.kill(process.pid or 0, signal.SIGINT)
         for process in running:
-            process.join(_PATIENCE)
+            process.join(_TIMEOUT)
             process.kill()
 
 
-def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
-    """Call the function; stop as after Ctrl-C when the parent is gone."""
+def _work(function: Callable[[Any], Any], job: Any, sender: Connection) -> None:
+    """Send the function's result; stop as after Ctrl-C if the parent dies."""
     parent = parent_process()
 
     def watch() -> None:
@@ -71,15 +72,6 @@ def _work(function: Callable[[Any], Any], job: Any, end: Connection) -> None:
 
     with suppress(KeyboardInterrupt):
         Thread(target=watch, daemon=True).start()
-        signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )  # a job in the background ignores it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        end.send(function(job))
-
-
-def make(workers: int | None, address: str | None) -> Processes:
-    """Return an engine of ``workers`` processes; None: one for each core."""
-    if address:
-        raise SettingsError("--address is that of a cluster: name one by --engine dask or ray")
-    return Processes(workers or os.cpu_count() or 1)
+        sender.send(function(job))

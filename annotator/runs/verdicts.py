@@ -1,4 +1,4 @@
-"""One trace and one rubric: asked, checked, and put into the form that is recorded."""
+"""From the verdict on a trace to its annotation: quotes are verified, votes counted."""
 
 from dataclasses import replace
 
@@ -15,20 +15,20 @@ from annotator.rubrics.annotations import (
     Verdict,
 )
 from annotator.rubrics.evidence import check_verdict
-from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
 
 
 async def annotate(
-    trace: Trace, rubric: Rubric, judge: PaidJudge, standards: Standards = DEFAULT_STANDARDS
+    trace: Trace, rubric: Rubric, judge: PaidJudge, criteria: Criteria = DEFAULT_CRITERIA
 ) -> Annotation:
-    """Return the annotation of ``trace`` by ``rubric``: judged, with its evidence verified.
+    """Ask the judge about a trace, and return the annotation.
 
     Raises:
-        JudgeStopped: the judge cannot go on with any trace.
+        JudgeStopped: the judge cannot judge any trace.
     """
-    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, standards)
+    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, criteria)
 
 
 def conclude(
@@ -36,28 +36,25 @@ def conclude(
     trace: Trace,
     rubric: Rubric,
     judge: str,
-    standards: Standards = DEFAULT_STANDARDS,
+    criteria: Criteria = DEFAULT_CRITERIA,
 ) -> Annotation:
     """Return the annotation that follows from a verdict.
 
-    Only findings whose every quote stands in the trace count. If the code that the judge holds to
-    be primary does not stand but others do, the strongest of those by the rubric's precedence
-    becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
-    A rubric of ``many`` codes has no primary one. Where no claim was made, it is ``none``, unless
-    the judge has not established that; where claims were made and none stands, the ``standards``
-    say what it is. A trace of which less was read than they ask for, or that the judge left
-    open, is undecided; its findings stand beside. Ballots are concluded one by one, and then
-    counted.
+    A finding counts if every quote of it is in the trace. If the judge's primary code does not
+    count, the first counted code by the rubric's precedence becomes primary; a rubric of ``many``
+    codes has no primary one. Without claims the status is ``none``, unless the judge left the trace
+    open. If all claims are rejected, or too little was read, ``criteria`` decide. Ballots are
+    concluded one by one, and then counted.
     """
     if verdict.ballots:
         ballots = [
-            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, standards))
+            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, criteria))
             for ballot in verdict.ballots
         ]
-        blank = replace(_blank(trace, rubric, judge), usage=verdict.usage)
+        blank = replace(_make_blank(trace, rubric, judge), usage=verdict.usage)
         return elect(blank, ballots, rubric, verdict.require)
     blank = replace(
-        _blank(trace, rubric, judge),
+        _make_blank(trace, rubric, judge),
         usage=verdict.usage,
         truncated=verdict.truncated,
         read=verdict.read,
@@ -77,8 +74,8 @@ def conclude(
         ]
         findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
-    status, reason = _decide(verdict, codes, rejected, standards)
-    if status == "undecided":  # what was found stands in the trace, and counts for nothing
+    status, reason = _decide(verdict, codes, rejected, criteria)
+    if status == "undecided":  # its findings stay, but have no code
         primary, codes = None, []
     return replace(
         blank,
@@ -93,10 +90,10 @@ def conclude(
 
 
 def _decide(
-    verdict: Verdict, codes: list[str], rejected: list[Rejected], standards: Standards
+    verdict: Verdict, codes: list[str], rejected: list[Rejected], criteria: Criteria
 ) -> tuple[Status, str | None]:
-    """Return the status of a trace that could be judged, and why it is undecided, if it is."""
-    if verdict.read < standards.least_read:
+    """Return the status, and the reason if it is undecided."""
+    if verdict.read < criteria.least_read:
         return "undecided", f"read {floor_percent(verdict.read)} of it"
     if verdict.left_open is not None:
         return "undecided", verdict.left_open
@@ -104,12 +101,12 @@ def _decide(
         return "labelled", None
     if verdict.undecided is not None:
         return "undecided", verdict.undecided
-    if rejected and standards.rejected == "undecided":
+    if rejected and criteria.rejected == "undecided":
         return "undecided", ALL_REJECTED
     return "none", None
 
 
-def _blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
+def _make_blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
     attributes = dict(trace.attributes) if isinstance(trace, Trace) else {}
     return Annotation(trace.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
 
@@ -120,12 +117,12 @@ def _reject_surplus(finding: Finding, primary: str) -> Rejected:
 
 
 def annotate_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
-    """Return the annotation of a trace that the rubric is not for."""
-    return replace(_blank(trace, rubric, judge), status="skipped", reason=reason)
+    """Return the annotation of a skipped trace."""
+    return replace(_make_blank(trace, rubric, judge), status="skipped", reason=reason)
 
 
 def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
-    """Return the annotation of a trace that could not be read."""
+    """Return the annotation of an unreadable trace."""
     error = f"unreadable: {trace.reason}"
-    blank = _blank(trace, rubric, judge)
+    blank = _make_blank(trace, rubric, judge)
     return replace(blank, status="failed", error=error, failure="unreadable")
