@@ -28,7 +28,7 @@ from annotator.runs.store import RunDirectory, describe_usage
 from annotator.runs.verdicts import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.traces import Ignored, Trace, Traces, TraceSource, Unreadable, load_traces
 from annotator.traces.read import ProblemKinds
-from annotator.traces.redaction import redaction_sha256
+from annotator.traces.redaction import hash_patterns
 
 Only = Literal["rubric", "failed", "all"]
 RubricSource = str | os.PathLike[str] | Rubric
@@ -93,7 +93,7 @@ class Plan:
             criteria=self.criteria,
             shard=self.traces.shard,
             pilot=pilot,
-            redaction=redaction_sha256() if self.traces.redacted else None,
+            redaction=hash_patterns() if self.traces.redacted else None,
         )
 
 

@@ -11,7 +11,7 @@ from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.runs.execute import Plan, explain_skip
 from annotator.runs.run import Run
 from annotator.traces import Ignored, Trace, Unreadable
-from validation.intervals import quantile
+from validation.intervals import compute_quantile
 
 CONFIDENCE = 0.95
 
@@ -144,7 +144,7 @@ def extrapolate(values: Sequence[float], population: int) -> Projection:
     if n < 2:
         return Projection(estimate)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = quantile(CONFIDENCE, n - 1) * population * deviation
+    half = compute_quantile(CONFIDENCE, n - 1) * population * deviation
     half *= math.sqrt((1 - n / population) / n)
     return Projection(
         population * mean, max(population * mean - half, total), population * mean + half

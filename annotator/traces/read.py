@@ -237,7 +237,8 @@ class Traces:
     is in memory at a time. Traces that cannot be read are left out; :attr:`problems` lists them.
 
     ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
-    ``shard`` only its traces are read; ``listing`` counts those of all shards.
+    ``shard`` only its traces are read, out of the first ``limit``; ``listing`` counts those of all
+    shards.
     """
 
     def __init__(
@@ -246,11 +247,13 @@ class Traces:
         format: str = "auto",
         shard: Shard | None = None,
         redacted: bool = False,
+        limit: int | None = None,
     ) -> None:
         self.sources = tuple(sources)
         self.format = format
         self.shard = shard
         self.redacted = redacted
+        self.limit = limit
         self.listing = Listing()
 
     @property
@@ -277,6 +280,8 @@ class Traces:
     def _keeps(self, name: str, is_trace: bool) -> bool:
         if is_trace:
             self.listing.add(name)
+            if self.limit and self.listing.traces > self.limit:
+                return False
         return not self.shard or self.shard.has(name)
 
     def __iter__(self) -> Iterator[Trace]:

@@ -34,6 +34,7 @@ from annotator.calibration.sample.sheets import (
     write_sheet,
 )
 from annotator.rubrics import load_rubric
+from annotator.runs.manifest import resolve_source
 from annotator.runs.run import Run
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval, estimate_share_of_totals, predict_half_width
@@ -317,7 +318,7 @@ def _find_sources(source: Run | Sequence[str], options: Draw) -> tuple[tuple[str
     """Return the paths of the traces and their format."""
     if isinstance(source, Run):
         return source.manifest.sources, source.manifest.format
-    return tuple(map(absolute, source)), options.format
+    return tuple(map(resolve_source, source)), options.format
 
 
 def _find_population(source: Run | Sequence[str], options: Draw, split: Split) -> Population:
