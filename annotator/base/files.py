@@ -149,10 +149,12 @@ def replace_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path
     if path.exists() and not is_ours(path):
         raise AnnotatorError(f"{path} is there already and is something else; name another")
     target = Path(os.path.realpath(path))
-    temporary = tempfile.TemporaryDirectory(
-        prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
-    )
-    with explain_errors(path), temporary as aside:
+    with (
+        explain_errors(path),
+        tempfile.TemporaryDirectory(
+            prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
+        ) as aside,
+    ):
         yield (part := Path(aside, "part"))
         if target.exists():
             shutil.rmtree(target)
