@@ -7,7 +7,10 @@ import math
 import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 T = TypeVar("T", bound=Hashable)
 
@@ -177,3 +180,13 @@ def escape_formula(cell: object) -> object:
 def unescape_formula(cell: str) -> str:
     """Return a cell without the apostrophe of :func:`escape_formula`."""
     return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) == cell else cell
+
+
+def describe_validation(error: "ValidationError", root: str = "") -> str:
+    """Return the first problem of a value: the path of its field, and the reason.
+
+    ``root``: the path if the problem is in no field.
+    """
+    problem = error.errors(include_url=False)[0]
+    path = ".".join(map(str, problem["loc"])) or root
+    return f"{path}: {problem['msg']}"

@@ -11,7 +11,7 @@ from annotator import __version__
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded, write_file
 from annotator.base.remote import localize
-from annotator.base.text import dump_json
+from annotator.base.text import describe_validation, dump_json
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import HasCodes, Scheme, load_rubric
 from annotator.rubrics.annotations import Annotation
@@ -296,10 +296,9 @@ def _read_file(file: Path) -> tuple[Calibration, ...]:
             data = read_bounded(localize(file))
         content = TypeAdapter(CalibrationFile).validate_json(data, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "file"
+        reason = describe_validation(error, "file")
         raise AnnotatorError(
-            f"{file}: not a calibration: {where}: {first['msg']}; make it with annotate calibrate"
+            f"{file}: not a calibration: {reason}; make it with annotate calibrate"
         ) from error
     return content.calibrations
 

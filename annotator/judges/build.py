@@ -42,9 +42,6 @@ class RunSoFar(Protocol):
     def spent_dollars(self) -> float:
         """What it has cost."""
 
-    def is_done(self, trace_id: str, rubric: str) -> bool:
-        """Whether a trace has its line for a rubric."""
-
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Note what was spent on no trace in particular, and what was learned."""
 

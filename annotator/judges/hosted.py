@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from annotator.base.errors import (
     AnnotatorError,
@@ -16,7 +16,7 @@ from annotator.base.errors import (
     UnreadableTrace,
 )
 from annotator.base.plugins import describe_error
-from annotator.base.text import replace_surrogates
+from annotator.base.text import describe_validation, replace_surrogates
 from annotator.judges.base import MEMBERS, FreeJudge, Judge, resolve
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
@@ -126,10 +126,14 @@ class HostedJudge(FreeJudge):
 
 
 def _validate(verdict: Any) -> Verdict:
-    """Return a verdict as it can be read again; raises ValueError."""
+    """Return a verdict as it can be read again; raises TypeError or ValueError."""
     if not isinstance(verdict, Verdict):
         raise TypeError(f"expected a Verdict, found {type(verdict).__name__}")
-    [checked] = _VERDICT.validate_python((verdict,))
+    try:
+        [checked] = _VERDICT.validate_python((verdict,))
+    except ValidationError as error:  # its first problem, without the place in the tuple
+        reason = describe_validation(error).removeprefix("0.")
+        raise ValueError(f"wrong Verdict: {reason}") from error
     checked.usage.check()
     return checked
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
 from annotator.base.remote import name_place
-from annotator.base.text import replace_surrogates
+from annotator.base.text import describe_validation, replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
@@ -341,9 +341,8 @@ class Annotation:
             annotation.usage.check()
             json.dumps(dict(annotation.attributes), allow_nan=False)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
+            reason = describe_validation(error, "line")
+            raise ValueError(f"not an annotation: {reason}") from error
         except ValueError as error:  # NaN in its usage or attributes
             raise ValueError(f"not an annotation: {error}") from error
         return annotation

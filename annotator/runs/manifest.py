@@ -17,7 +17,7 @@ from annotator import __version__
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, is_hub, name_place
-from annotator.base.text import hide_url_secrets, replace_surrogates
+from annotator.base.text import describe_validation, hide_url_secrets, replace_surrogates
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.traces import Shard, load_readers
@@ -168,11 +168,8 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise AnnotatorError(
-            f"{name_place(file)}: not the manifest of a run: {where}: {first['msg']}"
-        ) from error
+        reason = describe_validation(error)
+        raise AnnotatorError(f"{name_place(file)}: not the manifest of a run: {reason}") from error
     except (ValueError, RecursionError) as error:
         raise AnnotatorError(f"{name_place(file)}: not valid JSON: {error}") from error
 

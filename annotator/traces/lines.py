@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import sanitize_line
+from annotator.base.text import describe_validation, sanitize_line
 from annotator.traces.model import Message, Outcome, Step, Trace
 
 
@@ -51,9 +51,7 @@ def load_trace(line: str) -> Trace:
     try:
         content: _TraceLine = _adapter.validate_python(json.loads(line))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise UnreadableTrace(f"not a trace of ours: {where}: {problem['msg']}") from error
+        raise UnreadableTrace(f"not a trace of ours: {describe_validation(error)}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableTrace(f"not a line of JSON: {sanitize_line(str(error), 200)}") from error
     return Trace(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import sanitize_line
+from annotator.base.text import describe_validation, sanitize_line
 from annotator.labels.adjudication import Disagreement, drop_stale_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
@@ -282,9 +282,7 @@ async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "request"
-        raise Refused(400, f"{where}: {first['msg']}") from None
+        raise Refused(400, describe_validation(error, "request")) from None
 
 
 def _tasks(trace: Trace) -> list[dict[str, str]]:

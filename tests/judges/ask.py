@@ -28,6 +28,10 @@ PRICED = ("--price-in", "1", "--price-out", "1")  # dollars for a million tokens
 MANY = 40
 
 
+def wrong_first(request: Request) -> Reply:
+    return RIGHT if request.reask else WRONG
+
+
 def question(n: int) -> tuple[str, str]:
     return f"message:{n}", f"Which field holds unit {n} of the parser?"
 

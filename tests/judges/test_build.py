@@ -91,7 +91,7 @@ STRANGE: dict[str, tuple[int, list[str], str]] = {
         "the judge 'good' raised TypeError: expected a Verdict, found set",
     ),
     "NoClaim": (1, ["failed"] * 2, "the judge 'good' has no claim for its primary code 'C3a'"),
-    "NoCost": (1, ["failed"] * 2, "raised ValidationError: "),
+    "NoCost": (1, ["failed"] * 2, "raised ValueError: wrong Verdict: usage.cost_usd: "),
     "OtherCode": (1, ["failed"] * 2, "found 'C1a', which is not among its codes for comm_errors"),
 }
 

@@ -16,16 +16,16 @@ from tests.judges.ask import (
     PRICED,
     RIGHT,
     TOOLS,
-    WRONG,
     Cli,
     Runs,
     findings,
     llm,
     statuses,
     totals,
+    wrong_first,
 )
 from tests.runs.test_run import start
-from tests.server import Reply, Request, Server, scripted
+from tests.server import Reply, Server, scripted
 
 # What was changed -> how many of the two questions are asked again, and how many are known.
 CHANGES: dict[str, tuple[tuple[object, ...], int, int]] = {
@@ -43,10 +43,6 @@ CHANGES: dict[str, tuple[tuple[object, ...], int, int]] = {
     "how often": ((*set_model(attempts=9, reasks=1), "--rpm", "9"), 0, 2),
     "the price": ((*PRICED, "--max-cost", "1"), 0, 2),
 }
-
-
-def wrong_first(request: Request) -> Reply:
-    return RIGHT if request.reask else WRONG
 
 
 @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])

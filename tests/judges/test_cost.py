@@ -27,6 +27,7 @@ from tests.judges.ask import (
     manifest,
     statuses,
     totals,
+    wrong_first,
 )
 from tests.runs.test_run import start, wait_for_lines
 from tests.server import NOTHING, Reply, Request, Responder, Server, scripted
@@ -38,10 +39,6 @@ ELSEWHERE = "https://openrouter.ai/api/v1"
 DEAR = 50_000  # tokens a call, ten times the estimate: 0.05 dollars
 LIMITED = Reply(status=429, headers={"Retry-After": "0"})
 REFUSAL = Reply(refusal="I will not.")
-
-
-def wrong_first(request: Request) -> Reply:
-    return RIGHT if request.reask else WRONG
 
 
 def entry(model: str, dollars: float, **more: object) -> dict[str, object]:

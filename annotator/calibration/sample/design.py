@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded, write_file
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import describe_validation, replace_surrogates, sanitize_line
 from annotator.calibration.model import OPEN
 from annotator.labels import Label
 from annotator.runs.run import Run
@@ -226,11 +226,8 @@ def read_design(file: Path) -> Design:
         with explain_unreadable(file):
             design = TypeAdapter(Design).validate_json(read_bounded(file))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "file"
-        raise AnnotatorError(
-            f"{file}: not the design of a sample: {where}: {first['msg']}"
-        ) from error
+        reason = describe_validation(error, "file")
+        raise AnnotatorError(f"{file}: not the design of a sample: {reason}") from error
     return design
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import describe_validation
 from annotator.base.yaml import read_yaml
 from annotator.judges.llm.dialects import Dialect
 from annotator.judges.llm.reply import read_dollars, read_usage
@@ -112,9 +113,7 @@ def _read(path: Path) -> _PriceFile:
     try:
         return _PriceFile.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
+        raise AnnotatorError(f"{path}: {describe_validation(error, 'the file')}") from error
 
 
 def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
