@@ -329,12 +329,12 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
 
 
 def _describe_judge(run: api.Run) -> str:
-    who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
-        run.judge, run.judge
-    )
+    judge = run.judge
     if plugin := run.manifest.judge.model_dump().get("plugin"):
-        who += f" ({plugin})"
-    return f"judge: {who}; run directory: {run}"
+        judge += f" ({plugin})"
+    elif judge == "rules":
+        judge += " (a deterministic baseline; --model NAME asks a language model)"
+    return f"judge: {judge}; run directory: {run}"
 
 
 def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:

@@ -212,7 +212,8 @@ class Index:
         """How much was read."""
         done, error = self._done, self._error
         with self._lock:
-            return IndexProgress(len(self._ids), self._bytes, self._size, done, error)
+            size = max(self._size, self._bytes)  # a run may still be written
+            return IndexProgress(len(self._ids), self._bytes, size, done, error)
 
     def wait(self) -> None:
         """Wait until all is read.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator import AnnotatorError, Message
+from annotator import AnnotatorError, Message, Verdict
 from annotator.base.errors import UnreadableTrace
 from annotator.traces import Trace, Unreadable, read_traces
 from tests.conftest import ROOT, Done
@@ -168,6 +168,27 @@ def test_a_name_that_nothing_has_is_answered_with_those_there_are(
 
 
 # --- readers by name ------------------------------------------------------------------------------
+
+
+class Rules:
+    """A judge with the id of a built-in one."""
+
+    id = "rules"
+    settings = ()
+
+    def codes(self, rubric: object) -> set[str]:
+        return set()
+
+    def judge(self, trace: Trace, rubric: object) -> Verdict:
+        return Verdict.none()
+
+
+def test_a_judge_with_a_built_in_id_is_named_by_its_plug_in(
+    annotate_cli: Cli, runs: Callable[..., Path]
+) -> None:
+    arguments = (runs(1), "--rubric", "comm_errors", "--out", "out")
+    done = annotate_cli(*arguments, "--judge", f"{__name__}:Rules")
+    assert f"judge: rules ({__name__}" in done.err, done.err
 
 
 class Reader:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.regular import read_bounded_lines
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.runs.run import open_run, open_runs
 from annotator.web.index import Filter, Index
@@ -401,6 +402,23 @@ def test_a_run_that_is_being_written(two_runs, opened):
     file = folder / "annotations.jsonl"
     file.write_text(file.read_text()[:-20])
     assert ids(opened(two_runs[1]), run=0) == ["t1", "t2", "t3", "t4", "t5"]
+
+
+def test_progress_of_a_growing_run_ends_at_all_of_it(two_runs, monkeypatch):
+    path = two_runs[1][1] / "annotations.jsonl"
+    more = path.read_text().replace('"t1"', '"t8"').replace('"t7"', '"t9"')
+
+    def grow(file):
+        if more not in path.read_text():
+            with path.open("a") as out:
+                out.write(more)
+        yield from read_bounded_lines(file)
+
+    monkeypatch.setattr("annotator.web.index.read_bounded_lines", grow)
+    with closing(Index(open_runs(two_runs[1]))) as index:
+        with pytest.raises(AnnotatorError):
+            index.wait()
+        assert index.progress.read == index.progress.bytes
 
 
 def test_a_run_that_is_written_anew_meanwhile_is_read_as_it_was(two_runs, opened):

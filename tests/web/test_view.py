@@ -173,7 +173,7 @@ def test_requests_that_no_browser_makes(view: View) -> None:
         (403, f"OPTIONS /{token}/api/overview HTTP/1.1"),
         (400, f"GET /{token}/api/rows?rejected=perhaps HTTP/1.1"),
         (400, f"GET /{token}/api/search?q=a&cursor={'[' * 5000} HTTP/1.1"),
-        (200, f"GET /{token}/api/trace?id={'x' * 300_000} HTTP/1.1"),
+        (400, f"GET /{token}/api/trace?id={'x' * 300_000} HTTP/1.1"),
         (200, f"HEAD /{token}/static/view.js HTTP/1.1"),
     ]:
         assert str(status).encode() in said(address, request), request[:100]
