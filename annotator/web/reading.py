@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import format_count, sanitize_line
-from annotator.labels import Label
+from annotator.calibration.matching import select_labels, select_split
+from annotator.labels import Label, LabelFiles
+from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
@@ -135,3 +138,44 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         changed = "" if problems else ": it has changed since"
         problems[f"{format_count(stale, 'quote')} not in the trace as it is now{changed}"] = None
     return list(problems)
+
+
+def read_person_labels(
+    files: Sequence[Path], runs: Sequence[Run], annotators: Sequence[str] = ()
+) -> dict[str, dict[str, Label]]:
+    """Return people's labels for the rubrics of some runs, by rubric and trace. As in ``annotate
+    calibrate``, one annotator's label decides, and labels of the test split stay hidden.
+
+    Raises:
+        AnnotatorError: the labels cannot be read, fit none of the rubrics or another version of
+            one, or are by several annotators of whom ``annotators`` names none.
+    """
+    versions: dict[str, dict[str, Scheme]] = {}
+    for run in runs:
+        for name, rubric in run.schemes.items():
+            versions.setdefault(name, {})[rubric.sha256] = rubric
+    label_files = LabelFiles(files)
+    labelled = label_files.count_rubrics()
+    rubrics = [name for name in versions if name in labelled or not labelled]
+    if not rubrics:
+        judged = ", ".join(versions)
+        raise AnnotatorError(
+            f"the labels are for {', '.join(sorted(labelled))}, the runs judged by {judged}"
+        )
+    labels: dict[str, dict[str, Label]] = {}
+    for name in rubrics:
+        for version in versions[name].values():  # the labels must fit all runs side by side
+            labels[name] = _select_labels(label_files, version, annotators)
+    return labels
+
+
+def _select_labels(
+    files: LabelFiles, rubric: Scheme, annotators: Sequence[str]
+) -> dict[str, Label]:
+    selected, _ = select_labels(files.read(rubric), annotators)
+    if {label.split for label in selected.values()} == {"test"}:
+        raise AnnotatorError(
+            f"the labels for {rubric.id} are your held-out test set, so the page hides them: they are"
+            " for annotate calibrate --final"
+        )
+    return select_split(selected, final=False)[0]

@@ -31,8 +31,8 @@ from annotator.web.label import Work
 
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
-    """The command line: ``sources`` are traces or one sheet; ``given`` are the files of the two
-    annotators of ``pair``, ``file`` itself if there are none.
+    """The command line: ``sources`` are traces or one sheet; ``pair_files`` are the files of the
+    two annotators of ``pair``, by default ``file`` itself.
     """
 
     sources: Sequence[str]
@@ -41,7 +41,7 @@ class WorkRequest:
     annotator: str
     rater: int = 1
     pair: tuple[str, str] | None = None
-    given: Sequence[Path] = ()
+    pair_files: Sequence[Path] = ()
     traces: Sequence[str] = ()
     format: str = "auto"
 
@@ -145,7 +145,7 @@ def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> Two
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    return compare(read_labels(request.given or (request.file,), rubric.scheme()), *pair)
+    return compare(read_labels(request.pair_files or (request.file,), rubric.scheme()), *pair)
 
 
 def _adjudication(

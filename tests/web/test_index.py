@@ -13,7 +13,7 @@ from annotator.base.regular import read_bounded_lines
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.runs.run import open_run, open_runs
 from annotator.web.index import Filter, Index
-from annotator.web.people import read_person_labels
+from annotator.web.reading import read_person_labels
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import EXAMPLES
 from tests.web.conftest import tool
@@ -521,7 +521,7 @@ def test_labels_of_the_test_split_are_not_looked_at(two_runs, tmp_path):
     file = write_labels(tmp_path / "l.jsonl", rows)
     assert list(read_person_labels([file], open_runs(runs))["faults"]) == ["t1"]
     write_labels(file, rows[1:])
-    with pytest.raises(AnnotatorError, match="all of the test split"):
+    with pytest.raises(AnnotatorError, match="held-out test set"):
         read_person_labels([file], open_runs(runs))
 
 
