@@ -17,7 +17,7 @@ from annotator.cli.output import say_notice, say_partial
 if TYPE_CHECKING:
     from annotator import Calibration, Run
     from annotator.reports.table import Sort, Table
-    from annotator.web.reading import Shown
+    from annotator.web.reading import PageRequest
 
 
 def open_sources(sources: tuple[str, ...]) -> "Run | tuple[str, ...]":
@@ -96,14 +96,14 @@ class TableRequest:
         api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
         say_notice(f"figure written to {sanitize_line(name_place(out))}")
 
-    def select_pages(self) -> "Shown":
+    def select_pages(self) -> "PageRequest":
         """Return the runs with labels and calibrations, as the pages show them."""
-        from annotator.web.reading import Shown, read_person_labels
+        from annotator.web.reading import PageRequest, read_person_labels
 
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
-        return Shown(
+        return PageRequest(
             *(self.runs, api.group_calibrations(self.calibrations), self.transfer, self.by),
             labels=labels,
             traces=self.traces,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from annotator.rubrics.annotations import Annotation, read_annotations
-from annotator.web.assets import STATIC, asset
+from annotator.web.assets import STATIC, read_asset
 from tests.conftest import EXAMPLES, TALK, run_name, write_run
 from tests.web.conftest import Visit, settled, tool, until
 from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
@@ -313,7 +313,7 @@ def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made: Path) -> 
 
 @pytest.mark.parametrize("name", [path.name for path in STATIC.iterdir()])
 def test_no_file_of_the_pages_can_end_its_own_block(name: str) -> None:
-    assert not re.search(r"</(script|style)|<!--", asset(name), re.IGNORECASE)
+    assert not re.search(r"</(script|style)|<!--", read_asset(name), re.IGNORECASE)
 
 
 def test_runs_side_by_side(tmp_path: Path, visit: Visit) -> None:
