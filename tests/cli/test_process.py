@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
 COMMANDS = (("--help",), ("rubric", "list"), ("cache", "info"), RUN, (*RUN[:-1], "o2", "--json"))
 
 
-def close(*numbers: int):
+def close(*numbers):
     return lambda: [os.close(number) for number in numbers]
 
 
@@ -107,7 +106,7 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert annotate_cli(*args, "--resume").code == 0
 
 
-def test_a_server_ends_quietly(tmp_path: Path):
+def test_a_server_ends_quietly(tmp_path):
     command = ("label", str(EXAMPLES), "--rubric", "comm_errors", "--labels", "l.jsonl")
     process = start(*command, "--annotator", "ann", "--port", "0", cwd=tmp_path)
     assert process.stdout
