@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -114,15 +114,31 @@ class Labelling:
             Route("/api/state", self._answer(self._state)),
             Route("/api/item", self._answer(self._item)),
             Route("/api/steps", self._answer(self._steps)),
-            Route("/api/passage", self._passage, methods=["POST"]),
-            Route("/api/decide", self._decide, methods=["POST"]),
-            Route("/api/undo", self._undo, methods=["POST"]),
+            Route(
+                "/api/passage",
+                self._accept_body(_PassageBody, self._check_passage),
+                methods=["POST"],
+            ),
+            Route("/api/decide", self._accept_body(_DecisionBody, self._decide), methods=["POST"]),
+            Route("/api/undo", self._accept_body(_UndoBody, self._undo), methods=["POST"]),
         ]
 
     def _answer(self, answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
             with self._lock:
                 return make_json(answer(request))
+
+        return endpoint
+
+    def _accept_body(
+        self, kind: type[_Kind], answer: Callable[[_Kind], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        def call(body: _Kind) -> Any:
+            with self._lock:
+                return answer(body)
+
+        async def endpoint(request: Request) -> Response:
+            return make_json(await run_in_threadpool(call, await _read_body(request, kind)))
 
         return endpoint
 
@@ -187,42 +203,31 @@ class Labelling:
             trace, request.query_params.get("agent", ""), parse_number(request, "from", 1)
         )
 
-    async def _passage(self, request: Request) -> Response:
-        body = await _read_body(request, _PassageBody)
-        return make_json(await run_in_threadpool(self._accept, body))
-
-    def _accept(self, body: _PassageBody) -> Any:
+    def _check_passage(self, body: _PassageBody) -> Any:
         """Refuse a quote that cannot be evidence."""
-        item = self._at(body.n)
-        with self._lock:
-            self._check(self._read(item), (_make_passage(body),))
+        self._check(self._read(self._at(body.n)), (_make_passage(body),))
         return {}
 
-    async def _decide(self, request: Request) -> Response:
-        body = await _read_body(request, _DecisionBody)
-        return make_json(await run_in_threadpool(self._keep, body))
-
-    def _keep(self, body: _DecisionBody) -> Any:
+    def _decide(self, body: _DecisionBody) -> Any:
         """Write a decision to the disk, then answer."""
         item = self._at(body.n)
-        with self._lock:
-            if body.revision != self._revisions[item.trace_id]:
-                raise RequestError(409, "another window has changed this label; reload the page")
-            written = None
-            if body.withdrawn:
-                self._work.store.withdraw(item.trace_id)
-                self._await(item)
-            else:
-                decision = _make_decision(item.trace_id, body)
-                if not decision.skipped:
-                    self._check(self._read(item), decision.evidence)
-                written = self._work.store.decide(decision, item.extra)
-            self._revisions[item.trace_id] += 1
-            return {
-                "state": self._state_of(item.trace_id),
-                "decision": written and _serialize_decision(written),
-                "revision": self._revisions[item.trace_id],
-            }
+        if body.revision != self._revisions[item.trace_id]:
+            raise RequestError(409, "another window has changed this label; reload the page")
+        written = None
+        if body.withdrawn:
+            self._work.store.withdraw(item.trace_id)
+            self._await(item)
+        else:
+            decision = _make_decision(item.trace_id, body)
+            if not decision.skipped:
+                self._check(self._read(item), decision.evidence)
+            written = self._work.store.decide(decision, item.extra)
+        self._revisions[item.trace_id] += 1
+        return {
+            "state": self._state_of(item.trace_id),
+            "decision": written and _serialize_decision(written),
+            "revision": self._revisions[item.trace_id],
+        }
 
     def _read(self, item: Item) -> Trace:
         """Return a trace, or refuse: an unreadable trace cannot be labelled."""
@@ -236,24 +241,19 @@ class Labelling:
         if problem:
             raise RequestError(409, problem)
 
-    async def _undo(self, request: Request) -> Response:
-        body = await _read_body(request, _UndoBody)
-        return make_json(await run_in_threadpool(self._take_back, body))
-
-    def _take_back(self, body: _UndoBody) -> Any:
+    def _undo(self, body: _UndoBody) -> Any:
         """Undo the last change; one of an earlier session only with ``earlier``."""
-        with self._lock:
-            change = self._work.store.undoes(self._numbers)
-            if change is None:
-                return {"n": None, "earlier": None}
-            trace_id, earlier = change
-            n = self._numbers[trace_id]
-            if earlier and not body.earlier:
-                return {"n": None, "earlier": n}
-            self._work.store.undo(self._numbers)
-            self._await(self._work.items[n])
-            self._revisions[trace_id] += 1
-            return {"n": n, "state": self._state_of(trace_id)}
+        change = self._work.store.undoes(self._numbers)
+        if change is None:
+            return {"n": None, "earlier": None}
+        trace_id, earlier = change
+        n = self._numbers[trace_id]
+        if earlier and not body.earlier:
+            return {"n": None, "earlier": n}
+        self._work.store.undo(self._numbers)
+        self._await(self._work.items[n])
+        self._revisions[trace_id] += 1
+        return {"n": n, "state": self._state_of(trace_id)}
 
     def _await(self, item: Item) -> None:
         """Record that a trace to adjudicate is open."""
