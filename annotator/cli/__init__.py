@@ -17,23 +17,23 @@ from annotator.base.errors import AnnotatorError, Interrupted, LabelsError
 from annotator.base.text import sanitize_line, suggest
 from annotator.cli.defaults import find_defaults
 
-# Command -> its line in `annotate --help`; the modules behind them are heavy.
+# Command -> its line in `annotate --help`. Their modules are heavy, so the text is here.
 _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
-    "merge": "Put the shards of a run together.",
+    "merge": "Merge the shards of a run.",
     "report": "Print the frequency tables of finished runs.",
     "compare": "Compare two runs, or two groups of traces: differences, intervals, tests.",
     "figure": "Draw figures of finished runs for a paper.",
-    "sample": "Draw traces to be labelled by people.",
+    "sample": "Draw traces for people to label.",
     "label": "Label traces in the browser, or adjudicate two people's labels.",
-    "labels": "Turn labels that people made for other tools into ours.",
-    "calibrate": "Hold a run's judge, or an annotator, against people's labels.",
+    "labels": "Convert labels that people made with other tools.",
+    "calibrate": "Compare a run's judge, or an annotator, with people's labels.",
     "view": "Read runs in the browser: tables, traces, every finding in its place.",
-    "traces": "Show what would be read: formats, counts, outcomes, problems.",
+    "traces": "Count traces: formats, outcomes, messages, problems.",
     "stats": "Count how agents talk, merge and succeed, solo and together; no judge.",
-    "facts": "Print what a program can establish about traces, with the passages.",
+    "facts": "Print facts that a program establishes about traces, with the passages.",
     "conflicts": "Find where two patches represent one class or function differently.",
-    "prompt": "Print what a model is sent about a trace, with the tokens of its parts.",
+    "prompt": "Print the prompt for a trace, with the tokens of its parts.",
     "cache": "Show or drop the answers of models kept on this machine.",
     "rubric": "List, show, check, compare, import and start rubric files.",
 }
@@ -46,7 +46,7 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:  # as in DefaultGroup: it is the first argument of the default
+        if cmd_name not in _COMMANDS:  # as in DefaultGroup: the first argument of `run`
             _refuse_misspelled(cmd_name)
             ctx.arg0 = cmd_name  # type: ignore[attr-defined]
             cmd_name = self.default_cmd_name
@@ -82,14 +82,14 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
 
 
 def _find_option_of_run(args: list[str]) -> str | None:
-    """Return the first option in ``args`` that ``run`` has and ``traces`` does not have."""
-    given = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
-    unknown = [name for name in given if name not in _list_options("traces")]
-    return next((name for name in unknown if name in _list_options("run")), None)
+    """Return the first option in ``args`` that ``run`` has and ``traces`` lacks."""
+    flags = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
+    of_run = _list_options("run") - _list_options("traces")
+    return next((flag for flag in flags if flag in of_run), None)
 
 
 def _find_sources(args: list[str]) -> tuple[str, ...]:
-    """Return the traces that are named among the arguments of ``run``."""
+    """Return the traces among the arguments of ``run``."""
     module: Any = import_module("annotator.cli.run")
     with module.command.make_context("run", list(args), resilient_parsing=True) as context:
         sources: tuple[str, ...] = context.params.get("traces") or ()
@@ -103,7 +103,7 @@ def _list_options(command: str) -> set[str]:
 
 
 def _refuse_misspelled(name: str) -> None:
-    """Raise :class:`click.UsageError` for a word that is no source and nearly a command."""
+    """Raise :class:`click.UsageError` for a misspelled command."""
     if name.startswith("-") or re.search(r"[^a-z-]", name) or os.path.lexists(name):
         return
     if near := suggest(name, _COMMANDS):
@@ -111,7 +111,7 @@ def _refuse_misspelled(name: str) -> None:
 
 
 def _set_defaults(ctx: click.Context, command: click.Command, name: str) -> None:
-    """Let files set the defaults of a command's options, and say so."""
+    """Set a command's defaults from files, and print which file sets what."""
     values, notices = find_defaults(command, name)
     ctx.default_map = {name: values}
     for line in notices:
@@ -130,7 +130,7 @@ def cli() -> None:
 
     \b
     annotate traces/ --rubric symptoms      judges every run below traces/
-    annotate run --help                     all options of it
+    annotate run --help                     lists all options
     """
 
 
@@ -152,13 +152,13 @@ def main() -> NoReturn:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
         click.echo(f"{label}: {sanitize_line(str(error), 2000)}", err=True)
         sys.exit(error.exit_code)
-    except OSError as error:  # of a place that nobody thought of
+    except OSError as error:
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""
         where = f"{place}: " if (place := error.filename or gone) else ""
         click.echo(f"Error: {sanitize_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
     except SystemExit:
-        if sys.stdout is not stdout:  # click's mark of a help page that nobody reads
+        if sys.stdout is not stdout:  # click replaces it if nobody reads a help page
             sys.exit(0)
         raise
     except (KeyboardInterrupt, click.Abort):
@@ -167,7 +167,7 @@ def main() -> NoReturn:
 
 
 def _hint(error: click.ClickException) -> None:
-    """Say what may be meant where a folder of traces has the name of a command."""
+    """Suggest ``annotate run`` if a folder has the name of the command."""
     command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
     if command in _COMMANDS and command != "run" and Path(command).is_dir():
         click.echo(f"To judge the folder {command!r}: annotate run {command} ...", err=True)

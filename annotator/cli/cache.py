@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from glob import escape
-from pathlib import Path
 
 import click
 
@@ -14,48 +13,36 @@ from annotator.cli.output import say
 def command() -> None:
     """Show or drop the answers of models that are kept on this machine.
 
-    An answer is used again where everything that decides it is the same: endpoint, model, settings,
-    prompt, schema and the number of the sample. ANNOTATOR_CACHE names another file.
+    An answer is used again if all that decides it is the same: endpoint, model, settings, prompt,
+    schema and the number of the sample. ANNOTATOR_CACHE names another file.
     """
-
-
-def _file() -> Path:
-    from annotator.judges.llm.cache import default_file
-
-    return default_file()
 
 
 @command.command("info")
 def info() -> None:
     """Show the file, its size and its answers."""
-    from annotator.judges.llm.cache import contents
+    from annotator.judges.llm.cache import contents, default_file
 
-    file = _file()
-    held = contents(file)
+    file = default_file()
+    models = contents(file)
     lines = [
         f"file     {sanitize_line(str(file), 4096)}",
-        f"answers  {sum(model.answers for model in held)}",
+        f"answers  {sum(model.answers for model in models)}",
     ]
     if file.exists():
         size = sum(part.stat().st_size for part in file.parent.glob(f"{escape(file.name)}*"))
         lines.append(f"size     {size / 1e6:.1f} MB")
-    for model in held:
-        days = (_day(model.oldest), _day(model.newest))
-        lines.append(
-            f"  {sanitize_line(model.model, 60)}: {model.answers},"
-            f" {' to '.join(dict.fromkeys(days))}"
-        )
+    for model in models:
+        times = (datetime.fromtimestamp(time, UTC) for time in (model.oldest, model.newest))
+        days = " to ".join(dict.fromkeys(time.date().isoformat() for time in times))
+        lines.append(f"  {sanitize_line(model.model, 60)}: {model.answers}, {days}")
     say("\n".join(lines))
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
 @command.command("clear")
 @click.option("--model", metavar="NAME", help="Only the answers of this model.")
 def clear(model: str | None) -> None:
     """Drop all answers, or those of one model."""
-    from annotator.judges.llm.cache import clear as drop
+    from annotator.judges.llm.cache import clear, default_file
 
-    say(f"{drop(_file(), model)} answers dropped")
+    say(f"{clear(default_file(), model)} answers dropped")

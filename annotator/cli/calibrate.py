@@ -1,7 +1,7 @@
 """``annotate calibrate``."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -10,7 +10,8 @@ from annotator.base.remote import name_place
 from annotator.base.text import dump_json
 from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
-from annotator.cli.output import Number, attributes, say, say_notice, say_partial
+from annotator.cli.options import PATH, Number, parse_attributes, path_option
+from annotator.cli.output import say, say_notice, say_partial
 from annotator.reports.calibration import (
     render_annotators,
     render_calibration,
@@ -24,41 +25,35 @@ MISSED, UNDECIDED = 1, 4
 
 
 @click.command("calibrate", context_settings={"show_default": True})
-@click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option(
+@click.argument("run", required=False, type=PATH)
+@path_option(
     "--labels",
     "files",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="People's labels: JSONL, CSV, a Label Studio or Potato export; repeatable.",
+    help="People's labels: JSONL, CSV, a Label Studio or Potato export. Repeatable.",
 )
 @click.option(
     "--rubric",
-    "rubric_names",
+    "rubrics",
     multiple=True,
     metavar="NAME|FILE",
-    help="Only this rubric.  [default: every one with labels]",
+    help="Only this rubric.  [default: every rubric with labels]",
 )
 @click.option(
     "--annotator",
     "annotators",
     multiple=True,
     metavar="NAME",
-    help="Whose labels decide; several: the first who labelled a trace."
-    "  [default: gold, or the only one]",
+    help="Whose labels decide; of several: the first who labelled a trace."
+    "  [default: gold, or the only annotator]",
 )
 @click.option(
-    "--between",
-    nargs=2,
-    metavar="A B",
-    help="Hold annotator A against annotator B; RUN is not needed.",
+    "--between", nargs=2, metavar="A B", help="Compare annotator A with annotator B; needs no RUN."
 )
-@click.option(
+@path_option(
     "--against",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="RUN",
     help="Another run of the same traces: the same judge again, or another one.",
 )
@@ -66,23 +61,22 @@ MISSED, UNDECIDED = 1, 4
     "--cluster",
     default="project,task",
     metavar="ATTRIBUTES",
-    help="What traces of one task have in common; none: traces are independent.",
+    help="The attributes that name a task; none: all traces are independent.",
 )
-@click.option(
-    "--design",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The design that annotate sample wrote, for its inclusion probabilities.",
+@path_option(
+    "--design", help="The design that annotate sample wrote, for its inclusion probabilities."
 )
-@click.option(
+@path_option(
     "--ledger",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where looks are noted.  [default: beside each label file, FILE.looks.jsonl]",
+    help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl]",
 )
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
-@click.option("--min-agreement", type=Number(0, 1), metavar="SHARE", help="A threshold.")
-@click.option("--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="A threshold.")
+@click.option(
+    "--min-agreement", type=Number(0, 1), metavar="SHARE", help="Exit code 1 below this agreement."
+)
+@click.option(
+    "--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="Exit code 1 below this kappa."
+)
 @click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
 @click.option(
     "--full",
@@ -90,18 +84,13 @@ MISSED, UNDECIDED = 1, 4
     is_flag=True,
     help="Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to write.  [default: RUN/calibration.json]",
-)
+@path_option("--out", help="Where to write.  [default: RUN/calibration.json]")
 @click.option("--confidence", type=Number(0.5, 0.9999), default=0.95, metavar="LEVEL")
 @click.option(
     "--population",
     type=click.Choice(["process", "corpus"]),
     default="process",
-    help="What corrected shares are of: what makes such traces, or these traces only.",
+    help="Corrected shares are of the process that makes such traces, or of this corpus only.",
 )
 @click.option(
     "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of the resampled intervals."
@@ -110,76 +99,49 @@ MISSED, UNDECIDED = 1, 4
 def command(
     run: Path | None,
     files: tuple[Path, ...],
-    rubric_names: tuple[str, ...],
-    annotators: tuple[str, ...],
     between: tuple[str, str] | None,
     against: tuple[Path, ...],
     cluster: str,
-    design: Path | None,
-    ledger: Path | None,
-    final: bool,
     min_agreement: float | None,
     min_kappa: float | None,
     listed: bool,
     in_full: bool,
     out: Path | None,
-    confidence: float,
-    population: Literal["process", "corpus"],
-    seed: int,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Hold the judge of RUN, or one annotator, against people's labels.
+    """Compare the judge of RUN, or one annotator, with people's labels.
 
     Prints agreement, the shares corrected for the judge's errors, and precision and recall of every
-    code; writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
+    code. Writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
     table. Every look at any of these labels is counted, and noted beside them (FILE.looks.jsonl).
 
     Exit codes: 0 done, and every threshold met; 1 one missed; 2 wrong usage or unreadable input;
     4 the labels do not decide whether one is met.
     """
-    options: dict[str, Any] = {
-        "rubrics": rubric_names,
-        "cluster": attributes(cluster),
-        "design": design,
-        "confidence": confidence,
-    }
+    options["cluster"] = parse_attributes(cluster)
     other_runs = tuple(map(api.open_run, against))
     if between:
-        given = {
-            "--annotator": annotators,
-            "--against": against,
-            "--final": final,
-            "--full": in_full,
-            "--out": out,
-        }
-        if names := [name for name, value in given.items() if value]:
+        without_effect = {"--annotator": options["annotators"], "--against": against}
+        without_effect |= {"--final": options["final"], "--full": in_full, "--out": out}
+        if names := [name for name, value in without_effect.items() if value]:
             raise click.UsageError(
                 f"{', '.join(names)} would have no effect on --between: leave it out"
             )
         in_run = api.open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
-        screens = (render_annotators(pair, listed=listed) for pair in pairs)
-        dicts = [pair.as_dict() for pair in pairs]
-        text = dump_json(dicts, 1)
-        say(text if as_json else "\n\n".join(screens))
+        if as_json:
+            say(dump_json([pair.as_dict() for pair in pairs], 1))
+        else:
+            say("\n\n".join(render_annotators(pair, listed=listed) for pair in pairs))
         agreements = [(pair.rubric.id, pair.comparison.agreement) for pair in pairs]
-        _end(agreements, min_agreement, min_kappa)
+        _check_thresholds(agreements, min_agreement, min_kappa)
         return
     if run is None:
         raise click.UsageError("RUN is missing (or give --between A B)")
     opened = api.open_run(run)
     say_partial([opened, *other_runs])
-    calibrated = api.calibrate_rubrics(
-        opened,
-        files,
-        annotators=annotators,
-        against=other_runs,
-        final=final,
-        ledger=ledger,
-        seed=seed,
-        population=population,
-        **options,
-    )
+    calibrated = api.calibrate_rubrics(opened, files, against=other_runs, **options)
     calibrations = [part.calibration for part in calibrated]
     file = out or run / "calibration.json"
     text = write_calibrations(file, calibrations)
@@ -193,15 +155,15 @@ def command(
             say(render_disagreements(part) + "\n")
     say_notice(f"written to {name_place(file)}")
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
-    _end(agreements, min_agreement, min_kappa)
+    _check_thresholds(agreements, min_agreement, min_kappa)
 
 
-def _end(
+def _check_thresholds(
     agreements: list[tuple[str, RaterAgreement]],
     min_agreement: float | None,
     min_kappa: float | None,
 ) -> None:
-    """Print the outcome of each threshold, and leave with the exit code for the worst."""
+    """Print the outcome of each threshold, and exit with the code of the worst."""
     checks: list[tuple[str, ThresholdCheck]] = []
     for rubric, agreement in agreements:
         if min_agreement is not None:

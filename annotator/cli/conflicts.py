@@ -3,52 +3,46 @@
 import click
 
 from annotator import api
-from annotator.cli.asked import run_or_traces
-from annotator.cli.choices import PluginChoice, reader_option
-from annotator.cli.output import attributes, say_unreadable
-from annotator.cli.tables import put
+from annotator.cli.options import PluginChoice, add_reader_options, parse_attributes, task_option
+from annotator.cli.output import put_tables, say_unreadable
+from annotator.cli.tables import open_sources
 from annotator.reports.formats import FORMATS
 
 
 @click.command("conflicts", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="A.patch B.patch | TRACES... | RUN")
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
-@reader_option("Of TRACES.", "--read-as", "read_as")
-@click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
-@click.option("--by", metavar="ATTRIBUTE", help="Shares for each value too: level, model, ...")
+@add_reader_options("The format of TRACES.", "--read-as", "read_as")
+@task_option
+@click.option("--by", metavar="ATTRIBUTE", help="Also shares for each value of level, model, ...")
 @click.option(
     "-v",
     "--list",
     "listed",
     is_flag=True,
-    help="List every conflict too, with the lines that show it; as CSV the list alone.",
+    help="Also list every conflict with the lines that show it; as CSV only the list.",
 )
 def command(
-    sources: tuple[str, ...],
-    format_: str,
-    read_as: str,
-    cluster: str,
-    by: str | None,
-    listed: bool,
+    sources: tuple[str, ...], format_: str, read_as: str, cluster: str, by: str | None, listed: bool
 ) -> None:
-    """Find where two patches represent one class or function of Python in incompatible ways: a
-    list and a dict, two names for one role, other parameters.
+    """Find where two patches represent one Python class or function in incompatible ways: a list
+    and a dict, two names for one role, other parameters.
 
-    Of two patches (files that end in .patch or .diff) it prints each conflict with the lines that
-    show it. Of TRACES, or those of a RUN, it compares every two patches of a trace, and prints how
+    For two patches (files that end in .patch or .diff) it prints each conflict with the lines that
+    show it. For TRACES, or those of a RUN, it compares every two patches of a trace, and prints how
     many pairs have a conflict.
 
     Exit code 1 if a trace cannot be read; it is listed and left out. 2 if a patch is not a diff.
     """
-    source = run_or_traces(sources)
+    source = open_sources(sources)
     summary = api.find_conflicts(
         *((source,) if isinstance(source, api.Run) else source),
         format=read_as,
-        cluster=attributes(cluster),
+        cluster=parse_attributes(cluster),
         by=by,
         on_unreadable=say_unreadable,
     )
     tables = [] if listed and format_ == "csv" else summary.tables
-    put([*tables, *([summary.listing] if listed or not tables else ())], format_)
+    put_tables([*tables, *([summary.listing] if listed or not tables else ())], format_)
     if summary.counts.unreadable:
         raise SystemExit(1)

@@ -1,8 +1,7 @@
 """Defaults of options from files: ``annotate.toml``, ``[tool.annotate]``, and keys from ``.env``.
 
-A file in the current folder may have come with somebody else's traces. So it cannot say where a
-key is sent or which code is run: that is for the command line, the environment, and the user's own
-file.
+A file in the current folder may come with somebody else's traces. So it cannot choose where a key
+is sent or which code runs: only the command line, the environment and the user's own file can.
 """
 
 import io
@@ -22,8 +21,8 @@ _KEY = "_API_KEY"
 _MOST_BYTES = 1 << 20
 
 
-def user_file() -> Path:
-    """Return the file of the user's own defaults."""
+def find_user_file() -> Path:
+    """Return the path of the user's own defaults."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     try:
         folder = Path(base).expanduser()
@@ -33,29 +32,29 @@ def user_file() -> Path:
 
 
 def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the defaults of a command's options by their parameters' names, those of the current
-    folder over the user's own, and a line for each file that says which it set.
+    """Return the defaults of a command's options by parameter name, and a notice for each file that
+    sets some. The current folder's defaults replace the user's own.
 
     Raises:
-        AnnotatorError: a file cannot be read, or names an option that the command does not have or
-            that a project's file cannot set.
+        AnnotatorError: a file cannot be read, names an option that the command does not have, or
+            sets one that a project's file must not set.
     """
     values: dict[str, Any] = {}
     notices = []
-    for file, table in _tables():
+    for file, table in _read_tables():
         section = table.get(name, {})
         if not isinstance(section, dict):
             raise AnnotatorError(f"{file}: {name}: expected options of the command, as a table")
-        chosen = dict(_options(section, command, file))
-        values |= chosen
-        if chosen:
+        options = dict(_parse_options(section, command, file))
+        values |= options
+        if options:
             notices.append(f"{file} sets {', '.join(sorted(section))}")
     return values, notices
 
 
 def load_keys() -> None:
-    """Set the keys of ``.env`` in the current folder (names that end with ``_API_KEY``) that the
-    environment does not have; nothing else of it is read.
+    """Set the keys of ``.env`` in the current folder that the environment lacks; it uses only names
+    that end with ``_API_KEY``.
 
     Raises:
         AnnotatorError: it cannot be read.
@@ -73,8 +72,8 @@ def load_keys() -> None:
             os.environ.setdefault(name, value)
 
 
-def _tables() -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    for file in (user_file(), Path("annotate.toml")):
+def _read_tables() -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for file in (find_user_file(), Path("annotate.toml")):
         if os.path.lexists(file):
             yield file, _load(file)
     project = Path("pyproject.toml")
@@ -102,10 +101,10 @@ def _read(file: Path) -> str:
         raise AnnotatorError(f"{file}: not UTF-8; save it as UTF-8, or take it away") from error
 
 
-def _options(
+def _parse_options(
     section: Mapping[str, Any], command: click.Command, file: Path
 ) -> Iterator[tuple[str, Any]]:
-    known_options = {
+    options = {
         flag.lstrip("-"): option
         for option in command.params
         if isinstance(option, click.Option)
@@ -113,26 +112,26 @@ def _options(
     }
     for key, value in section.items():
         flag = key.replace("_", "-")
-        option = known_options.get(flag)
+        option = options.get(flag)
         if option is None or option.name is None:
-            near = suggest(flag, known_options)
+            near = suggest(flag, options)
             raise AnnotatorError(f"{file}: {key}: no option of annotate {command.name}{near}")
-        if file != user_file() and (flag in _NOT_OF_A_PROJECT or _is_risky(flag, value)):
+        if file != find_user_file() and (flag in _NOT_OF_A_PROJECT or _is_risky(flag, value)):
             raise AnnotatorError(
                 f"{file}: {key}: not from a project's file, which may be a stranger's: give it on"
-                f" the command line, or in {user_file()}"
+                f" the command line, or in {find_user_file()}"
             )
-        yield option.name, _as_given(option, flag, value, f"{file}: {key}")
+        yield option.name, _convert(option, flag, value, f"{file}: {key}")
 
 
-def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
-    """Return a value as the command line gives it: a text, or several where it takes several."""
+def _convert(option: click.Option, flag: str, value: Any, where: str) -> Any:
+    """Return a value as on the command line: a text, or a list for a repeatable option."""
     if option.is_flag:
         if not isinstance(value, bool):
             raise AnnotatorError(f"{where}: expected true or false")
         negated = any(name.startswith("--no-") for name in option.secondary_opts)
         if not value and option.secondary_opts and not negated:
-            # Not this one, but the other one or what holds where neither is given?
+            # It could mean the other option, or neither.
             (other,) = {*option.opts, *option.secondary_opts} - {f"--{flag}"}
             raise AnnotatorError(
                 f"{where}: false could mean {other[2:]} or neither: set {other[2:]} = true, or"
@@ -149,8 +148,8 @@ def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
 
 
 def _is_risky(flag: str, value: Any) -> bool:
-    """Whether an option names a plug-in, which could be a module of the current folder, or a judge
-    file, which can send the key to any address.
+    """Return whether an option names a plug-in, which could be a module of the current folder, or a
+    judge file, which can send the key to any address.
     """
     is_file = flag == "judge" and str(value).endswith((".yaml", ".yml"))
     return is_file or (flag in ("judge", "format") and ":" in str(value))

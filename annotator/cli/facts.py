@@ -8,7 +8,7 @@ import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import dump_json, sanitize_line
-from annotator.cli.choices import reader_option
+from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
 from annotator.reports.formats.text import rule_lines
@@ -22,11 +22,11 @@ from annotator.traces import Trace, read_traces
     "kinds",
     multiple=True,
     metavar="KIND",
-    help="Only facts of this kind; may be given several times. --kinds lists them.",
+    help="Only facts of this kind. Repeatable; --kinds lists them.",
 )
 @click.option("--kinds", "list_kinds", is_flag=True, help="List the kinds and their meanings.")
-@reader_option("Of TRACES.")
-@click.option("--summary", is_flag=True, help="Count them by kind: facts, and traces with one.")
+@add_reader_options("The format of TRACES.")
+@click.option("--summary", is_flag=True, help="Count facts by kind, and the traces that have one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     traces: tuple[str, ...],
@@ -36,10 +36,10 @@ def command(
     summary: bool,
     as_json: bool,
 ) -> None:
-    """Print what a program can establish about TRACES: facts, each with its passages.
+    """Print the facts that a program can establish about TRACES, each with its passages.
 
-    No judge is asked, and nothing is called an error: that is what rubrics are for. Exit code 1 if
-    a trace cannot be read; it is listed and left out.
+    It asks no judge and calls nothing an error: that is what rubrics are for. Exit code 1 if a
+    trace cannot be read; it is listed and left out.
     """
     if list_kinds:
         width = max(map(len, KINDS))
@@ -50,9 +50,8 @@ def command(
     for kind in kinds:
         if kind not in KINDS:
             raise click.UsageError(f"--kind {kind!r}: no such kind; --kinds lists them")
-    shown = kinds or tuple(KINDS)
-    facts: Counter[str] = Counter()
-    holding: Counter[str] = Counter()
+    kinds = tuple(dict.fromkeys(kinds)) or tuple(KINDS)
+    fact_counts, trace_counts = Counter[str](), Counter[str]()
     read = unreadable = 0
     for trace in read_traces(traces, format_):
         if not isinstance(trace, Trace):
@@ -60,59 +59,54 @@ def command(
             unreadable += 1
             continue
         read += 1
-        chosen = [fact for fact in draw_facts(trace) if fact.kind in shown]
+        facts = [fact for fact in draw_facts(trace) if fact.kind in kinds]
         if summary:
-            facts.update(fact.kind for fact in chosen)
-            holding.update({fact.kind for fact in chosen})
+            fact_counts.update(fact.kind for fact in facts)
+            trace_counts.update({fact.kind for fact in facts})
             continue
-        lines = list(_json(trace, chosen) if as_json else _text(trace, chosen))
+        render = _render_json if as_json else _render_text
+        lines = list(render(trace, facts))
         if lines and not say("\n".join(lines)):
             return
     if not read:
         raise AnnotatorError(f"no trace could be read in {', '.join(traces)}")
 
     if summary:
-        counts = [(kind, facts[kind], holding[kind]) for kind in dict.fromkeys(shown)]
-        say(_summary_json(counts, read) if as_json else _summary(counts, read))
+        counts = {kind: (fact_counts[kind], trace_counts[kind]) for kind in kinds}
+        if as_json:
+            values = {kind: {"facts": n, "traces": of} for kind, (n, of) in counts.items()}
+            say(dump_json({"traces": read, "kinds": values}))
+        else:
+            rows = [(kind, str(n), str(of)) for kind, (n, of) in counts.items()]
+            say("\n".join(rule_lines([("kind", "facts", f"traces of {read}"), *rows])))
     if unreadable:
         raise SystemExit(1)
 
 
-def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
-    rows = [(kind, str(facts), str(holding)) for kind, facts, holding in counts]
-    return "\n".join(rule_lines([("kind", "facts", f"traces of {traces}"), *rows]))
-
-
-def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
-    kinds = {kind: {"facts": facts, "traces": holding} for kind, facts, holding in counts}
-    return dump_json({"traces": traces, "kinds": kinds})
-
-
-def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
+def _render_text(trace: Trace, facts: Sequence[Fact]) -> Iterator[str]:
     yield sanitize_line(trace.id, 300)
-    for fact in chosen:
+    for fact in facts:
         yield f"  {fact.kind}: {sanitize_line(fact.says, 400)}"
-        for quote in _quotes(trace, fact):
+        for quote in _list_quotes(trace, fact):
             yield f"    > {sanitize_line(quote['source'], 80)}: {sanitize_line(quote['quote'])}"
-    if not chosen:
+    if not facts:
         yield "  no facts of this kind"
 
 
-def _json(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
-    for fact in chosen:
+def _render_json(trace: Trace, facts: Sequence[Fact]) -> Iterator[str]:
+    for fact in facts:
         value = {
             "trace_id": trace.id,
             "kind": fact.kind,
             "says": fact.says,
             "agents": fact.agents,
-            "evidence": _quotes(trace, fact),
+            "evidence": _list_quotes(trace, fact),
             "about": dict(fact.about),
         }
         yield dump_json(value)
 
 
-def _quotes(trace: Trace, fact: Fact) -> list[dict[str, Any]]:
-    """Return the passages of a fact with their texts."""
+def _list_quotes(trace: Trace, fact: Fact) -> list[dict[str, Any]]:
     quotes = []
     for span in fact.spans:
         source = trace.source(span.source)

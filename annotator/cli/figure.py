@@ -1,43 +1,30 @@
 """``annotate figure``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from annotator import api
-from annotator.cli.asked import Asked, about_tables
-from annotator.cli.choices import plot_option
+from annotator.cli.options import PATH, add_table_options, path_option, plot_option
 from annotator.cli.output import say_partial
+from annotator.cli.tables import TableRequest
 
 
 @click.command("figure", context_settings={"show_default": True})
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PATH)
 @plot_option
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The figure: a .svg, .png or .pdf.",
-)
-@about_tables
-def command(
-    runs: tuple[Path, ...],
-    plot: str | None,
-    out: Path,
-    calibration_files: tuple[Path, ...],
-    cluster: str | None,
-    transfer: bool,
-    joint: bool,
-    by: str | None,
-) -> None:
-    """Draw the shares of codes in RUNS with their intervals, or another figure of them (--plot)."""
-    if plot == "confusion" and by:
+@path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
+@add_table_options
+def command(runs: tuple[Path, ...], plot: str | None, out: Path, **options: Any) -> None:
+    """Draw the share of each code in RUNS with its interval, or another figure (--plot)."""
+    if plot == "confusion" and options["by"]:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
-    if plot == "co-occurrence" and (by or calibration_files or cluster):
+    if plot == "co-occurrence" and any(
+        options[name] for name in ("by", "calibration_files", "cluster")
+    ):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
     opened = api.open_runs(runs)
     say_partial(opened)
-    asked = Asked(opened, calibration_files, transfer, by, cluster=cluster, joint=joint)
-    asked.draw(plot or "frequency", out)
+    TableRequest(opened, **options).draw(plot or "frequency", out)

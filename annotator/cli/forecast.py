@@ -1,4 +1,4 @@
-"""What a run would take: the forecast of ``--dry-run``, and what ``--pilot`` has measured."""
+"""The calls, tokens, dollars and minutes of a run, by ``--dry-run`` and ``--pilot``."""
 
 import json
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from annotator.base.text import escape_controls, sanitize_line
 from annotator.cli.output import say, say_notice
 from annotator.rubrics.annotations import Usage
 
-_SPEED = 50  # tokens a second, assumed for the minutes
-_PILOT = 5  # traces, of which more are there where a pilot is of use
+_SPEED = 50  # assumed tokens a second
+_PILOT = 5  # traces; a pilot is of use with more
 
 
 def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: bool) -> None:
-    """Print a forecast. ``concurrency``: the calls in flight; None if something else decides how
-    fast it goes: a batch, or a limit a minute.
+    """Print a forecast. ``concurrency``: the calls in flight; None if a batch or a limit a minute
+    decides the speed.
     """
     low, high = expected.usage.low, expected.usage.high
     forecast = {
@@ -46,10 +46,10 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         )
     dollars = "unknown"
     if low.cost_usd is not None:
-        dollars = f"{_to(f'{low.cost_usd:.2f}', f'{high.cost_usd:.2f}')} USD"
+        dollars = f"{_format_range(f'{low.cost_usd:.2f}', f'{high.cost_usd:.2f}')} USD"
     lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-5]
     lines += [
-        f"{'output tokens':<14}{_to(low.output_tokens, high.output_tokens)}",
+        f"{'output tokens':<14}{_format_range(low.output_tokens, high.output_tokens)}",
         f"{'cost':<14}{dollars}",
         f"{'assumption':<14}{expected.assumption}",
     ]
@@ -58,20 +58,24 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
 
 
 def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
-    """Return the first line: how many runs, and what they would take."""
+    """Return the first line: how many runs, dollars and minutes."""
     low, high = expected.usage.low, expected.usage.high
     if not low.calls:
         calls = "without a call" if low.cost_usd is not None else "at a cost that is not known"
         return f"{expected.judged} to judge of {expected.traces} runs, {calls}."
     if low.cost_usd is None or high.cost_usd is None:
-        tokens = _to(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
+        tokens = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
         price = f"about {low.input_tokens:,} tokens in and {tokens} out (no price known)"
     else:
-        price = f"about {_to(_round_dollars(low.cost_usd), _round_dollars(high.cost_usd))}"
+        price = (
+            f"about {_format_range(_round_dollars(low.cost_usd), _round_dollars(high.cost_usd))}"
+        )
     head = f"{len(expected.model_trace_ids)} of {expected.traces} runs, {price}"
     if not (concurrency and low.output_tokens):
         return f"{head}."
-    minutes = _to(_minutes(low, concurrency), _minutes(high, concurrency))
+    minutes = _format_range(
+        _estimate_minutes(low, concurrency), _estimate_minutes(high, concurrency)
+    )
     head += (
         f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}"
         f" (at {_SPEED} tokens/s)."
@@ -81,8 +85,8 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     return head
 
 
-def _minutes(usage: Usage, concurrency: int) -> int:
-    """Return the minutes that calls take which are made so many at a time."""
+def _estimate_minutes(usage: Usage, concurrency: int) -> int:
+    """Return the minutes that the calls take, ``concurrency`` at a time."""
     rounds = -(-usage.calls // concurrency)
     return max(1, round(rounds * usage.output_tokens / usage.calls / _SPEED / 60))
 
@@ -91,20 +95,20 @@ def _round_dollars(value: float) -> str:
     return f"${value:,.0f}" if value >= 10 else f"${value:.2f}"
 
 
-def _to(low: object, high: object) -> str:
+def _format_range(low: object, high: object) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
-    """Yield what all traces of a pilot would take, a line each. ``concurrency`` as in
-    :func:`show_forecast`.
+    """Yield lines with the calls, tokens, dollars and minutes of all traces of a pilot.
+    ``concurrency`` as in :func:`show_forecast`.
     """
-    size, of = run.manifest.pilot["traces"], run.manifest.pilot["of"]
+    size, population = run.manifest.pilot["traces"], run.manifest.pilot["of"]
     intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
-    yield f"pilot: {size} of {of} traces. All {of} would take ({intervals}):"
+    yield f"pilot: {size} of {population} traces. All {population} would take ({intervals}):"
     if cached := sum(annotation.usage.cache_hits > 0 for annotation in run.annotations()):
         yield f"  (left out: {cached} answered from the cache)"
-    least = "at least " if run.manifest.totals.get("unreported_calls") else ""
+    bound = "at least " if run.manifest.totals.get("unreported_calls") else ""
     for name, total in api.project_usage(run).items():
         noun, digits, unit = name.replace("_", " "), 0, 1.0
         if name == "cost_usd":
@@ -118,7 +122,7 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
         if total is None:
             yield f"  {noun}: unknown"
             continue
-        amount = f"{least if name == 'cost_usd' else ''}{total.total / unit:.{digits}f} {noun}"
+        amount = f"{bound if name == 'cost_usd' else ''}{total.total / unit:.{digits}f} {noun}"
         if total.low is not None and total.high is not None:
             amount += f" [{total.low / unit:.{digits}f}, {total.high / unit:.{digits}f}]"
         yield f"  {amount}"

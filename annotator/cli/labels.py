@@ -9,7 +9,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls, sanitize_line
-from annotator.cli.choices import reader_option
+from annotator.cli.options import PATH, add_reader_options
 from annotator.cli.output import say, say_notice
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
 from annotator.rubrics import NONE, load_rubric
@@ -17,26 +17,28 @@ from annotator.traces import Ignored, Traces, Unreadable, load_traces
 
 
 @click.command("labels")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--rubric", "rubric_name", required=True, metavar="NAME|FILE", help="Of the labels.")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--rubric", "rubric_name", required=True, metavar="NAME|FILE", help="The rubric of the labels."
+)
 @click.option(
     "--traces",
     multiple=True,
     metavar="TRACES",
-    help="The labelled traces: labels get the ids that they have here; repeatable.",
+    help="The labelled traces: labels get the ids that these have here. Repeatable.",
 )
-@click.option("--annotator", default="gold", show_default=True, help="Whose labels they are.")
+@click.option("--annotator", default="gold", show_default=True, help="Who made the labels.")
 @click.option(
     "--code",
     "spellings",
     multiple=True,
     metavar="WORD=CODE",
-    help="A category of theirs and the code that it is; repeatable.",
+    help="A category of the other tool, and the code for it. Repeatable.",
 )
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE"
 )
-@reader_option("Of --traces.")
+@add_reader_options("The format of --traces.")
 def command(
     files: tuple[Path, ...],
     rubric_name: str,
@@ -46,49 +48,46 @@ def command(
     out: Path,
     format_: str,
 ) -> None:
-    """Turn labels that people made for other tools into a file for annotate calibrate.
+    """Convert labels that people made with other tools into a file for annotate calibrate.
 
     FILES are AgentRx's ground truth, labels by MAST's modes, MAD's or Who&When's records, or a
     spreadsheet (CSV, TSV) with a column of trace ids and one of categories, or one for each code.
-    What cannot be said in the rubric is listed, and that label left out. Exit code 1 if some was.
+    A label that the rubric cannot express is listed and left out; then the exit code is 1.
     """
     rubric = load_rubric(rubric_name)
-    spelled = dict(_split(pair) for pair in spellings)
-    for code in spelled.values():
+    categories = dict(_split(pair) for pair in spellings)
+    for code in categories.values():
         if code not in {NONE, *(each.id for each in rubric.codes)}:
             raise AnnotatorError(f"--code: {code!r} is no code of {rubric.id}")
     labels = []
     for file in files:
-        read, unused = read_foreign_labels(file, rubric, spelled)
-        labels += read
+        rows, unused = read_foreign_labels(file, rubric, categories)
+        labels += rows
         if unused:
-            say(
-                f"{escape_controls(str(file))}: columns not used:"
-                f" {sanitize_line(', '.join(unused), 300)}"
-            )
+            columns = sanitize_line(", ".join(unused), 300)
+            say(f"{escape_controls(str(file))}: columns not used: {columns}")
     ids = list(_list_ids(load_traces(*traces, format=format_))) if traces else None
-    result = convert(labels, rubric, annotator, ids, spelled)
+    result = convert(labels, rubric, annotator, ids, categories)
     write_file(out, render_rows(result.rows), private=True)
     say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
-        say(
-            f"  no code for {sanitize_line(name, 80)!r} ({n} times): --code"
-            f" {sanitize_line(name, 80)!r}=CODE"
-        )
-    for what, left in (
+        category = repr(sanitize_line(name, 80))
+        say(f"  no code for {category} ({n} times): --code {category}=CODE")
+    for reason, traces_left in (
         ("no trace with this id", result.without_trace),
         ("no decisive category is named", result.undecided),
         ("not labelled yet", result.unlabelled),
     ):
-        if left:
-            say(f"  {what}: {sanitize_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")
+        if traces_left:
+            more = " ..." if traces_left[5:] else ""
+            say(f"  {reason}: {sanitize_line(', '.join(traces_left[:5]), 300)}{more}")
     if len(result.rows) < len(labels):
         raise SystemExit(1)
 
 
 def _list_ids(traces: Traces) -> Iterator[str]:
-    """Yield the ids of traces, also of those that cannot be read, and say which these are. The
-    number of a line is no id: it may be that of another trace.
+    """Yield the ids of traces; print those that cannot be read, and yield their ids too. The number
+    of a line is no id: another trace may have it.
     """
     for item in traces.find():
         if isinstance(item, Unreadable):

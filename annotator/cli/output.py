@@ -1,35 +1,35 @@
-"""Results on stdout, and what several commands read from their options."""
+"""Lines and tables on stdout, notices on stderr."""
 
-import math
 import os
+import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from annotator.base.files import explain_errors
+from annotator.base.files import explain_errors, write_file
+from annotator.base.remote import name_place
 from annotator.base.text import replace_surrogates, sanitize_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
+    from annotator.reports.table import Table
     from annotator.traces import Unreadable
 
 
 def say(text: str) -> bool:
     """Print ``text``; return whether anybody still reads.
 
-    A closed pipe (``| head``) is no error, and does not change what a command has to say about its
-    work by its exit code.
+    A closed pipe (``| head``) is no error, and does not change the exit code.
 
     Raises:
-        AnnotatorError: stdout cannot be written, a full disk say.
+        AnnotatorError: stdout cannot be written, for example because the disk is full.
     """
     with explain_errors("the output"):
         try:
-            click.echo(
-                replace_surrogates(text), color=True
-            )  # else it drops codes for colours from a prompt
+            click.echo(replace_surrogates(text), color=True)  # keeps colour codes of a prompt
             sys.stdout.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,28 +52,32 @@ def say_unreadable(trace: "Unreadable") -> None:
 
 
 def say_partial(runs: Sequence["Run"]) -> None:
-    """Say on stderr of which runs there is a part only, and why."""
+    """Print on stderr which runs are incomplete, and why."""
     for run in runs:
         if notes := " ".join(run.manifest.limitations):
             say_notice(f"{run}: {notes}")
 
 
-class Number(click.FloatRange):
-    """A number in a range; NaN is in none."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """See click."""
-        number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
+def say_written(path: Path) -> None:
+    """Print on stderr where a report is."""
+    click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
 
 
-def attributes(text: str) -> tuple[str, ...]:
-    """Return the names in a list of attributes like ``project,task``; "none" names none."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
-        raise click.UsageError(f"--cluster {text!r}: expected names of attributes, or none")
-    return () if names == ("none",) else names
+def put_tables(tables: Sequence["Table"], format_: str = "table", path: Path | None = None) -> None:
+    """Write the tables of a report to ``path``, or print them: with bars on a terminal that can
+    show them.
+    """
+    from annotator.reports.formats import render, screen
+
+    if path:
+        write_file(path, f"{render(tables, format_)}\n")
+        say_written(path)
+    elif format_ == "table" and _can_show_bars():
+        say(screen.render(tables, shutil.get_terminal_size().columns))
+    else:
+        say(render(tables, format_))
+
+
+def _can_show_bars() -> bool:
+    able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return able and not os.environ.get("NO_COLOR") and sys.stdout.encoding.lower() == "utf-8"

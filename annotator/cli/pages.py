@@ -1,38 +1,36 @@
-"""What the commands that serve a page say."""
+"""Where a page is served."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import explain_extra
+from annotator.cli.options import add_options
 from annotator.cli.output import say
 
-
-def where_served(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say where a page is served."""
-    port = click.IntRange(0, 65535)
-    command = click.option("--open", "open_", is_flag=True, help="Open it in the browser.")(command)
-    return click.option("--port", type=port, default=0, metavar="N", help="0: any free one.")(
-        command
-    )
+add_server_options = add_options(
+    click.option(
+        "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="0: any free port."
+    ),
+    click.option("--open", "open_", is_flag=True, help="Open the page in the browser."),
+)
 
 
-def need_web() -> None:
-    """Raise :class:`AnnotatorError` if what serves pages is not installed."""
+def require_web() -> None:
+    """Raise :class:`AnnotatorError` if the server of the pages is not installed."""
     if not all(map(find_spec, ("starlette", "uvicorn"))):
         raise AnnotatorError(f"the local pages need the extra web: {explain_extra('web')}")
 
 
-def local_page(open_: bool) -> Callable[[str], None]:
-    """Return what prints the address of a page once it is served, and opens it if wanted."""
+def announce_page(opens: bool) -> Callable[[str], None]:
+    """Return a function that prints the address of a served page, and opens it if ``opens``."""
 
-    def ready(address: str) -> None:
+    def announce(address: str) -> None:
         say(address)
         click.echo("served on this machine only; Ctrl-C ends it", err=True)
-        if open_:
+        if opens:
             click.launch(address)
 
-    return ready
+    return announce

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
-_PAUSE = 30.0  # seconds between two lines where nobody watches
+_PAUSE = 30.0  # seconds between two lines of a log
 
 
 class Progress:
-    """Counts per status, tokens and dollars so far: a line that changes on a terminal, elsewhere
-    (a log, a batch job) a line every half minute; nothing if quiet. The first failure is printed as
-    soon as there is one.
+    """Prints counts per status, tokens and dollars: on a terminal one line that changes, in a log a
+    line every half minute, nothing if quiet. It prints the first failure at once.
     """
 
     def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
@@ -55,7 +54,7 @@ class Progress:
             judge_state = self._state
 
             class State(ProgressColumn):
-                """The state of the judge now, also where nothing is recorded for a while."""
+                """The state of the judge, also while nothing is recorded."""
 
                 def render(self, task: Task) -> Text:
                     return Text(judge_state(), no_wrap=True)
@@ -89,7 +88,7 @@ class Progress:
             say_notice(text)
 
     def show(self, recorded: RunProgress) -> None:
-        """Show what the run has recorded so far."""
+        """Show the counts that the run has recorded."""
         if recorded.failure and not (self._failed or self._quiet):
             self._failed = True
             self.say(f"the first failure: {recorded.failure}")
@@ -97,8 +96,8 @@ class Progress:
             return
         counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)
         usage = recorded.usage
-        least = "at least " if usage.unreported_calls else ""
-        cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
+        bound = "at least " if usage.unreported_calls else ""
+        cost = "unknown" if usage.cost_usd is None else f"{bound}{usage.cost_usd:.4f} USD"
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
         description = counts + (tokens if usage.calls else "")
         if not self._bar:

@@ -8,38 +8,39 @@ import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import escape_controls, escape_header, sanitize_line
-from annotator.cli.choices import reader_option
+from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.context import Reader, Tokens
 from annotator.judges.llm.prices import find_listing
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import Considered, Prompt
-from annotator.prompts.truncate import PromptPart
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, load_traces
 
 
 @click.command("prompt", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
-@click.option("--rubric", required=True, metavar="NAME|FILE", help="The rubric that is judged by.")
-@click.option("--trace", "trace_id", metavar="ID", help="Of this trace.  [default: the first]")
+@click.option("--rubric", required=True, metavar="NAME|FILE", help="The rubric to judge by.")
+@click.option("--trace", "trace_id", metavar="ID", help="The trace.  [default: the first]")
 @click.option(
-    "--diff", metavar="NAME|FILE", help="Only show how what another rubric sends differs from it."
+    "--diff", metavar="NAME|FILE", help="Show only the difference from the prompt of this rubric."
 )
-@click.option("--model", metavar="NAME", default="gpt-5", help="Whose tokens are counted.")
+@click.option(
+    "--model", metavar="NAME", default="gpt-5", help="The model whose tokens are counted."
+)
 @click.option("--context", type=click.IntRange(512), metavar="N", help="As in annotate run.")
-@click.option("--windows", is_flag=True, help="The prompts of parts of a long conversation.")
-@click.option("--facts", is_flag=True, help="With what annotate facts prints.")
+@click.option("--windows", is_flag=True, help="Split a long conversation into windows.")
+@click.option("--facts", is_flag=True, help="Add the facts that annotate facts prints.")
 @click.option(
     "--considered",
     type=click.Choice(get_args(Considered)),
     default="codes",
-    help="What an answer goes through before it decides.",
+    help="What the model writes about before it decides: every code, or every group.",
 )
-@click.option("--rubric-last", is_flag=True, help="The rubric after the trace.")
+@click.option("--rubric-last", is_flag=True, help="Put the rubric after the trace.")
 @click.option("--redact", is_flag=True, help="As in annotate run.")
-@reader_option("Of TRACES.")
+@add_reader_options("The format of TRACES.")
 def command(
     traces: tuple[str, ...],
     rubric: str,
@@ -54,11 +55,11 @@ def command(
     redact: bool,
     format_: str,
 ) -> None:
-    """Print what a model is sent about a trace of TRACES: both messages, and the tokens of their
-    parts. Nothing is sent.
+    """Print the prompt for a trace of TRACES: both messages, and the tokens of their parts. Nothing
+    is sent.
 
-    The form of the answer (a JSON schema) goes beside the messages; mode: json writes it into
-    them. It is not shown, but its tokens are counted.
+    The JSON schema of the answer goes beside the messages (mode: json writes it into them). It is
+    not printed, but its tokens are counted.
     """
     trace = _find_trace(traces, trace_id, format_, redact)
     options = Options(
@@ -67,13 +68,13 @@ def command(
     reader = Reader(options, context or find_listing(model, options.base_url).context)
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
-        other = reader.prompts(trace, load_rubric(diff))
-        names = (sanitize_line(rubric), sanitize_line(diff))
-        lines = difflib.unified_diff(_split(other), _split(prompts), *names[::-1], lineterm="")
+        names = sanitize_line(diff), sanitize_line(rubric)
+        sides = (_split(reader.prompts(trace, load_rubric(diff))), _split(prompts))
+        lines = difflib.unified_diff(*sides, *names, lineterm="")
         text = "\n".join(lines) or "no difference"
     else:
         schema = answer_schema(load_rubric(rubric), considered)
-        text = "\n\n".join(_show(prompt, schema, reader.tokens) for prompt in prompts)
+        text = "\n\n".join(_render(prompt, schema, reader.tokens) for prompt in prompts)
     say(escape_controls(text) if sys.stdout.isatty() else text)
 
 
@@ -84,13 +85,13 @@ def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str, red
             reasons.append(f"{trace.path}: {trace.reason}")
         elif trace_id in (None, trace.id):
             return trace
-    what = "no trace could be read" if trace_id is None else f"there is no trace {trace_id!r}"
-    more = f"; {reasons[0]}" if reasons else ""
-    raise AnnotatorError(sanitize_line(f"{what} in {', '.join(traces)}{more}"))
+    problem = "no trace could be read" if trace_id is None else f"there is no trace {trace_id!r}"
+    reason = f"; {reasons[0]}" if reasons else ""
+    raise AnnotatorError(sanitize_line(f"{problem} in {', '.join(traces)}{reason}"))
 
 
 def _split(prompts: list[Prompt]) -> list[str]:
-    """Return the lines of the messages without what differs in every prompt: its tags."""
+    """Return the lines of the messages with placeholders for the tags, which always differ."""
     lines = []
     for prompt in prompts:
         text = f"{prompt.system}\n{prompt.user}".replace(prompt.tag, "TAG")
@@ -99,15 +100,14 @@ def _split(prompts: list[Prompt]) -> list[str]:
     return lines
 
 
-def _join(part: PromptPart) -> str:
-    return "".join(piece for piece, _ in part.pieces)
-
-
-def _show(prompt: Prompt, schema: str, tokens: Tokens) -> str:
-    rows = [(escape_header(part.id), _join(part)) for part in prompt.parts]
+def _render(prompt: Prompt, schema: str, tokens: Tokens) -> str:
+    rows = [
+        (escape_header(part.id), "".join(piece for piece, _ in part.pieces))
+        for part in prompt.parts
+    ]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]
-    # What is left of the whole, so that "all" is what a run is charged for.
+    # The headers are the rest, so that "all" is the number a run is charged for.
     system, user = tokens.count(prompt.system), tokens.count(prompt.user)
     counts = [("system", system), *counts, ("headers", user - sum(n for _, n in counts))]
     counts.append(("schema", tokens.count(prompt.system + schema) - system))

@@ -1,44 +1,118 @@
-"""``annotate report``."""
+"""``annotate report``: its options, its formats, and which of them go together."""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from annotator import api
-from annotator.cli.asked import Asked, about_pages, about_tables
-from annotator.cli.choices import PluginChoice, plot_option
 from annotator.cli.compare import put_comparison
-from annotator.cli.formats import FORMATS, check_together, counts_people, format_of
-from annotator.cli.output import say_notice
-from annotator.cli.tables import put, say_written
+from annotator.cli.options import (
+    PATH,
+    PluginChoice,
+    add_page_options,
+    add_table_options,
+    path_option,
+    plot_option,
+)
+from annotator.cli.output import put_tables, say_notice, say_partial, say_written
+from annotator.cli.tables import TableRequest
+from annotator.reports import formats
 
-if TYPE_CHECKING:
-    from annotator.reports.table import Sort
+Options = Mapping[str, object]  # flag -> its value, which is false without the option
 
 _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plot now"
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """``goes_with``: the options that mean something in this format. ``write`` is None for text,
+    which goes to stdout or ``--out``; else it writes to ``--out``, or to ``name`` in the run.
+    """
+
+    goes_with: frozenset[str]
+    name: str = ""
+    write: Callable[[TableRequest, Path], None] | None = None
+
+    def check(self, format_: str, options: Options) -> None:
+        """Raise :class:`click.UsageError` if an option does not go with the format."""
+        names = {name for name, value in options.items() if value}
+        if wrong := sorted(names - self.goes_with):
+            goes = ", ".join(sorted(self.goes_with))
+            raise click.UsageError(f"--format {format_} goes with {goes}; not with {wrong[0]}")
+
+    def place(self, format_: str, runs: Sequence[Path], out: Path | None) -> Path | None:
+        """Return the path that it is written to; None for stdout."""
+        if out or not self.write:
+            return out
+        if len(runs) != 1:
+            raise click.UsageError(f"--format {format_} needs --out PATH here")
+        return runs[0] / self.name
+
+
+def _write_parquet(request: TableRequest, path: Path) -> None:
+    from annotator.reports.formats import parquet
+
+    parquet.write(request.count(), path)
+
+
+def _write_dataset(request: TableRequest, path: Path) -> None:
+    from annotator.runs.dataset import write_dataset
+
+    write_dataset(request.runs, path)
+    say_partial(request.runs)
+
+
+def _write_page(request: TableRequest, path: Path) -> None:
+    from annotator.base.files import NewFile
+    from annotator.web.file import COMFORTABLE, write_report
+
+    with NewFile(path, private=True) as file, TextIOWrapper(file, "utf-8", newline="") as out:
+        total, unread = write_report(out, request.select_pages())
+    if unread:
+        say_notice(f"{unread} traces without their texts, which cannot be read (--traces)")
+    if total > COMFORTABLE:
+        say_notice(f"{total} annotations in one file open slowly; annotate view shows any number")
+
+
+_TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
+_PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
+_ROWS = frozenset(("--sort share", "--meanings"))
+_COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
+_TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
+FORMATS = {
+    **dict.fromkeys(formats.FORMATS, _TEXT),
+    **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
+    "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _write_page),
+    "parquet": Format(_COUNTED, "report.parquet", _write_parquet),
+    "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _write_dataset),
+}
+
+
 @click.command("report", context_settings={"show_default": True})
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=PATH)
 @click.option(
     "--format",
     "format_",
     type=PluginChoice("formats", list(FORMATS)),
     default="table",
-    help="How it is written. PLUGIN: an installed one, or module:name.",
+    help="The format of the report. PLUGIN: an installed one, or module:name.",
 )
-@about_tables
+@add_table_options
 @click.option(
     "--of-labelled",
     is_flag=True,
-    help="Shares of the labelled traces alone: what is none is in no share.",
+    help="Shares of the labelled traces alone; those without a failure are in no share.",
 )
 @click.option(
     "--sort",
     type=click.Choice(["share", "rubric"]),
     default="rubric",
-    help="The largest share first, or the codes as in the rubric.",
+    help="The largest share first, or the codes in the order of the rubric.",
 )
 @click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
 @click.option(
@@ -46,138 +120,143 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
     "sides",
     nargs=2,
     metavar="A B",
-    help="As annotate compare --by ATTRIBUTE --values A B, which is a command of its own now.",
+    help="The same as annotate compare --by ATTRIBUTE --values A B: use that.",
 )
-@click.option("--co-occurrence", is_flag=True, help="How often two codes stand in one trace.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw what is printed, too; annotate figure is a command of its own now.",
-)
+@click.option("--co-occurrence", is_flag=True, help="Count how often one trace has two codes.")
+@path_option("--figure", help="Also draw what is printed. The same as annotate figure: use that.")
 @plot_option
-@click.option(
+@path_option(
     "--out",
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
 )
-@about_pages
+@add_page_options
 @click.option(
     "--rubric",
     "rubrics",
     multiple=True,
     metavar="NAME|FILE",
-    help="With --labels: only this rubric.  [default: every one with labels]",
+    help="With --labels: only this rubric.  [default: every rubric with labels]",
 )
 @click.option(
     "--final", is_flag=True, help="With --labels: count the test split, which is held out."
 )
-@click.option(
+@path_option(
     "--design",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
 )
 @click.option(
     "--push",
     metavar="ORG/NAME",
-    help="With --format dataset: push it to the Hugging Face hub too, private.",
+    help="With --format dataset: also push it to the Hugging Face hub, as private.",
 )
 def command(
     runs: tuple[Path, ...],
     format_: str,
-    calibration_files: tuple[Path, ...],
-    cluster: str | None,
-    transfer: bool,
-    joint: bool,
-    by: str | None,
-    of_labelled: bool,
-    sort: "Sort",
-    meanings: bool,
     sides: tuple[str, str] | None,
     co_occurrence: bool,
     figure: Path | None,
     plot: str | None,
     out: Path | None,
-    label_files: tuple[Path, ...],
-    annotators: tuple[str, ...],
-    traces: tuple[str, ...],
-    rubrics: tuple[str, ...],
-    final: bool,
-    design: Path | None,
     push: str | None,
+    **options: Any,
 ) -> None:
-    """Print the frequency tables of RUNS (run directories), one per rubric; or draw them, or write
-    them with every trace and finding into one page (--format html).
+    """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
+    write them with every trace and finding into one page (--format html).
 
     With --labels FILE it counts people's labels instead: those of the traces in RUNS, or without
     RUNS all.
     """
     co_occurrence = co_occurrence or plot == "co-occurrence"
-    given = {
-        "--calibration": calibration_files,
-        "--cluster": cluster,
-        "--transfer": transfer,
-        "--joint": joint,
-        "--by": by,
-        "--of-labelled": of_labelled,
-        "--sort share": sort == "share",
-        "--meanings": meanings,
+    flags: dict[str, object] = {
+        "--push": push,
         "--compare": sides,
-        "--co-occurrence": co_occurrence,
         "--figure": figure,
         "--plot": plot,
-        "--labels": label_files,
-        "--annotator": annotators,
-        "--traces": traces,
-        "--rubric": rubrics,
-        "--final": final,
-        "--design": design,
-        "--push": push,
     }
-    form = format_of(format_)
-    form.check(format_, given)
-    people = counts_people(given | {"RUNS": runs}, form)
-    if not runs and label_files and not people:
+    flags |= {"--co-occurrence": co_occurrence, "--sort share": options["sort"] == "share"}
+    for option in click.get_current_context().command.params:
+        if option.name in options and option.name != "sort":
+            flags[option.opts[0]] = options[option.name]
+    form = FORMATS.get(format_, _TEXT)  # a plug-in's is text
+    form.check(format_, flags)
+    counts_labels = _counts_labels(flags | {"RUNS": runs}, form)
+    if not runs and flags["--labels"] and not counts_labels:
         raise click.UsageError(f"--format {format_} needs RUNS")
-    if not runs and not people:
+    if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
-    place = form.place(format_, () if people else runs, out)
-    check_together(given)
+    path = form.place(format_, () if counts_labels else runs, out)
+    _check_together(flags)
     if figure:
         api.check_figure(figure)
     opened = api.open_runs(runs)
-    asked = Asked(
-        *(opened, calibration_files, transfer, by, label_files, annotators, traces),
-        *(of_labelled, cluster, joint, rubrics, final, design),
-        sort=sort,
-        meanings=meanings,
-    )
-    if sides and by:
-        put_comparison(asked, sides, format_, place)
-        say_notice(
-            f"annotate compare RUNS --by {by} --values {' '.join(sides)} is the command for"
-            " --compare now"
-        )
+    request = TableRequest(opened, **options)
+    if sides and request.by:
+        put_comparison(request, sides, format_, path)
+        values = f"--by {request.by} --values {' '.join(sides)}"
+        say_notice(f"annotate compare RUNS {values} is the command for --compare now")
         return
-    if form.write and place:
-        form.write(asked, place)
-        say_written(place)
+    if form.write and path:
+        form.write(request, path)
+        say_written(path)
         if push:
-            _push(place, push)
+            from annotator.runs.dataset import push_dataset
+
+            push_dataset(path, push)
+            click.echo(f"pushed to {push}", err=True)
         return
-    if co_occurrence:  # a figure says what it leaves out itself
+    if co_occurrence:  # the figure itself says what it leaves out
         tables = api.count_together(*opened, on_notice=None if figure else say_notice)
     else:
-        tables = asked.count()
-    put(tables, format_, place)
+        tables = request.count()
+    put_tables(tables, format_, path)
     if figure:
-        asked.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
+        request.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
 
 
-def _push(place: Path, name: str) -> None:
-    from annotator.runs.dataset import push_dataset
+def _counts_labels(options: Options, form: Format) -> bool:
+    """Return whether the table counts people's labels, instead of showing them beside a judge's.
 
-    push_dataset(place, name)
-    click.echo(f"pushed to {name}", err=True)
+    Raises:
+        click.UsageError: options of such a table without labels, or other options with them.
+    """
+    if not options["--labels"]:
+        for name in ("--rubric", "--final", "--design", "--traces"):
+            if options[name] and form is not FORMATS["html"]:
+                raise click.UsageError(f"{name} needs --labels FILE")
+        return False
+    if form is FORMATS["html"]:
+        return False
+    others = ("--calibration", "--compare", "--co-occurrence", "--figure")
+    if wrong := [name for name in others if options[name]]:
+        raise click.UsageError(f"--labels counts people's labels: leave {wrong[0]} out")
+    if options["--traces"] and options["RUNS"]:
+        raise click.UsageError("--traces is for labels without RUNS, which know their traces")
+    return True
+
+
+def _check_together(options: Options) -> None:
+    """Raise :class:`click.UsageError` for options that do not go together in any format."""
+    push, plot, sides, by = (options[name] for name in ("--push", "--plot", "--compare", "--by"))
+    together = options["--co-occurrence"]
+    if push and not re.fullmatch(r"[\w.-]+/[\w.-]+", str(push)):
+        raise click.UsageError(f"--push {push}: expected ORG/NAME, the data set on the hub")
+    if plot and not options["--figure"]:
+        raise click.UsageError("--plot needs --figure FILE")
+    if sides and options["--figure"]:
+        raise click.UsageError("--figure draws no comparison: leave --compare out")
+    if together and plot not in (None, "co-occurrence"):
+        raise click.UsageError(f"--co-occurrence prints no {plot}: leave one of them out")
+    if plot == "confusion" and by:
+        raise click.UsageError("--plot confusion is of parse_number runs: leave --by out")
+    if together and (sides or by or options["--calibration"] or options["--cluster"]):
+        raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
+    if (together or sides) and (wrong := [name for name in sorted(_ROWS) if options[name]]):
+        raise click.UsageError(f"{wrong[0]} is for frequency tables: leave it out")
+    others = ("--calibration", "--compare", "--co-occurrence", "--figure")
+    if options["--of-labelled"] and (wrong := [name for name in others if options[name]]):
+        raise click.UsageError(f"--of-labelled goes with no {wrong[0]}")
+    if sides and not by:
+        raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
+    if sides and options["--transfer"]:
+        raise click.UsageError("--compare needs labels of the compared traces: no --transfer")

@@ -30,12 +30,12 @@ def list_() -> None:
 @click.argument("rubric")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(rubric: str, as_json: bool) -> None:
-    """Show RUBRIC (a name or a file): its rules and codes."""
+    """Print the rules and codes of RUBRIC (a name or a file)."""
     loaded = load_rubric(rubric)
     if as_json:
         say(dump_json(loaded.model_dump(by_alias=True), 2))
         return
-    say(escape_controls("\n".join(_lines(loaded))))
+    say(escape_controls(_render(loaded)))
 
 
 @command.command()
@@ -44,7 +44,7 @@ def show(rubric: str, as_json: bool) -> None:
 def check(rubrics: tuple[str, ...], strict: bool) -> None:
     """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used.
 
-    What is likely to be wrong in one that can is a warning.
+    A likely mistake in a usable rubric is a warning.
     """
     from annotator.prompts.render import Prompt
 
@@ -52,11 +52,9 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
     for name in rubrics:
         rubric = load_rubric(name)
         prompt = Prompt(rubric, "", ()).system
-        say(
-            f"{escape_controls(name)}: ok: {rubric.id} v{rubric.version},"
-            f" {len(rubric.codes)} codes,"
-            f" sha256 {rubric.sha256[:12]}, about {count_tokens(prompt)} tokens"
-        )
+        head = f"{escape_controls(name)}: ok: {rubric.id} v{rubric.version}"
+        size = f"{len(rubric.codes)} codes, sha256 {rubric.sha256[:12]}"
+        say(f"{head}, {size}, about {count_tokens(prompt)} tokens")
         for warning in lint(rubric, prompt):
             warned = True
             say(f"  warning: {sanitize_line(warning)}")
@@ -68,7 +66,7 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
 @click.argument("old")
 @click.argument("new")
 def diff(old: str, new: str) -> None:
-    """Show what NEW says differently from OLD (names or files)."""
+    """Print the differences of NEW from OLD (names or files)."""
     differences = list(compare_rubrics(load_rubric(old), load_rubric(new)))
     for line in differences or ["they say the same"]:
         say(escape_controls(line))
@@ -78,8 +76,8 @@ def diff(old: str, new: str) -> None:
 @click.argument("taxonomy", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True)
 def import_(taxonomy: Path, out: Path) -> None:
-    """Write the rubric that a TAXONOMY of another tool makes (AdaMAST's JSON, mast-lint's YAML) to
-    a file, which must not exist.
+    """Convert the TAXONOMY of another tool (AdaMAST's JSON, mast-lint's YAML) into a rubric file,
+    which must not exist.
     """
     import yaml
 
@@ -94,7 +92,7 @@ def import_(taxonomy: Path, out: Path) -> None:
 @command.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def new(file: Path) -> None:
-    """Write a rubric to start from to FILE, which must not exist."""
+    """Write a template of a rubric to FILE, which must not exist."""
     write_file(file, _TEMPLATE.format(id=make_rubric_id(file)), exclusive=True)
     load_rubric(str(file))
     name = escape_controls(str(file))
@@ -127,7 +125,7 @@ precedence: [first_code]        # strongest first, every code
 """
 
 
-def _lines(rubric: Rubric) -> list[str]:
+def _render(rubric: Rubric) -> str:
     applies = rubric.applies_to
     which = {None: "all", True: "passed", False: "failed"}[applies.passed]
     lines = [
@@ -149,4 +147,4 @@ def _lines(rubric: Rubric) -> list[str]:
             lines.append(f"  example: {quotes} ({code.example.why})")
     if rubric.precedence:
         lines += ["", f"precedence: {', '.join(rubric.precedence)}"]
-    return lines
+    return "\n".join(lines)

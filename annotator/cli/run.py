@@ -4,30 +4,25 @@ import os
 import resource
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from annotator import api
 from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
-from annotator.base.text import escape_controls, sanitize_line
-from annotator.base.text import format_count as count_noun
-from annotator.cli.choices import PluginChoice, reader_option
+from annotator.base.text import escape_controls, format_count, sanitize_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
-from annotator.cli.judges import choose_judge, describe_command, judge_options
-from annotator.cli.output import Number, say, say_notice
+from annotator.cli.judges import add_judge_options, choose_judge, describe_command
+from annotator.cli.options import Number, PluginChoice, add_reader_options
+from annotator.cli.output import put_tables, say, say_notice
 from annotator.cli.progress import Progress
-from annotator.cli.tables import put
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import check_exists, count_traces, load_traces, parse_shard
-
-if TYPE_CHECKING:
-    from annotator.judges.llm.batch import FileOutbox
 
 _FAILURES = 10  # listed for each rubric
 
@@ -39,46 +34,45 @@ _FAILURES = 10  # listed for each rubric
     "rubric_names",
     multiple=True,
     metavar="NAME|FILE",
-    help="What to label: a built-in rubric or a YAML file; may be given several times.",
+    help="A built-in rubric, or a YAML file. Repeatable.",
 )
-@judge_options
+@add_judge_options
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 512),
     default=8,
     metavar="N",
-    help="Most calls in flight.",
+    help="The most calls in flight.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Run directory.  [default: runs/<rubric>-<time>]",
+    help="The run directory.  [default: runs/<rubric>-<time>]",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on with the unfinished run in --out; what failed is judged again.",
+    help="Go on with the unfinished run in --out; failed traces are judged again.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
-@reader_option("Read everything as this format. PLUGIN: an installed one, or module:name.")
+@add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @click.option(
     "--failed-only/--all",
     "failed_only",
     default=None,
-    help="Skip passed runs whatever the rubric says, or judge passed and failed ones alike."
-    "  [default: as the rubric says]",
+    help="Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
 )
 @click.option(
     "--redact",
     is_flag=True,
-    help="Cover e-mail addresses, keys and tokens in the traces, before anything reads them.",
+    help="Hide e-mail addresses, keys and tokens in the traces before anything reads them.",
 )
 @click.option(
     "--rejected",
     type=click.Choice(["undecided", "none"]),
     default="undecided",
-    help="What a trace is whose findings were all rejected, because their quotes do not stand in"
+    help="The status of a trace if all its findings were rejected, because their quotes are not in"
     " it.",
 )
 @click.option(
@@ -86,21 +80,21 @@ _FAILURES = 10  # listed for each rubric
     type=Number(0, 1),
     default=0.9,
     metavar="SHARE",
-    help="A trace of which the judge read a smaller share is undecided.",
+    help="A trace is undecided if the judge read a smaller share of it.",
 )
 @click.option(
     "--shard",
     "share",
     metavar="I/N",
     help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
-    " auto: as SLURM_ARRAY_TASK_ID or RANK say. It may use an N-th of --rpm, --tpm and"
-    " --max-cost. Then: annotate merge.",
+    " auto takes I and N from SLURM_ARRAY_TASK_ID or RANK. A shard may use an N-th of --rpm, --tpm"
+    " and --max-cost. Merge the shards with annotate merge.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="Judge in N shards at once, in processes of this machine or of the engine, and merge them."
+    help="Judge N shards at once, in processes of this machine or of the engine, and merge them."
     "  [default: 1]",
 )
 @click.option(
@@ -108,19 +102,18 @@ _FAILURES = 10  # listed for each rubric
     type=PluginChoice("engines", api.ENGINES),
     help="Where the shards run: processes of this machine, or a cluster.",
 )
-@click.option("--address", metavar="ADDRESS", help="Of a running cluster.")
+@click.option("--address", metavar="ADDRESS", help="The address of a running cluster.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print how many runs, dollars and minutes it would take, and on what assumption; call"
-    " nothing, write nothing.",
+    help="Print how many runs, dollars and minutes it would take. Call nothing, write nothing.",
 )
 @click.option(
     "--pilot",
     type=click.IntRange(1),
     metavar="N",
-    help="Judge only N traces, drawn at random, and say what all would take. --resume without"
-    " --pilot judges the others.",
+    help="Judge only N random traces, and print what all would take. --resume without --pilot"
+    " judges the others.",
 )
 @click.option("--quiet", is_flag=True, help="No progress and no notices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
@@ -150,14 +143,14 @@ def command(
     """Judge every trace in TRACES by a rubric and print how often each code was found.
 
     TRACES are folders, files, globs, URLs (s3://...), or hf://org/name[:split]. Every annotation is
-    written to the run directory at once; a stopped run goes on with --resume.
+    written to the run directory at once; --resume goes on with a stopped run.
 
     Exit codes: 0 done; 1 some traces could not be judged (status failed, never none), or none was
     judged, or the run stopped because almost all of the last traces failed;
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
     if not rubric_names:
-        _show_what_there_is(traces, format_)
+        _suggest_rubric(traces, format_)
     load_keys()
     rubrics = _load_rubrics(rubric_names)
     if resume and not out:
@@ -177,23 +170,27 @@ def command(
     loaded = load_traces(*traces, format=format_, redact=redact)
     settings = built.settings
     paced = settings and (settings.batch or settings.by_file or settings.rpm or settings.tpm)
-    asked: dict[str, Any] = {"limit": limit, "only": only}
     if dry_run:
-        asked |= {"resume": out if resume else None, "on_notice": say_notice}
-        expected = api.forecast(loaded, rubrics, built, **asked)
+        expected = api.forecast(
+            *(loaded, rubrics, built),
+            limit=limit,
+            only=only,
+            resume=out if resume else None,
+            on_notice=say_notice,
+        )
         show_forecast(expected, None if paced else concurrency, as_json=as_json)
         return
-    folder = out or _new_folder(rubrics)
-    _more_files()
+    folder = out or _name_folder(rubrics)
+    _raise_open_files()
 
-    def format_count() -> int:
+    def count_expected() -> int:
         expected = count_traces(traces, format_)
         expected = min(expected, limit or pilot or expected)
         return -(-expected // (shard.of if shard else 1)) * len(rubrics)
 
-    form = "json" if as_json else "table"
+    format_out = "json" if as_json else "table"
     try:
-        with Progress(quiet, format_count, lambda: built.judge.state) as progress:
+        with Progress(quiet, count_expected, lambda: built.judge.state) as progress:
 
             def start(run: api.Run) -> None:
                 notice(_describe_judge(run))
@@ -203,7 +200,8 @@ def command(
                 loaded,
                 rubrics,
                 built,
-                **asked,
+                limit=limit,
+                only=only,
                 out=folder,
                 resume=resume,
                 shard=shard,
@@ -220,30 +218,49 @@ def command(
                 on_notice=lambda text: None if quiet else progress.say(text),
             )
     except BudgetReached as error:
-        put(api.count(error.run), form)
-        raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
+        put_tables(api.count(error.run), format_out)
+        raise BudgetReached(
+            f"{error}; go on with a larger one: {_describe_resume(folder)}"
+        ) from error
     except FailsAlways as error:
         if error.run:
-            put(api.count(error.run), form)
+            put_tables(api.count(error.run), format_out)
         totals = error.run.manifest.totals if error.run else {}
-        if totals.get("undecided") and not totals["failed"]:  # which --resume does not judge again
+        if totals.get("undecided") and not totals["failed"]:  # --resume does not judge these again
             raise FailsAlways(f"{error} With other settings, name another --out") from error
-        again = f"go on with {_again(folder)}; with other settings, name another --out"
+        again = f"go on with {_describe_resume(folder)}; with other settings, name another --out"
         raise FailsAlways(f"{error} What was judged is kept: {again}") from error
     except Interrupted as error:
         if not error.run:
             raise
         kept = sum(1 for _ in error.run.annotations())
-        text = f"{kept} annotations are kept; go on with: {_again(folder)}"
+        text = f"{kept} annotations are kept; go on with: {_describe_resume(folder)}"
         raise Interrupted(text) from None
-    if run.manifest.status == "waiting" and built.outbox:
-        _say_where(built.outbox, folder, notice)
+    if run.manifest.status == "waiting" and (outbox := built.outbox):
+        if outbox.file:
+            notice(
+                f"{outbox.written} requests are in {outbox.file}; when they are answered, go on"
+                f" with {_describe_resume(folder)} --batch-results FILE"
+            )
         return
-    put(api.count(run), form)
+    put_tables(api.count(run), format_out)
     if pilot:
         click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
         if run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
-            say_notice(f"judge the others with: {_again(folder)}, without --pilot")
+            say_notice(f"judge the others with: {_describe_resume(folder)}, without --pilot")
+    _report_failures(run, folder, in_shard=bool(shard), as_json=as_json)
+
+
+# The common options come first in `annotate run --help`.
+_COMMON = ["traces", "rubric_names", "models", "judge_name", "base_url", "out", "resume", "limit"]
+_COMMON += ["dry_run", "max_cost", "concurrency"]
+command.params.sort(key=lambda param: [*_COMMON, param.name].index(param.name))
+
+
+def _report_failures(run: api.Run, folder: Path, *, in_shard: bool, as_json: bool) -> None:
+    """Print which traces failed or could not be decided; exit with 1 if any failed, or if nothing
+    was judged.
+    """
     totals = run.manifest.totals
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:
@@ -253,45 +270,37 @@ def command(
         if judged
         else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
     )
-    false = [annotation for annotation in undecided if annotation.failure]  # all quotes of it are
-    if false and not totals["failed"]:
-        first = min(false, key=lambda annotation: annotation.trace_id)
+    unquoted = [annotation for annotation in undecided if annotation.failure]  # no quote is right
+    if unquoted and not totals["failed"]:
+        first = min(unquoted, key=lambda annotation: annotation.trace_id)
         reasons = [*(finding.reason for finding in first.rejected), first.reason]
         say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
-    others = len(undecided) > len(false) or (shard and not false)
+    others = len(undecided) > len(unquoted) or (in_shard and not unquoted)
     if totals["failed"] or not (judged or others):
         raise SystemExit(1)
 
 
 def _divide_limits(options: dict[str, Any], shards: int, notice: Callable[[str], None]) -> None:
-    """Give this shard its part of what all may use together, and say so."""
-    given = {name: options[name] for name in ("rpm", "tpm", "max_cost") if options[name]}
-    for name, value in given.items():
+    """Divide the limits that all shards share, and say so."""
+    limits = {name: options[name] for name in ("rpm", "tpm", "max_cost") if options[name]}
+    for name, value in limits.items():
         options[name] = value / shards
-    if given:
-        parts = (f"--{name.replace('_', '-')} {options[name]:g}" for name in given)
+    if limits:
+        parts = (f"--{name.replace('_', '-')} {options[name]:g}" for name in limits)
         notice(f"of {shards} shards this one may use: {', '.join(parts)}")
 
 
-def _more_files() -> None:
-    """Allow this process as many open files as it may have: each call in flight is one."""
+def _raise_open_files() -> None:
+    """Raise the limit of open files: each call in flight is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
-    if soft != resource.RLIM_INFINITY and soft < most:
+    maximum = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
+    if soft != resource.RLIM_INFINITY and soft < maximum:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, hard))
 
 
-def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
-    if outbox.file:
-        notice(
-            f"{outbox.written} requests are in {outbox.file}; when they are answered, go on with"
-            f" {_again(folder)} --batch-results FILE"
-        )
-
-
-def _show_what_there_is(traces: tuple[str, ...], format_: str) -> NoReturn:
-    """Show what is in the traces and for how many of them each rubric is; a rubric is missing."""
+def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
+    """Print the formats of the traces and how many each rubric applies to; then refuse."""
     for source in traces:
         check_exists(source)
     rubrics = [load_rubric(path.stem) for path in list_built_in()]
@@ -300,7 +309,7 @@ def _show_what_there_is(traces: tuple[str, ...], format_: str) -> NoReturn:
         kinds[trace.format] += 1
         fits.update(rubric.id for rubric in rubrics if rubric.excludes(trace) is None)
     formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
-    say(f"{count_noun(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
+    say(f"{format_count(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
     for rubric in rubrics:
         say(f"  {rubric.id:18} is for {fits[rubric.id]} of them: {rubric.title}")
     where = " ".join(shlex.quote(source) for source in traces)
@@ -317,7 +326,7 @@ def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     return rubrics
 
 
-def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
+def _name_folder(rubrics: tuple[Rubric, ...]) -> Path:
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1
@@ -328,21 +337,22 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
 
 
 def _describe_judge(run: api.Run) -> str:
-    who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
-        run.judge, run.judge
-    )
+    judge = run.judge
     if plugin := run.manifest.judge.model_dump().get("plugin"):
-        who += f" ({plugin})"
-    return f"judge: {who}; run directory: {run}"
+        judge += f" ({plugin})"
+    elif judge == "rules":
+        judge += " (a deterministic baseline; --model NAME asks a language model)"
+    return f"judge: {judge}; run directory: {run}"
 
 
 def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:
-    """Print which traces failed, unless a screen has shown why nothing was judged, and how to try
-    them again.
+    """Print the failed traces, unless the table shows why nothing was judged, and how to try them
+    again.
     """
     failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
-    for annotation in _list_failed(run):
-        failures[annotation.rubric].append(annotation)
+    for annotation in run.annotations():
+        if annotation.status == "failed":
+            failures[annotation.rubric].append(annotation)
     for rubric, failed in failures.items():
         if not (failed and every):
             continue
@@ -355,13 +365,10 @@ def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:
         if rest := len(failed[_FAILURES:]):
             where = escape_controls(f"{folder}/annotations.jsonl")
             click.echo(f"  and {rest} more: status failed in {where}", err=True)
-    if any(failed.failure != "unreadable" for failed in _list_failed(run)):
-        say_notice(f"try them again with: {_again(folder)}")
+    annotations = (annotation for failed in failures.values() for annotation in failed)
+    if any(annotation.failure != "unreadable" for annotation in annotations):
+        say_notice(f"try them again with: {_describe_resume(folder)}")
 
 
-def _list_failed(run: api.Run) -> Iterator[api.Annotation]:
-    return (annotation for annotation in run.annotations() if annotation.status == "failed")
-
-
-def _again(folder: Path) -> str:
+def _describe_resume(folder: Path) -> str:
     return f"the same command and --out {shlex.quote(str(folder))} --resume"

@@ -1,13 +1,13 @@
 """``annotate sample``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
-from annotator.calibration.sample.design import Strata
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
     Assumed,
@@ -17,15 +17,21 @@ from annotator.calibration.sample.draw import (
     read_assumed,
 )
 from annotator.calibration.sample.sheets import Split
-from annotator.cli.asked import run_or_traces
-from annotator.cli.choices import reader_option
-from annotator.cli.output import Number, attributes, say
+from annotator.cli.options import (
+    Number,
+    add_reader_options,
+    parse_attributes,
+    path_option,
+    task_option,
+)
+from annotator.cli.output import say
+from annotator.cli.tables import open_sources
 from annotator.reports.tables import plan as plans
 
 
 @click.command("sample", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
-@click.option("--rubric", metavar="NAME|FILE", help="What is labelled.  [default: the run's]")
+@click.option("--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the run's]")
 @click.option(
     "-n", "--n", type=click.IntRange(1), default=200, metavar="N", help="How many traces."
 )
@@ -33,7 +39,7 @@ from annotator.reports.tables import plan as plans
     "--strata",
     type=click.Choice(["codes", "votes"]),
     default="codes",
-    help="What a RUN's traces are stratified by: the judge's codes, or how its votes agreed"
+    help="Stratify the traces of a RUN by the judge's codes, or by how its votes agreed"
     " (unanimous, divided, undecided).",
 )
 @click.option(
@@ -41,17 +47,13 @@ from annotator.reports.tables import plan as plans
     default=True,
     help="Whether to draw undecided traces too. Without labels of them, shares leave them out.",
 )
-@click.option(
-    "--uniform",
-    is_flag=True,
-    help="All judged traces equally likely, not stratified.",
-)
+@click.option("--uniform", is_flag=True, help="All judged traces equally likely, not stratified.")
 @click.option(
     "--floor",
     type=click.IntRange(1),
     metavar="N",
-    help="At least so many of each stratum.  [default: of codes 5, and 10 from 300 traces on; of"
-    " votes as many of each]",
+    help="The least number of traces from each stratum.  [default: codes 5, and 10 from 300 traces"
+    " on; votes the same number from each]",
 )
 @click.option(
     "--split",
@@ -64,52 +66,51 @@ from annotator.reports.tables import plan as plans
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.33,
     metavar="SHARE",
-    help="Of the tasks, for dev.",
+    help="The share of the tasks for dev.",
 )
-@click.option("--salt", default="annotator", metavar="TEXT", help="Of the hash that splits tasks.")
 @click.option(
-    "--double", type=click.IntRange(0), default=30, metavar="N", help="So many for a second person."
+    "--salt", default="annotator", metavar="TEXT", help="The salt of the hash that splits tasks."
+)
+@click.option(
+    "--double",
+    type=click.IntRange(0),
+    default=30,
+    metavar="N",
+    help="How many traces a second person labels too.",
 )
 @click.option(
     "--top-up",
-    "more",
     multiple=True,
     metavar="CODE=N",
-    help="Draw N more of the traces with this code, or in this stratum; needs --from.",
+    help="Draw N more traces with this code, or in this stratum; needs --from.",
 )
-@click.option(
-    "--from",
-    "before",
-    type=click.Path(path_type=Path),
-    metavar="DESIGN",
-    help="The design of the sheet that --top-up adds to.",
+@path_option(
+    "--from", "before", metavar="DESIGN", help="The design of the sheet that --top-up adds to."
 )
 @click.option("--plan", is_flag=True, help="Print the expected half-widths per code; draw nothing.")
 @click.option(
     "--precision",
     type=Number(0, 1, min_open=True),
     metavar="SHARE",
-    help="With --plan: of what the judge flags, so much is right.  [default: 0.85]",
+    help="With --plan: the share of the judge's codes that is right.  [default: 0.85]",
 )
 @click.option(
     "--recall",
     type=Number(0, 1, min_open=True),
     metavar="SHARE",
-    help="With --plan: so much of what there is it flags.  [default: as many missed as wrong]",
+    help="With --plan: the share of the failures that the judge finds."
+    "  [default: as many missed as wrong]",
 )
-@click.option(
+@path_option(
     "--calibration",
     "calibration_files",
     multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --plan: both of these by code, as another sample found them (dev labels, say).",
+    help="With --plan: take precision and recall by code from a calibration, for example of dev"
+    " labels.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The sheet: .csv or .jsonl."
-)
-@click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
-@reader_option("Of TRACES.")
+@path_option("--out", help="The sheet: .csv or .jsonl.")
+@task_option
+@add_reader_options("The format of TRACES.", into="format")
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -119,72 +120,56 @@ from annotator.reports.tables import plan as plans
 )
 def command(
     sources: tuple[str, ...],
-    rubric: str | None,
-    n: int,
-    strata: Strata,
-    undecided: bool,
     uniform: bool,
-    floor: int | None,
     split: str,
     dev_share: float,
     salt: str,
-    double: int,
-    more: tuple[str, ...],
-    before: Path | None,
+    top_up: tuple[str, ...],
     plan: bool,
     precision: float | None,
     recall: float | None,
     calibration_files: tuple[Path, ...],
     out: Path | None,
     cluster: str,
-    format_: str,
-    seed: int,
+    **options: Any,
 ) -> None:
-    """Draw traces to be labelled by people, from a finished RUN or from TRACES.
+    """Draw traces for people to label, from a finished RUN or from TRACES.
 
     Writes a sheet without the judge's codes, in random order, and beside it the design
     (FILE.design.json), which has them: keep it from those who label.
     """
-    if bool(more) != bool(before):
+    if bool(top_up) != bool(options["before"]):
         raise click.UsageError("--top-up and --from go together")
-    if uniform and strata == "votes":
+    if uniform and options["strata"] == "votes":
         raise click.UsageError("--uniform draws without strata: leave --strata out")
-    what = Draw(
-        rubric=rubric,
-        n=n,
-        strata="none" if uniform else strata,
-        undecided=undecided,
-        floor=floor,
-        split=Split(split, salt, dev_share),
-        double=double,
-        cluster=attributes(cluster),
-        format=format_,
-        seed=seed,
-        before=before,
-        more=tuple(_more(quota) for quota in more),
+    if uniform:
+        options["strata"] = "none"
+    draw = Draw(
+        Split(split, salt, dev_share),
+        cluster=parse_attributes(cluster),
+        more=tuple(_parse_quota(quota) for quota in top_up),
+        **options,
     )
     if not plan and (precision or recall or calibration_files):
         raise click.UsageError("--precision, --recall and --calibration are for --plan")
     if plan:
+        rubric = options["rubric"]
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(run_or_traces(sources), what, assumed))))
+        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
-    source = run_or_traces(sources)
-    sheet = draw_sheet(source, what, out)
+    source = open_sources(sources)
+    sheet = draw_sheet(source, draw, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.size} of the {sheet.design.split} split;"
         f" {sheet.rows} rows in {escape_controls(name_place(sheet.file))}"
         f" ({sheet.rows - sheet.traces} for a second person)"
     )
-    say(
-        f"the design, with the judge's codes, is in"
-        f" {escape_controls(name_place(sheet.design_file))}:"
-        " keep it from who labels"
-    )
+    design = escape_controls(name_place(sheet.design_file))
+    say(f"the design, with the judge's codes, is in {design}: keep it from who labels")
     if not sheet.recorded:
         click.echo(
             "the run's folder cannot be written, so the run does not know this sample: give"
@@ -197,7 +182,7 @@ def command(
         click.echo(f"{sheet.left_out} traces {why} are not drawn from", err=True)
 
 
-def _more(text: str) -> tuple[str, int]:
+def _parse_quota(text: str) -> tuple[str, int]:
     code, _, number = text.rpartition("=")
     if not code or not number.isascii() or not number.isdigit() or int(number) < 1:
         raise click.UsageError(f"--top-up {text!r}: expected CODE=N, N at least 1")

@@ -7,9 +7,14 @@ import click
 from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
-from annotator.cli.choices import PluginChoice, reader_option
-from annotator.cli.output import attributes, say_notice, say_unreadable
-from annotator.cli.tables import put
+from annotator.cli.options import (
+    PluginChoice,
+    add_reader_options,
+    parse_attributes,
+    path_option,
+    task_option,
+)
+from annotator.cli.output import put_tables, say_notice, say_unreadable
 from annotator.reports.formats import FORMATS
 from annotator.traces import Unreadable, load_traces
 
@@ -17,21 +22,18 @@ from annotator.traces import Unreadable, load_traces
 @click.command("stats", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True)
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
-@reader_option("Of TRACES.", "--read-as", "read_as")
-@click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
-@click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
+@add_reader_options("The format of TRACES.", "--read-as", "read_as")
+@task_option
+@click.option(
+    "--by", metavar="ATTRIBUTE", help="Also one table for each value of model, run_name, ..."
+)
 @click.option(
     "--channel",
     multiple=True,
     metavar="ATTRIBUTE=VALUE",
-    help="Runs with this value could write messages; * as in a shell. Repeat it for more.",
+    help="Runs with this value could write messages; * as in a shell. Repeatable.",
 )
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw success by difficulty, too: a .svg, .png or .pdf.",
-)
+@path_option("--figure", help="Also draw success by difficulty: a .svg, .png or .pdf.")
 def command(
     traces: tuple[str, ...],
     format_: str,
@@ -41,10 +43,10 @@ def command(
     channel: tuple[str, ...],
     figure: Path | None,
 ) -> None:
-    """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
-    success solo and in cooperation, by difficulty, and what cooperation retains of it.
+    """Count what needs no judge in TRACES: how agents talk, merge conflicts, success solo and in
+    cooperation, by difficulty, and how much of it cooperation retains.
 
-    --channel compares runs with a message channel against runs without one:
+    --channel compares runs with a message channel to runs without one:
     --channel comm=true or --channel 'run_name=msg_*'.
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
@@ -59,12 +61,12 @@ def command(
 
     summary = api.summarize(
         load_traces(*traces, format=read_as),
-        cluster=attributes(cluster),
+        cluster=parse_attributes(cluster),
         by=by,
         channel=channel,
         on_unreadable=list_unreadable,
     )
-    put(summary.tables, format_)
+    put_tables(summary.tables, format_)
     if figure:
         for line in summary.draw(figure):
             say_notice(line)

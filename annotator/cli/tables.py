@@ -1,40 +1,112 @@
-"""Tables on stdout, on a terminal with weights and bars, or in a file."""
+"""The tables, figures and pages of finished runs that a command is asked for."""
 
-import os
-import shutil
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.base.files import write_file
-from annotator.base.remote import name_place
+from annotator import api
+from annotator.base.remote import is_hub, name_place
 from annotator.base.text import sanitize_line
-from annotator.cli.output import say
-from annotator.reports.formats import render
-from annotator.reports.table import Table
+from annotator.cli.options import parse_attributes
+from annotator.cli.output import say_notice, say_partial
+
+if TYPE_CHECKING:
+    from annotator import Calibration, Run
+    from annotator.reports.table import Sort, Table
+    from annotator.web.reading import PageRequest
 
 
-def put(tables: Sequence[Table], format_: str = "table", place: Path | None = None) -> None:
-    """Write the tables of a report to ``place``, or print them as :func:`say` does."""
-    if place:
-        write_file(place, f"{render(tables, format_)}\n")
-        say_written(place)
-    elif format_ == "table" and _on_screen():
-        from annotator.reports.formats import screen
-
-        say(screen.render(tables, shutil.get_terminal_size().columns))
-    else:
-        say(render(tables, format_))
+def open_sources(sources: tuple[str, ...]) -> "Run | tuple[str, ...]":
+    """Return the run if ``sources`` is one run directory, else the sources of traces."""
+    if len(sources) != 1 or is_hub(sources[0]) or not api.is_run(sources[0]):
+        return sources
+    run = api.open_run(sources[0])
+    say_partial([run])
+    return run
 
 
-def say_written(place: Path) -> None:
-    """Say on stderr where a report is."""
-    click.echo(f"written to {sanitize_line(name_place(place), 1000)}", err=True)
+@dataclass(frozen=True)
+class TableRequest:
+    """The runs, and the options that correct and divide their tables, by the names of
+    :func:`annotator.cli.options.add_table_options` and ``add_page_options``.
+    """
 
+    runs: "Sequence[Run]"
+    calibration_files: Sequence[Path] = ()
+    cluster: str | None = None
+    transfer: bool = False
+    joint: bool = False
+    by: str | None = None
+    label_files: Sequence[Path] = ()
+    annotators: Sequence[str] = ()
+    traces: Sequence[str] = ()
+    of_labelled: bool = False
+    rubrics: Sequence[str] = ()
+    final: bool = False
+    design: Path | None = None
+    sort: "Sort" = "rubric"
+    meanings: bool = False
 
-def _on_screen() -> bool:
-    """Whether stdout is a terminal that can show more than plain letters, and may."""
-    able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return able and not os.environ.get("NO_COLOR") and sys.stdout.encoding.lower() == "utf-8"
+    def __post_init__(self) -> None:
+        for flag, value, needed, there in (
+            ("--joint", self.joint, "--calibration", self.calibration_files),
+            ("--transfer", self.transfer, "--calibration", self.calibration_files),
+            ("--annotator", self.annotators, "--labels", self.label_files),
+        ):
+            if value and not there:
+                raise click.UsageError(f"{flag} needs {needed} FILE")
+
+    @property
+    def cluster_by(self) -> tuple[str, ...] | None:
+        """The attributes that name a task; None without ``--cluster``."""
+        return None if self.cluster is None else parse_attributes(self.cluster)
+
+    @cached_property
+    def calibrations(self) -> "Sequence[Calibration] | None":
+        """The calibrations in the files; None without files."""
+        return api.load_calibrations(*self.calibration_files) if self.calibration_files else None
+
+    def count(self) -> "list[Table]":
+        """Return the frequency tables of all runs; with label files those of people's labels, for
+        each run if there are runs.
+        """
+        options: dict[str, Any] = {"by": self.by, "cluster": self.cluster_by}
+        options |= {name: getattr(self, name) for name in ("of_labelled", "sort", "meanings")}
+        if not self.label_files:
+            options |= {"calibration": self.calibrations, "transfer": self.transfer}
+            return api.count(*self.runs, **options, joint=self.joint)
+        options |= {name: getattr(self, name) for name in ("annotators", "final", "design")}
+        options["traces"] = self.traces or None
+        return [
+            table
+            for run in self.runs or [None]
+            for table in api.count_labels(self.label_files, self.rubrics, run=run, **options)
+        ]
+
+    def draw(self, plot: str, out: Path, *notices: str) -> None:
+        """Draw a figure of the runs; print on stderr where it is and what it omits."""
+        for line in notices:
+            say_notice(line)
+        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
+        options |= {"by": self.by, "cluster": self.cluster_by, "joint": self.joint}
+        api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
+        say_notice(f"figure written to {sanitize_line(name_place(out))}")
+
+    def select_pages(self) -> "PageRequest":
+        """Return the runs with labels and calibrations, as the pages show them."""
+        from annotator.web.reading import PageRequest, read_person_labels
+
+        labels = {}
+        if self.label_files:
+            labels = read_person_labels(self.label_files, self.runs, self.annotators)
+        return PageRequest(
+            *(self.runs, api.group_calibrations(self.calibrations), self.transfer, self.by),
+            labels=labels,
+            traces=self.traces,
+            cluster=self.cluster_by,
+            joint=self.joint,
+        )

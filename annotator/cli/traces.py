@@ -9,7 +9,7 @@ import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import dump_json, escape_controls, sanitize_line
-from annotator.cli.choices import reader_option
+from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
@@ -58,17 +58,20 @@ class _Summary:
 
 @click.command("traces")
 @click.argument("traces", nargs=-1, required=True)
-@reader_option("Read everything as this format. PLUGIN: an installed one, or module:name.")
-@click.option("--list", "listed", is_flag=True, help="Print one line per trace too.")
-@click.option("--explain", is_flag=True, help="Print how each file is read, or a map that may.")
+@add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
+@click.option("--list", "listed", is_flag=True, help="Also print one line per trace.")
+@click.option(
+    "--explain", is_flag=True, help="Print the format of each file, or a map that may read it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
 def command(
     traces: tuple[str, ...], format_: str, listed: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show what TRACES (folders, files, globs, URLs, hf://org/name[:split]) hold, and problems.
+    """Count the traces in TRACES (folders, files, globs, URLs, hf://org/name[:split]), and list
+    their problems.
 
-    All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
-    With an option of `annotate run`, such as --rubric, a folder named traces is judged instead.
+    It reads all files in full, trajectories too. Exit code 1 if a trace cannot be read.
+    With an option of `annotate run`, such as --rubric, it judges a folder named traces instead.
     """
     if explain:
         for source in traces:
@@ -78,22 +81,22 @@ def command(
         return
     summary, kinds = _Summary(), ProblemKinds()
     for item in read_traces(traces, format_):
-        problems = list(_problems(item, summary))
+        problems = list(_list_problems(item, summary))
         if isinstance(item, Trace):
             summary.add(item)
         if as_json:
-            lines = [dump_json(_record(item, problems))]
+            lines = [dump_json(_describe(item, problems))]
             lines = lines if listed or problems else []
         else:
-            lines = [_line(item)] if listed and isinstance(item, Trace) else []
+            lines = [_render_line(item)] if listed and isinstance(item, Trace) else []
             for problem in problems:
-                kinds.add(sanitize_line(_name(item), 200), sanitize_line(problem))
+                kinds.add(sanitize_line(_name_item(item), 200), sanitize_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
     for line in kinds:
         say(f"problem  {line}")
     total = summary.as_dict()
-    say(dump_json({"summary": total}) if as_json else _text(summary))
+    say(dump_json({"summary": total}) if as_json else _render_summary(summary))
     if not total["traces"]:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if summary.unreadable:
@@ -101,10 +104,10 @@ def command(
 
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
-    """Yield how files are read, the alike together; for those that nothing reads, a likely map."""
+    """Yield a line for the files of each format, and a likely map for files of no format."""
     from annotator.traces.map import suggest_map
 
-    alike: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for path, reader, document in preview_files(traces, format_):
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
@@ -112,15 +115,15 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
             text = f"format {reader}"
         else:
             text = f"no format; a map that may:\n{suggest_map(document)}"
-        alike.setdefault(escape_controls(text), []).append(path)
-    for text, paths in alike.items():
+        files.setdefault(escape_controls(text), []).append(path)
+    for text, paths in files.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         yield f"{sanitize_line(paths[0], 200)}{more}: {text}"
-    if not alike:
+    if not files:
         yield "nothing in it can be read as JSON, a table or a run folder: see annotate traces"
 
 
-def _problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
+def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
     if isinstance(item, Unreadable):
         summary.unreadable += 1
         yield f"unreadable: {item.reason}"
@@ -135,11 +138,11 @@ def _problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator
             yield f"steps cannot be read: {error}"
 
 
-def _name(item: Trace | Unreadable | Ignored) -> str:
+def _name_item(item: Trace | Unreadable | Ignored) -> str:
     return item.path if isinstance(item, Ignored) else f"{item.id} ({item.path})"
 
 
-def _line(trace: Trace) -> str:
+def _render_line(trace: Trace) -> str:
     outcome = _OUTCOME[trace.outcome.passed]
     merge = trace.outcome.merge or "-"
     return (
@@ -148,7 +151,7 @@ def _line(trace: Trace) -> str:
     )
 
 
-def _record(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str, Any]:
+def _describe(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str, Any]:
     if not isinstance(item, Trace):
         return {"path": item.path, "problems": problems}
     return {
@@ -162,18 +165,18 @@ def _record(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str
     }
 
 
-def _text(summary: _Summary) -> str:
-    def counts(counter: Counter[str]) -> str:
+def _render_summary(summary: _Summary) -> str:
+    def render_counts(counter: Counter[str]) -> str:
         return ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
 
     total = summary.formats.total()
     average = f"{summary.messages / total:.1f} a trace" if total else "-"
     lines = [
         f"traces    {total}   (unreadable {summary.unreadable}, not traces {summary.ignored})",
-        f"formats   {counts(summary.formats)}",
-        f"settings  {counts(summary.settings)}",
-        f"outcomes  {counts(summary.outcomes)}",
-        f"merges    {counts(summary.merges)}",
+        f"formats   {render_counts(summary.formats)}",
+        f"settings  {render_counts(summary.settings)}",
+        f"outcomes  {render_counts(summary.outcomes)}",
+        f"merges    {render_counts(summary.merges)}",
         f"messages  {summary.messages}   ({average}, at most {summary.most_messages};"
         f" {summary.without_messages} traces without any)",
         f"steps     {summary.steps}",

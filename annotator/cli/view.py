@@ -1,43 +1,29 @@
 """``annotate view``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from annotator import api
-from annotator.cli.asked import Asked, about_pages, about_tables
-from annotator.cli.pages import local_page, need_web, where_served
+from annotator.cli.options import PATH, add_page_options, add_table_options
+from annotator.cli.pages import add_server_options, announce_page, require_web
+from annotator.cli.tables import TableRequest
 
 
 @click.command("view", context_settings={"show_default": True})
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@about_tables
-@about_pages
-@where_served
-def command(
-    runs: tuple[Path, ...],
-    calibration_files: tuple[Path, ...],
-    cluster: str | None,
-    transfer: bool,
-    joint: bool,
-    by: str | None,
-    label_files: tuple[Path, ...],
-    annotators: tuple[str, ...],
-    traces: tuple[str, ...],
-    port: int,
-    open_: bool,
-) -> None:
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@add_table_options
+@add_page_options
+@add_server_options
+def command(runs: tuple[Path, ...], port: int, open_: bool, **options: Any) -> None:
     """Read RUNS in the browser: tables, traces, every finding in its place, search.
 
-    Several runs are shown side by side on each trace. The page is served on this machine only, at
-    an address that nobody can guess, until Ctrl-C.
+    Several runs are side by side on each trace. The page is served on this machine only, at an
+    address that nobody can guess, until Ctrl-C.
     """
-    need_web()
+    require_web()
     from annotator.web.view import view
 
-    opened = api.open_runs(runs)
-    people = label_files, annotators
-    asked = Asked(
-        opened, calibration_files, transfer, by, *people, traces, cluster=cluster, joint=joint
-    )
-    view(asked.shown(), port, local_page(open_))
+    request = TableRequest(api.open_runs(runs), **options)
+    view(request.select_pages(), port, announce_page(open_))

@@ -87,6 +87,7 @@ class RunDirectory:
             )
         if manifest.limit is not None and manifest.limit < (before.limit or math.inf):
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
+            was = "was a pilot of random traces, not the first ones" if before.pilot else was
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
         if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
             size = before.pilot.get("traces")

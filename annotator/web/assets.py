@@ -10,13 +10,13 @@ SCRIPTS = ("base.js", "trace.js")  # of every page, in order
 
 
 @cache
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """Return a script or the style sheet."""
     return (STATIC / name).read_text(encoding="utf-8")
 
 
 def render(name: str, **values: Any) -> str:
-    """Return a page; every value is escaped but what the template marks as its own."""
+    """Return a page; every value is escaped unless the template marks it as safe."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

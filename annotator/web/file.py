@@ -10,35 +10,34 @@ from urllib.parse import quote
 
 from annotator.base.text import replace_surrogates
 from annotator.rubrics.annotations import get_attribute
-from annotator.web.assets import SCRIPTS, asset, render
+from annotator.web.assets import SCRIPTS, read_asset, render
 from annotator.web.index import Filter, IndexRow
-from annotator.web.overview import frame_value, tables_value
+from annotator.web.overview import serialize_runs, serialize_tables
 from annotator.web.payload import dump
-from annotator.web.reading import Reading, Shown
+from annotator.web.reading import PageRequest, Reading
 
 COMFORTABLE = 5_000  # annotations in one file; more open slowly
 _ROWS = 500  # read at once
 
 
-def write_report(out: TextIO, shown: Shown) -> tuple[int, int]:
-    """Write the report of runs; return how many annotations are in it, and how many traces whose
-    texts could not be read.
+def write_report(out: TextIO, pages: PageRequest) -> tuple[int, int]:
+    """Write the report of runs; return the number of annotations in it, and of traces whose texts
+    could not be read.
 
-    One trace is in memory at a time. Each is compressed and unpacked when it is opened, so that the
-    page is there at once.
+    One trace is in memory at a time. The page unpacks a trace when a reader opens it.
 
     Raises:
         AnnotatorError: a run cannot be read.
         OSError: ``out`` cannot be written.
     """
-    overview = frame_value(shown.runs) | tables_value(shown)
-    overview |= {"ready": True, "problem": None, "labelled": bool(shown.labels)}
-    reading = Reading(shown)
+    overview = serialize_runs(pages.runs) | serialize_tables(pages)
+    overview |= {"ready": True, "problem": None, "labelled": bool(pages.labels)}
+    reading = Reading(pages)
     try:
         reading.index.wait()
-        head, tail = _shell(overview["title"])
+        head, tail = _render_shell(overview["title"])
         out.write(head)
-        out.write(_json("overview", overview))
+        out.write(_render_data("overview", overview))
         counts = _write_traces(out, reading)
         out.write(tail)
     finally:
@@ -46,16 +45,16 @@ def write_report(out: TextIO, shown: Shown) -> tuple[int, int]:
     return counts
 
 
-def _shell(title: str) -> tuple[str, str]:
-    """Return what stands before and after the data. The policy lets these scripts run, no others,
-    and nothing be loaded.
+def _render_shell(title: str) -> tuple[str, str]:
+    """Return the page before and after the data. Its policy runs these scripts only, and loads
+    nothing.
     """
-    style = asset("style.css")
+    style = read_asset("style.css")
     script = "\n".join(
-        asset(name) for name in (*SCRIPTS, "tables.js", "findings.js", "view.js", "file.js")
+        read_asset(name) for name in (*SCRIPTS, "tables.js", "findings.js", "view.js", "file.js")
     )
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
+        f"default-src 'none'; script-src '{_hash_text(script)}'; style-src '{_hash_text(style)}';"
         " img-src data:; base-uri 'none'; form-action 'none'"
     )
     marker = "<!--data-->"
@@ -64,11 +63,11 @@ def _shell(title: str) -> tuple[str, str]:
     return replace_surrogates(head), replace_surrogates(tail)
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _json(name: str, value: Any) -> str:
+def _render_data(name: str, value: Any) -> str:
     """Return data as a block of the page: no text in it can end the block."""
     text = dump(value).replace("<", "\\u003c").replace(">", "\\u003e")
     return f'<script type="application/json" id="{name}">{text}</script>\n'
@@ -88,7 +87,7 @@ def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     packed = zlib.compressobj(6)
     rows = [packed.compress(b"[")]
     total = 0
-    for row in _all_rows(reading):
+    for row in _list_rows(reading):
         values = {
             name: get_attribute(row.attributes, name)
             for name, value in row.attributes.items()
@@ -103,7 +102,7 @@ def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     return total, unread
 
 
-def _all_rows(reading: Reading) -> Iterator[IndexRow]:
+def _list_rows(reading: Reading) -> Iterator[IndexRow]:
     offset = 0
     while rows := reading.index.rows(Filter(), offset, _ROWS).rows:
         yield from rows

@@ -30,12 +30,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The annotations that a page asks for; None and empty: any.
+    """The annotations to list; None and empty let all pass.
 
-    ``run`` is the number of a run, from 0; ``code`` a code of the annotation or ``none``, which is
-    a judged trace without a finding; ``rejected`` whether it has rejected findings; ``attributes``
-    names and values, these as ``get_attribute`` writes them. ``text`` is
-    looked for in the trace's id, in quotes, accepted and rejected, and in rationales, in any case.
+    ``run``: the number of a run, from 0. ``code``: a code of the annotation, or ``none`` for a
+    judged trace without a finding. ``rejected``: whether it has rejected findings. ``attributes``:
+    names and values, as ``get_attribute`` writes them. ``text``: part of the trace's id, a quote
+    (accepted or rejected) or a rationale, in any case.
     """
 
     run: int | None = None
@@ -49,7 +49,7 @@ class Filter:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The values that a row must have: the name of a column, and a text."""
+        """The column names and texts that a row must have."""
         parts = [(part, getattr(self, part)) for part in PARTS]
         values = [(part, value) for part, value in parts if value is not None]
         return [
@@ -63,10 +63,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """How many annotations have each value, the most frequent value first, under all parts of a
-    filter but the one about it. Values are texts; ``rejected`` has ``true`` and ``false``.
+    """How many annotations have each value, the most frequent value first. Each part is counted
+    under all other parts of a filter. ``rejected`` has the texts ``true`` and ``false``.
 
-    ``omitted``: the attributes with more than 200 values, and with how many.
+    ``omitted``: the attributes with more than 200 values, and how many they have.
     """
 
     run: Counts
@@ -83,9 +83,9 @@ class Facets:
 class IndexRow:
     """One annotation in a list. ``number`` counts from 1 over all runs, in the order of the files.
 
-    ``findings`` and ``rejected`` count them. ``agreement`` holds it against the person's label, and
-    is None where nothing was judged (skipped, failed); ``human`` are the codes of that label,
-    ``none`` if the person found none, and None if there is no label.
+    ``findings`` and ``rejected`` are counts. ``agreement`` compares it with the person's label; it
+    is None if nothing was judged (skipped, failed). ``human`` are the codes of that label, ``none``
+    if the person gave none, and None without a label.
     """
 
     number: int
@@ -104,7 +104,7 @@ class IndexRow:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows, and how many there are in all."""
+    """Some rows, and the number of all."""
 
     total: int
     rows: tuple[IndexRow, ...]
@@ -112,8 +112,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The rows of other traces before and after a row, its place among all, from 1, and how many
-    there are.
+    """The rows of other traces before and after a row, its position from 1, and the number of all
+    rows.
     """
 
     previous: IndexRow | None
@@ -124,9 +124,9 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How many annotations can be asked for, and how many ``bytes`` of all were ``read``.
+    """The number of annotations so far, and how many of all ``bytes`` were ``read``.
 
-    ``error`` is what stopped the reading, with its file and line; then ``done`` holds, too.
+    ``error``: why reading stopped, with file and line; then ``done`` is true too.
     """
 
     annotations: int
@@ -137,7 +137,7 @@ class IndexProgress:
 
 
 class IndexColumn:
-    """The texts of some rows: of a row none, one or several. Equal ones are in memory once."""
+    """The texts of some rows; a row may have several. Equal texts are in memory once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}  # of the different texts
@@ -149,7 +149,7 @@ class IndexColumn:
         self._row_numbers.append(self._numbers.setdefault(text, len(self._numbers)))
 
     def mask(self, text: str, length: int) -> Mask:
-        """Return for each of ``length`` rows whether it has a text."""
+        """Return a boolean array of ``length`` rows: whether a row has the text."""
         mask = np.zeros(length, bool)
         mask[np.array(self._rows)[np.array(self._row_numbers) == self._numbers.get(text, -1)]] = (
             True
@@ -166,9 +166,9 @@ class IndexColumn:
 class Index:
     """The annotations of runs, read in the background from the moment this is made.
 
-    Any thread can ask for what was read so far. ``labels``: people's, by rubric and trace. In
-    memory are the values to filter by and the place of each line; a row is read from its file when
-    it is asked for. The files stay open because a resumed run is written anew.
+    Any thread can list the rows so far. ``labels``: people's, by rubric and trace. Memory holds the
+    values to filter by and the offset of each line; a row is read from its file when it is listed.
+    The files stay open because a resumed run is written anew.
 
     Raises:
         AnnotatorError: a run is in memory, or its annotations cannot be opened.
@@ -189,12 +189,12 @@ class Index:
             ]
             self._opened = opened.pop_all()
         self._size = sum(os.fstat(file.fileno()).st_size for _, _, file in self._files)
-        self._lock = threading.Lock()  # held while a row is added, and while a question is answered
+        self._lock = threading.Lock()  # held while a row is added or listed
         self._columns = {part: IndexColumn() for part in PARTS}
         self._texts: list[bytes] = []  # UTF-8 takes the least memory
         self._ids: list[str] = []  # of each row: its trace
         self._firsts: dict[str, int] = {}  # of each trace: its first row
-        self._places = array("q")  # of each row: its file, where it begins there, its size, a hash
+        self._lines = array("q")  # of each row: file, offset, size, hash
         self._bytes = 0
         self._done = self._stopped = False
         self._error: str | None = None
@@ -202,34 +202,35 @@ class Index:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reading and close the files; nothing can be asked any more."""
+        """Stop reading and close the files."""
         self._stopped = True
         self._thread.join()
         self._opened.close()
 
     @property
     def progress(self) -> IndexProgress:
-        """How much was read."""
+        """The progress of reading."""
         done, error = self._done, self._error
         with self._lock:
-            return IndexProgress(len(self._ids), self._bytes, self._size, done, error)
+            size = max(self._size, self._bytes)  # a run may still be written
+            return IndexProgress(len(self._ids), self._bytes, size, done, error)
 
     def wait(self) -> None:
         """Wait until all is read.
 
         Raises:
-            AnnotatorError: a run is damaged; what stands before that can still be asked for.
+            AnnotatorError: a run is damaged; the rows before that can still be listed.
         """
         self._thread.join()
         if self._error:
             raise AnnotatorError(self._error)
 
     def rows(self, filter: Filter, offset: int, limit: int) -> Page:
-        """Return ``limit`` annotations that a filter lets through, from the ``offset``-th (0 for
-        the first), and how many there are so far.
+        """Return ``limit`` annotations that pass a filter, from ``offset`` (0 is the first), and
+        their number so far.
 
         Raises:
-            AnnotatorError: as all that is asked here: a run's file cannot be read.
+            AnnotatorError: a run's file cannot be read. Other methods raise it too.
         """
         with self._lock:
             rows = np.flatnonzero(self._select(filter))
@@ -237,7 +238,7 @@ class Index:
             return Page(len(rows), tuple(map(self._row, page)))
 
     def facets(self, filter: Filter) -> Facets:
-        """Return the values to choose from, with counts."""
+        """Return the values of each part of a filter with counts."""
         with self._lock:
             filtered, selected = dict(filter.columns), self._select(filter)
             counts = {
@@ -249,26 +250,24 @@ class Index:
         many = {
             name: len(values) for name, values in attributes.items() if len(values) > _MOST_VALUES
         }
-        shown = {name: _sort(values) for name, values in attributes.items() if name not in many}
-        return Facets(**parts, attributes=shown, omitted=_sort(many))
+        listed = {name: _sort(values) for name, values in attributes.items() if name not in many}
+        return Facets(**parts, attributes=listed, omitted=_sort(many))
 
     def neighbours(self, number: int, filter: Filter) -> Neighbours | None:
-        """Return what lies around a row among those that a filter lets through, None if that one is
-        not among them.
-        """
+        """Return the rows around a row among those that pass a filter; None if it does not pass."""
         with self._lock:
             rows, row = np.flatnonzero(self._select(filter)).tolist(), number - 1
             if row not in rows:
                 return None
-            place = rows.index(row)
+            position = rows.index(row)
             before, after = (
                 next((other for other in others if self._ids[other] != self._ids[row]), None)
-                for others in (reversed(rows[:place]), rows[place + 1 :])
+                for others in (reversed(rows[:position]), rows[position + 1 :])
             )
             return Neighbours(
                 None if before is None else self._row(before),
                 None if after is None else self._row(after),
-                place + 1,
+                position + 1,
                 len(rows),
             )
 
@@ -279,22 +278,22 @@ class Index:
             return [self._annotation(row) for row in rows]
 
     def first(self, trace_id: str) -> int | None:
-        """Return the number of a trace's first row, None if there is none so far."""
+        """Return the number of a trace's first row; None if it has none so far."""
         row = self._firsts.get(trace_id)
         return None if row is None else row + 1
 
     def text(self, number: int) -> str:
-        """Return the text of a row that a filter's ``text`` is looked for in."""
+        """Return the text of a row that ``Filter.text`` searches."""
         with self._lock:
             return _join_text(self._annotation(number - 1)[1])
 
     def traces(self, number: int) -> list[tuple[int, str]]:
-        """Return the traces whose first row is ``number`` or later: that row, and the id."""
+        """Return row and id of each trace whose first row is ``number`` or later."""
         with self._lock:
             return [(row + 1, name) for name, row in self._firsts.items() if row + 1 >= number]
 
     def _select(self, filter: Filter, but: str = "") -> Mask:
-        """Return for each row whether it has what a filter asks of all columns ``but`` one."""
+        """Return for each row whether it passes a filter, without its column ``but``."""
         mask = np.ones(len(self._ids), bool)
         for name, value in filter.columns:
             if name != but:
@@ -306,8 +305,8 @@ class Index:
 
     def _annotation(self, row: int) -> tuple[int, Annotation]:
         """Return the annotation of a row with the number of its run, read from its file."""
-        place, offset, size, line_hash = self._places[4 * row : 4 * row + 4]
-        run, path, file = self._files[place]
+        file_number, offset, size, line_hash = self._lines[4 * row : 4 * row + 4]
+        run, path, file = self._files[file_number]
         with explain_unreadable(path):
             line = os.pread(file.fileno(), size, offset)
         if hash(line) != line_hash:
@@ -342,15 +341,15 @@ class Index:
         return "agrees" if same else "differs"
 
     def _read(self) -> None:
-        """Read all runs; ``_error`` says what went wrong, after what was read before."""
+        """Read all runs; an error ends it, and the rows before it stay."""
         error: str | None = "the annotations were not read to the end"
         try:
             for number, run in enumerate(self._runs):
                 check = AnnotationCheck(run)
-                for place, (owner, path, file) in enumerate(self._files):
+                for file_number, (owner, path, file) in enumerate(self._files):
                     if owner == number:
                         with explain_unreadable(path):
-                            self._read_file(place, path, file, check)
+                            self._read_file(file_number, path, file, check)
                 if self._stopped:
                     return
                 check.finish()
@@ -360,15 +359,17 @@ class Index:
         finally:
             self._error, self._done = error, True
 
-    def _read_file(self, place: int, path: Path, file: BinaryIO, check: AnnotationCheck) -> None:
+    def _read_file(
+        self, file_number: int, path: Path, file: BinaryIO, check: AnnotationCheck
+    ) -> None:
         offset = 0
         for n, line, annotation in parse_lines(read_bounded_lines(file), path):
             if self._stopped:
                 return
             rubric = check.check(annotation, f"{path}, line {n}")
             with self._lock:
-                self._add(self._files[place][0], annotation, rubric)
-                self._places.extend((place, offset, len(line), hash(line)))
+                self._add(self._files[file_number][0], annotation, rubric)
+                self._lines.extend((file_number, offset, len(line), hash(line)))
                 self._bytes += len(line)
             offset += len(line)
 
@@ -406,7 +407,7 @@ def _sort(counts: Mapping[str, int]) -> Counts:
 
 
 def _join_text(annotation: Annotation) -> str:
-    """Return what of an annotation is searched: its trace's id, quotes and rationales."""
+    """Return the searched text of an annotation: its trace's id, quotes and rationales."""
     pieces = [annotation.trace_id]
     for finding in annotation.findings:
         pieces += [finding.rationale, *(quote.quote for quote in finding.evidence)]

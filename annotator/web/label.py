@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -24,28 +24,28 @@ from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library
 from annotator.web.assets import SCRIPTS, render
 from annotator.web.payload import (
-    label_value,
-    rubric_value,
-    steps_value,
-    trace_value,
-    unreadable_value,
+    serialize_label,
+    serialize_rubric,
+    serialize_steps,
+    serialize_trace,
+    serialize_unreadable,
 )
-from annotator.web.server import Refused, html, json, serve, whole
+from annotator.web.server import RequestError, make_json, make_page, parse_number, serve
 
 _SCRIPTS = ("draft.js", "panel.js", "label.js")
 _NOTE = 10_000  # characters of a note; the page takes no more either
 
 
-class _Sent(BaseModel):
-    """What the page sends."""
+class _Body(BaseModel):
+    """The body of a request; other keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-_Kind = TypeVar("_Kind", bound=_Sent)
+_Kind = TypeVar("_Kind", bound=_Body)
 
 
-class _Selection(_Sent):
+class _QuoteBody(_Body):
     quote: str
     source: str | None = None
     start: int | None = None
@@ -53,31 +53,29 @@ class _Selection(_Sent):
     code: str | None = None
 
 
-class _Selected(_Selection):
-    """A quote that was selected in the trace number ``n``."""
+class _PassageBody(_QuoteBody):
+    """A quote selected in trace number ``n``."""
 
     n: int = Field(ge=0)
 
 
-class _Undo(_Sent):
-    """Whether a label of an earlier session may be taken back, too."""
+class _UndoBody(_Body):
+    """``earlier``: also take back a label of an earlier session."""
 
     earlier: bool = False
 
 
-class _Decided(_Sent):
-    """A decision about the trace number ``n``, or that there is none. ``revision``: of what the
-    page shows.
-    """
+class _DecisionBody(_Body):
+    """A decision about trace number ``n``, or its withdrawal. ``revision``: the one on the page."""
 
     n: int = Field(ge=0)
     revision: int
     withdrawn: bool = False
     skipped: bool = False
     primary: str | None = None
-    # The first wrong one is told: millions of errors would fill the memory.
+    # Stop at the first error: millions would fill the memory.
     secondary: Annotated[list[str], FailFast()] = []
-    evidence: Annotated[list[_Selection], FailFast()] = []
+    evidence: Annotated[list[_QuoteBody], FailFast()] = []
     note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None
@@ -85,9 +83,9 @@ class _Decided(_Sent):
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be labelled, by what, and where the labels go.
+    """The traces to label, the rubric, and the store of the labels.
 
-    ``differing``: in adjudication the two labels of each trace; ``notes`` are shown at the start.
+    ``differing``: in adjudication the two labels of each trace. ``notes`` open the page.
     """
 
     rubric: Rubric
@@ -99,7 +97,7 @@ class Work:
 
 
 class Labelling:
-    """What the page asks for. Nothing of a judge is in it, and of other annotators only in
+    """The answers to the page. They hold nothing of a judge, and other annotators' labels only in
     adjudication.
     """
 
@@ -110,34 +108,50 @@ class Labelling:
         self._lock = threading.Lock()  # the store is for one thread at a time
 
     def routes(self) -> list[BaseRoute]:
-        """Return the page and what it asks for."""
+        """Return the routes of the page and of its questions."""
         return [
             Route("/", self._page),
             Route("/api/state", self._answer(self._state)),
             Route("/api/item", self._answer(self._item)),
             Route("/api/steps", self._answer(self._steps)),
-            Route("/api/passage", self._passage, methods=["POST"]),
-            Route("/api/decide", self._decide, methods=["POST"]),
-            Route("/api/undo", self._undo, methods=["POST"]),
+            Route(
+                "/api/passage",
+                self._accept_body(_PassageBody, self._check_passage),
+                methods=["POST"],
+            ),
+            Route("/api/decide", self._accept_body(_DecisionBody, self._decide), methods=["POST"]),
+            Route("/api/undo", self._accept_body(_UndoBody, self._undo), methods=["POST"]),
         ]
 
     def _answer(self, answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
             with self._lock:
-                return json(answer(request))
+                return make_json(answer(request))
+
+        return endpoint
+
+    def _accept_body(
+        self, kind: type[_Kind], answer: Callable[[_Kind], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        def call(body: _Kind) -> Any:
+            with self._lock:
+                return answer(body)
+
+        async def endpoint(request: Request) -> Response:
+            return make_json(await run_in_threadpool(call, await _read_body(request, kind)))
 
         return endpoint
 
     def _page(self, _: Request) -> Response:
         title = f"{self._work.rubric.id}: {sanitize_line(self._work.store.annotator, 60)}"
-        return html(render("label.html", title=title, scripts=[*SCRIPTS, *_SCRIPTS]))
+        return make_page(render("label.html", title=title, scripts=[*SCRIPTS, *_SCRIPTS]))
 
     def _state(self, _: Request) -> Any:
         work = self._work
         pair = next(iter(work.differing.values()), None)
         return {
             "annotator": work.store.annotator,
-            "rubric": rubric_value(work.rubric),
+            "rubric": serialize_rubric(work.rubric),
             "items": [
                 {"id": item.trace_id, "state": self._state_of(item.trace_id)} for item in work.items
             ],
@@ -150,7 +164,7 @@ class Labelling:
         return "open" if decision is None else "skipped" if decision.skipped else "labelled"
 
     def _item(self, request: Request) -> Any:
-        item = self._at(whole(request, "n"))
+        item = self._at(parse_number(request, "n"))
         trace = self._find(item)
         decision = self._work.store.decisions.get(item.trace_id)
         others = self._others(item, trace)
@@ -158,109 +172,97 @@ class Labelling:
         quoted = {span["source"] for span in spans}
         quoted |= {quote.source for quote in decision.evidence} if decision else set()
         if isinstance(trace, Unreadable):
-            shown: dict[str, Any] = {"trace": unreadable_value(trace), "tasks": []}
-            shown["error"] = _explain_unreadable(trace)
+            value: dict[str, Any] = {"trace": serialize_unreadable(trace), "tasks": []}
+            value["error"] = _explain_unreadable(trace)
         else:
-            # The attributes of a data set's records can be what others said.
-            value = trace_value(trace, quoted) | {"attributes": {}}
-            shown = {"trace": value, "tasks": _tasks(trace), "error": None}
+            # The attributes of a data set's records may hold other people's labels.
+            page = serialize_trace(trace, quoted) | {"attributes": {}}
+            value = {"trace": page, "tasks": _list_tasks(trace), "error": None}
         return {
-            **shown,
-            "decision": decision and _decision_value(decision),
+            **value,
+            "decision": decision and _serialize_decision(decision),
             "revision": self._revisions[item.trace_id],
             "others": others or None,
         }
 
     def _others(self, item: Item, trace: Trace | Unreadable) -> list[dict[str, Any]]:
-        """Return the two labels to adjudicate; only quotes that stand at their places have any."""
+        """Return the two labels to adjudicate; only quotes found at their places have one."""
         differing = self._work.differing.get(item.trace_id)
         if differing is None:
             return []
         both = (differing.first, differing.second)
-        return [label_value(drop_stale_spans(label, trace, self._work.rubric)) for label in both]
+        return [
+            serialize_label(drop_stale_spans(label, trace, self._work.rubric)) for label in both
+        ]
 
     def _steps(self, request: Request) -> Any:
-        trace = self._find(self._at(whole(request, "n")))
+        trace = self._find(self._at(parse_number(request, "n")))
         if isinstance(trace, Unreadable):
-            raise Refused(404, trace.reason)
-        return steps_value(trace, request.query_params.get("agent", ""), whole(request, "from", 1))
+            raise RequestError(404, trace.reason)
+        return serialize_steps(
+            trace, request.query_params.get("agent", ""), parse_number(request, "from", 1)
+        )
 
-    async def _passage(self, request: Request) -> Response:
-        selected = await _read_body(request, _Selected)
-        return json(await run_in_threadpool(self._accept, selected))
-
-    def _accept(self, selected: _Selected) -> Any:
-        """Refuse a quote that could not be saved as evidence."""
-        item = self._at(selected.n)
-        with self._lock:
-            self._check(self._shown(item), (_passage(selected),))
+    def _check_passage(self, body: _PassageBody) -> Any:
+        """Refuse a quote that cannot be evidence."""
+        self._check(self._read(self._at(body.n)), (_make_passage(body),))
         return {}
 
-    async def _decide(self, request: Request) -> Response:
-        decided = await _read_body(request, _Decided)
-        return json(await run_in_threadpool(self._keep, decided))
+    def _decide(self, body: _DecisionBody) -> Any:
+        """Write a decision to the disk, then answer."""
+        item = self._at(body.n)
+        if body.revision != self._revisions[item.trace_id]:
+            raise RequestError(409, "another window has changed this label; reload the page")
+        written = None
+        if body.withdrawn:
+            self._work.store.withdraw(item.trace_id)
+            self._await(item)
+        else:
+            decision = _make_decision(item.trace_id, body)
+            if not decision.skipped:
+                self._check(self._read(item), decision.evidence)
+            written = self._work.store.decide(decision, item.extra)
+        self._revisions[item.trace_id] += 1
+        return {
+            "state": self._state_of(item.trace_id),
+            "decision": written and _serialize_decision(written),
+            "revision": self._revisions[item.trace_id],
+        }
 
-    def _keep(self, decided: _Decided) -> Any:
-        """Write a decision to the disk; nothing is answered before it is there."""
-        item = self._at(decided.n)
-        with self._lock:
-            if decided.revision != self._revisions[item.trace_id]:
-                raise Refused(409, "another window has changed this label; reload the page")
-            written = None
-            if decided.withdrawn:
-                self._work.store.withdraw(item.trace_id)
-                self._await(item)
-            else:
-                decision = _decision(item.trace_id, decided)
-                if not decision.skipped:
-                    self._check(self._shown(item), decision.evidence)
-                written = self._work.store.decide(decision, item.extra)
-            self._revisions[item.trace_id] += 1
-            return {
-                "state": self._state_of(item.trace_id),
-                "decision": written and _decision_value(written),
-                "revision": self._revisions[item.trace_id],
-            }
-
-    def _shown(self, item: Item) -> Trace:
-        """Return a trace; what could not be shown cannot be labelled."""
+    def _read(self, item: Item) -> Trace:
+        """Return a trace, or refuse: an unreadable trace cannot be labelled."""
         trace = self._find(item)
         if isinstance(trace, Unreadable):
-            raise Refused(409, f"{_explain_unreadable(trace)}; skip it")
+            raise RequestError(409, f"{_explain_unreadable(trace)}; skip it")
         return trace
 
     def _check(self, trace: Trace, passages: Sequence[Passage]) -> None:
         problem = check_passages(trace, self._work.rubric, passages)
         if problem:
-            raise Refused(409, problem)
+            raise RequestError(409, problem)
 
-    async def _undo(self, request: Request) -> Response:
-        undo = await _read_body(request, _Undo)
-        return json(await run_in_threadpool(self._take_back, undo))
-
-    def _take_back(self, undo: _Undo) -> Any:
-        """Undo the last change; a label of an earlier session only where that is meant."""
-        with self._lock:
-            last = self._work.store.undoes(self._numbers)
-            if last is None:
-                return {"n": None, "earlier": None}
-            trace_id, earlier = last
-            n = self._numbers[trace_id]
-            if earlier and not undo.earlier:
-                return {"n": None, "earlier": n}
-            self._work.store.undo(self._numbers)
-            self._await(self._work.items[n])
-            self._revisions[trace_id] += 1
-            return {"n": n, "state": self._state_of(trace_id)}
+    def _undo(self, body: _UndoBody) -> Any:
+        """Undo the last change; one of an earlier session only with ``earlier``."""
+        change = self._work.store.undoes(self._numbers)
+        if change is None:
+            return {"n": None, "earlier": None}
+        trace_id, earlier = change
+        n = self._numbers[trace_id]
+        if earlier and not body.earlier:
+            return {"n": None, "earlier": n}
+        self._work.store.undo(self._numbers)
+        self._await(self._work.items[n])
+        self._revisions[trace_id] += 1
+        return {"n": n, "state": self._state_of(trace_id)}
 
     def _await(self, item: Item) -> None:
-        """Say in the file that a trace to adjudicate is open, if it is."""
+        """Record that a trace to adjudicate is open."""
         if item.trace_id in self._work.differing:
             self._work.store.wait(item.trace_id, item.extra)
 
     def _at(self, n: int) -> Item:
         if n >= len(self._work.items):
-            raise Refused(404, f"there are {len(self._work.items)} traces")
+            raise RequestError(404, f"there are {len(self._work.items)} traces")
         return self._work.items[n]
 
     def _find(self, item: Item) -> Trace | Unreadable:
@@ -274,51 +276,52 @@ def _explain_unreadable(trace: Unreadable) -> str:
 
 
 async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
-    """Return what the page sent.
+    """Return the parsed body.
 
     Raises:
-        Refused: it is something else.
+        RequestError: it is invalid.
     """
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as error:
-        raise Refused(400, describe_validation(error, "request")) from None
+        raise RequestError(400, describe_validation(error, "request")) from None
 
 
-def _tasks(trace: Trace) -> list[dict[str, str]]:
+def _list_tasks(trace: Trace) -> list[dict[str, str]]:
     try:
         return [{"agent": agent, "text": text} for agent, text in trace.tasks.items()]
     except UnreadableTrace as error:
         return [{"agent": "tasks", "text": f"cannot be read: {error}"}]
 
 
-def _decision(trace_id: str, decided: _Decided) -> Decision:
+def _make_decision(trace_id: str, body: _DecisionBody) -> Decision:
     evidence = tuple(
-        _passage(selection) for selection in decided.evidence if selection.source is not None
+        _make_passage(selection) for selection in body.evidence if selection.source is not None
     )
-    quotes = tuple(selection.quote for selection in decided.evidence if selection.source is None)
+    quotes = tuple(selection.quote for selection in body.evidence if selection.source is None)
     return Decision(
         trace_id=trace_id,
-        primary=decided.primary,
-        secondary=tuple(decided.secondary),
+        primary=body.primary,
+        secondary=tuple(body.secondary),
         evidence=evidence,
         quotes=quotes,
-        note=decided.note,
-        confidence=decided.confidence,
-        skipped=decided.skipped,
-        seconds=decided.seconds,
+        note=body.note,
+        confidence=body.confidence,
+        skipped=body.skipped,
+        seconds=body.seconds,
     )
 
 
-def _passage(selection: _Selection) -> Passage:
+def _make_passage(selection: _QuoteBody) -> Passage:
     if selection.source is None or selection.start is None or selection.end is None:
-        raise Refused(400, f'quote "{sanitize_line(selection.quote, 80)}": its place is missing')
+        quote = sanitize_line(selection.quote, 80)
+        raise RequestError(400, f'quote "{quote}": its place is missing')
     return Passage(
         selection.quote, selection.source, selection.start, selection.end, selection.code
     )
 
 
-def _decision_value(decision: Decision) -> dict[str, Any]:
+def _serialize_decision(decision: Decision) -> dict[str, Any]:
     placed = [asdict(passage) for passage in decision.evidence]
     unplaced = [{"quote": text, "source": None, "code": None} for text in decision.quotes]
     return {

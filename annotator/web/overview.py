@@ -1,4 +1,4 @@
-"""The first page of a report: tables, codes that stand together, and what the runs are."""
+"""The first page of a report: tables, co-occurring codes, and the facts of each run."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,28 +12,23 @@ from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 
 if TYPE_CHECKING:
-    from annotator.web.reading import Shown
+    from annotator.web.reading import PageRequest
     from validation import Estimate, Interval
 
 
-def names_of(runs: Sequence[Run]) -> list[str]:
-    """Return a name for each run: its folder's, or as much of its path as tells it from others."""
-    return [sanitize_line(name, 120) for name in name_runs(runs)]
-
-
-def frame_value(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return what is known of runs before anything is counted: their manifests, and the codes."""
-    names = names_of(runs)
+def serialize_runs(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the manifests and codes of runs; nothing is counted yet."""
+    names = [sanitize_line(name, 120) for name in name_runs(runs)]
     judges = {run.judge for run in runs}
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
     return {
         "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
-        "runs": [_run_value(name, run.manifest) for name, run in zip(names, runs, strict=True)],
-        "codes": _codes(runs),
+        "runs": [_serialize_run(name, run.manifest) for name, run in zip(names, runs, strict=True)],
+        "codes": _serialize_codes(runs),
     }
 
 
-def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
+def _serialize_run(name: str, manifest: Manifest) -> dict[str, Any]:
     judge = f"{manifest.judge.id} ({manifest.judge_sha256[:12]})"
     totals = manifest.totals
     counts = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
@@ -46,7 +41,10 @@ def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
         ),
         ("Prompt", (manifest.prompt_sha256 or "none")[:12]),
         ("Status", manifest.status),
-        ("Recorded", ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-"),
+        (
+            "RunProgress",
+            ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-",
+        ),
         ("Sources", ", ".join(manifest.sources) or "-"),
         ("Command", manifest.command or "-"),
         ("Started", manifest.started or "-"),
@@ -60,8 +58,8 @@ def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """Return each rubric's codes in order, with definitions where the very rubric is at hand."""
+def _serialize_codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return each rubric's codes in order, with definitions if this version of it is built in."""
     codes_by_rubric: dict[str, dict[str, Any]] = {}
     for run in runs:
         for scheme in run.manifest.rubrics:
@@ -73,31 +71,31 @@ def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return codes_by_rubric
 
 
-def tables_value(shown: "Shown") -> dict[str, Any]:
-    """Return the tables of runs as the page shows them; the cells are those of every format.
+def serialize_tables(pages: "PageRequest") -> dict[str, Any]:
+    """Return the tables of runs; the cells are the same as in every format.
 
     Raises:
         AnnotatorError: as :func:`annotator.reports.frequency.frequency_tables`.
     """
-    runs = shown.runs
-    names = names_of(runs)
+    runs = pages.runs
+    names = [sanitize_line(name, 120) for name in name_runs(runs)]
     tables = [
-        _table_value(table, n, names[n] if len(runs) > 1 else "")
+        _serialize_table(table, n, names[n] if len(runs) > 1 else "")
         for n, run in enumerate(runs)
         for table in frequency_tables(
             run,
-            shown.calibrations,
-            transfer=shown.transfer,
-            by=shown.by,
-            cluster=shown.cluster,
-            joint=shown.joint,
+            pages.calibrations,
+            transfer=pages.transfer,
+            by=pages.by,
+            cluster=pages.cluster,
+            joint=pages.joint,
         )
     ]
-    together = [_together_value(counts) for counts in count_co_occurrences(*runs)]
+    together = [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)]
     return {"tables": tables, "together": together}
 
 
-def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
+def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
     group = (
         f", {sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"
         if table.group
@@ -117,8 +115,8 @@ def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
                 "code": row.code,
                 "name": row.name,
                 "cells": list(cells(row, table)),
-                "share": _limits(row.share),
-                "corrected": _limits(row.labels.corrected) if row.labels else None,
+                "share": _serialize_share(row.share),
+                "corrected": _serialize_share(row.labels.corrected) if row.labels else None,
             }
             for row in (table.all_rows if table.judged else ())
         ],
@@ -127,14 +125,14 @@ def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
     }
 
 
-def _limits(share: "Interval | Estimate | None") -> list[float | None] | None:
-    """Return what is drawn of a share: its limits and itself, None where nothing is known."""
+def _serialize_share(share: "Interval | Estimate | None") -> list[float | None] | None:
+    """Return low, value and high of a share; None if it is undefined."""
     if share is None or share.value is None:
         return None
     return [share.low, share.value, share.high]
 
 
-def _together_value(counts: CoOccurrence) -> dict[str, Any]:
+def _serialize_co_occurrence(counts: CoOccurrence) -> dict[str, Any]:
     return {
         "title": f"{counts.rubric}, {sanitize_line(counts.folder, 120)}",
         "codes": list(counts.codes),

@@ -1,7 +1,7 @@
 """A trace, an annotation, a label and a rubric as the JSON that the pages read."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from math import isfinite
@@ -15,166 +15,119 @@ from annotator.rubrics.annotations import Annotation
 from annotator.traces import Step, Trace, Unreadable
 from annotator.traces.model import join_pieces
 
-STEPS = 50  # of an agent that are sent at once
+STEPS = 50  # of an agent in one answer
 
 
 def dump(value: Any) -> str:
     """Return a value as compact JSON that UTF-8 can hold and every browser reads: NaN and the
-    infinities, which JSON does not have, become texts.
+    infinities, which JSON lacks, become texts.
     """
     write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=str)
     try:
         return replace_surrogates(write(value, allow_nan=False))
     except ValueError:
-        return replace_surrogates(write(_finite(value)))
+        return replace_surrogates(write(_replace_infinite(value)))
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with the numbers that are none as texts, as tables show them."""
+def _replace_infinite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _replace_infinite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_infinite(item) for item in value]
     return value if not isinstance(value, float) or isfinite(value) else json.dumps(value)
 
 
-def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
-    """Return a trace: everything but the agents' steps, of which only those ``quoted`` by their
-    source ids are read.
-    """
+def _pick(item: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
+
+
+def serialize_trace(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
+    """Return a trace with the steps whose source ids are ``quoted``; other steps are not read."""
+    outcome, messages = trace.outcome, trace.messages
+    feature = ("name", "agent", "passed", "passed_alone", "alone_reason")
     return {
         "id": trace.id,
         "format": trace.format,
-        "agents": list(_agents(trace)),
+        # The agents, then other senders.
+        "agents": list(dict.fromkeys((*trace.agents, *(message.sender for message in messages)))),
         "attributes": dict(trace.attributes),
         "problems": list(trace.problems),
         "messages": [
-            {
-                "n": message.n,
-                "sender": message.sender,
-                "recipients": list(message.recipients),
-                "text": message.text,
-                "kind": message.kind,
-                "author": message.author,
-            }
-            for message in trace.messages
+            _pick(message, "n", "sender", "recipients", "text", "kind", "author")
+            for message in messages
         ],
         "patches": [{"agent": agent, "text": text} for agent, text in trace.patches.items()],
-        "outcome": _outcome(trace),
+        "outcome": {
+            **_pick(outcome, "passed", "merge", "strategy"),
+            "text": join_pieces(outcome.reports)[0] if outcome.reports else "",
+            "features": [_pick(each, *feature) for each in outcome.features],
+            "agents": [_pick(agent, "agent", "status", "error") for agent in outcome.agents],
+        },
         "steps": list(_find_quoted_steps(trace, quoted)),
     }
 
 
-def _agents(trace: Trace) -> Iterable[str]:
-    """Return who acts in a trace, in order: its agents, and who else sends messages."""
-    return dict.fromkeys((*trace.agents, *(message.sender for message in trace.messages)))
-
-
-def _outcome(trace: Trace) -> dict[str, Any]:
-    end = trace.outcome
-    return {
-        "passed": end.passed,
-        "merge": end.merge,
-        "strategy": end.strategy,
-        "text": join_pieces(end.reports)[0] if end.reports else "",
-        "features": [
-            {
-                "name": feature.name,
-                "agent": feature.agent,
-                "passed": feature.passed,
-                "passed_alone": feature.passed_alone,
-                "alone_reason": feature.alone_reason,
-            }
-            for feature in end.features
-        ],
-        "agents": [
-            {"agent": agent.agent, "status": agent.status, "error": agent.error}
-            for agent in end.agents
-        ],
-    }
-
-
-def _find_quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterable[dict[str, Any]]:
+def _find_quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterator[dict[str, Any]]:
     if not any(source.startswith("step:") for source in quoted):
         return
     try:
         for agent, steps in trace.steps.items():
             for step in steps:
                 if f"step:{agent}:{step.n}" in quoted:
-                    yield _step(agent, step)
+                    yield _serialize_step(agent, step)
     except UnreadableTrace:
-        return  # the page says that a quote's source is not there
+        return  # the page says that a quote's source is missing
 
 
-def _step(agent: str, step: Step) -> dict[str, Any]:
-    return {
-        "id": f"step:{agent}:{step.n}",
-        "agent": agent,
-        "n": step.n,
-        "author": step.author,
-        "tool": step.tool,
-        "text": step.text,
-    }
+def _serialize_step(agent: str, step: Step) -> dict[str, Any]:
+    step_id = f"step:{agent}:{step.n}"
+    return {"id": step_id, "agent": agent, **_pick(step, "n", "author", "tool", "text")}
 
 
-def steps_value(trace: Trace, agent: str, first: int) -> dict[str, Any]:
-    """Return some steps of an agent from its ``first`` on, counted from 1, and how many it has.
+def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
+    """Return up to ``STEPS`` steps of an agent from its ``first`` on, counted from 1, and how many
+    it has.
 
     Raises:
         UnreadableTrace: the steps cannot be read.
     """
     steps = trace.steps.get(agent, ())
-    shown = steps[max(0, first - 1) : max(0, first - 1) + STEPS]
-    return {"count": len(steps), "steps": [_step(agent, step) for step in shown]}
+    start = max(0, first - 1)
+    page = [_serialize_step(agent, step) for step in steps[start : start + STEPS]]
+    return {"count": len(steps), "steps": page}
 
 
-def unreadable_value(trace: Unreadable) -> dict[str, Any]:
-    """Return a trace that cannot be read, as far as it can be shown."""
+def serialize_unreadable(trace: Unreadable) -> dict[str, Any]:
+    """Return an unreadable trace: its id and the reason, all else empty."""
     outcome = {"passed": None, "merge": None, "strategy": None, "text": ""}
-    return {
+    lists: dict[str, Any] = {"agents": [], "messages": [], "patches": [], "steps": []}
+    return lists | {
         "id": trace.id,
         "format": "unreadable",
-        "agents": [],
         "attributes": {},
         "problems": [trace.reason],
-        "messages": [],
-        "patches": [],
         "outcome": outcome | {"features": [], "agents": []},
-        "steps": [],
     }
 
 
-def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
+def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
     return {
         "run": run,
-        "rubric": annotation.rubric,
-        "judge": annotation.judge,
-        "status": annotation.status,
-        "primary": annotation.primary,
-        "secondary": list(annotation.secondary),
+        **_pick(annotation, "rubric", "judge", "status", "primary", "secondary"),
+        **_pick(annotation, "reason", "error", "read", "agreement", "tie", "contradictions"),
         "findings": [
             {
-                "code": finding.code,
-                "rationale": finding.rationale,
-                "votes": finding.votes,
+                **_pick(finding, "code", "rationale", "votes"),
                 "evidence": [asdict(evidence) for evidence in finding.evidence],
             }
             for finding in annotation.findings
         ],
         "rejected": [asdict(rejected) for rejected in annotation.rejected],
-        "reason": annotation.reason,
-        "error": annotation.error,
         "truncated": dict(annotation.truncated),
-        "read": annotation.read,
-        "agreement": annotation.agreement,
-        "tie": list(annotation.tie),
-        "contradictions": list(annotation.contradictions),
         "votes": [
             {
-                "judge": vote.judge,
-                "sample": vote.sample,
-                "status": vote.status,
+                **_pick(vote, "judge", "sample", "status"),
                 "codes": [code for code in (vote.primary, *vote.secondary) if code],
                 "error": vote.error or vote.reason,
             }
@@ -183,18 +136,10 @@ def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
     }
 
 
-def label_value(label: Label) -> dict[str, Any]:
-    """Return what a person said."""
-    return {
-        "rubric": label.rubric,
-        "annotator": label.annotator,
-        "primary": label.primary,
-        "secondary": list(label.secondary),
-        "evidence": list(label.evidence),
-        "spans": [asdict(span) for span in label.spans],
-        "note": label.note,
-        "confidence": label.confidence,
-    }
+def serialize_label(label: Label) -> dict[str, Any]:
+    """Return a person's label."""
+    names = ("rubric", "annotator", "primary", "secondary", "evidence", "note", "confidence")
+    return _pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
 
 
 def list_quoted_sources(
@@ -210,26 +155,16 @@ def list_quoted_sources(
     return sources | {span.source for label in labels for span in label.spans}
 
 
-def rubric_value(rubric: Rubric) -> dict[str, Any]:
-    """Return a rubric with all that a person needs to label by it."""
+def serialize_rubric(rubric: Rubric) -> dict[str, Any]:
+    """Return a rubric as the page to label shows it."""
     return {
-        "id": rubric.id,
-        "version": rubric.version,
-        "sha256": rubric.sha256,
-        "title": rubric.title,
-        "choice": rubric.choice,
-        "instructions": rubric.instructions,
-        "precedence": list(rubric.precedence),
+        **_pick(rubric, "id", "version", "sha256", "title", "choice", "instructions", "precedence"),
         "codes": [
             {
-                "id": code.id,
-                "name": code.name,
-                "definition": code.definition,
-                "evidence": code.evidence,
+                **_pick(code, "id", "name", "definition", "evidence"),
                 "not": code.not_,
                 "quotes": rubric.quotes_needed(code.id),
-                "example": code.example
-                and {"quotes": list(code.example.quotes), "why": code.example.why},
+                "example": code.example and _pick(code.example, "quotes", "why"),
             }
             for code in rubric.codes
         ],

@@ -1,23 +1,26 @@
-"""What the pages of runs are made of: the runs, their annotations, and the traces they are of."""
+"""The data of the pages of runs: the runs, their annotations, their traces, people's labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import format_count, sanitize_line
-from annotator.labels import Label
+from annotator.calibration.matching import select_labels, select_split
+from annotator.labels import Label, LabelFiles
+from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
 from annotator.web.index import Index
 from annotator.web.payload import (
-    annotation_value,
-    label_value,
     list_quoted_sources,
-    trace_value,
-    unreadable_value,
+    serialize_annotation,
+    serialize_label,
+    serialize_trace,
+    serialize_unreadable,
 )
 
 if TYPE_CHECKING:
@@ -25,10 +28,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What pages show: runs side by side, the tables of each as ``annotate report`` makes them
-    with ``calibrations``, ``transfer``, ``by``, ``cluster`` and ``joint``, and people's labels by
-    rubric and trace.
+class PageRequest:
+    """The runs that pages show side by side, the options of their tables as in ``annotate report``,
+    and people's labels by rubric and trace.
 
     ``traces``: where the traces are now; empty: where the runs read them.
     """
@@ -44,69 +46,70 @@ class Shown:
 
 
 class Reading:
-    """The annotations of runs, and the traces they are of."""
+    """The annotations of runs, and their traces."""
 
-    def __init__(self, shown: Shown) -> None:
-        self._labels = shown.labels
-        for source in shown.traces:
+    def __init__(self, pages: PageRequest) -> None:
+        self._labels = pages.labels
+        for source in pages.traces:
             check_source(source)
-        wanted: dict[tuple[tuple[str, ...], str], None] = {}
-        for run in shown.runs:
-            sources = tuple(shown.traces) or run.manifest.sources
-            wanted[sources, run.manifest.format] = None
-        # A run side by side with another shows nothing that was kept from its own judge.
-        self._redacted = any(run.manifest.redaction for run in shown.runs)
-        self._libraries = [Library(sources, format) for sources, format in wanted]
-        self._sources = [source for sources, _ in wanted for source in sources]
-        self.index = Index(shown.runs, shown.labels)
+        collections: dict[tuple[tuple[str, ...], str], None] = {}
+        for run in pages.runs:
+            sources = tuple(pages.traces) or run.manifest.sources
+            collections[sources, run.manifest.format] = None
+        # All traces are redacted if the judge of one run saw them so.
+        self._redacted = any(run.manifest.redaction for run in pages.runs)
+        self._libraries = [Library(sources, format) for sources, format in collections]
+        self._sources = [source for sources, _ in collections for source in sources]
+        self.index = Index(pages.runs, pages.labels)
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Stop reading and close the files."""
         self.index.close()
 
     def find(self, trace_id: str) -> Trace | Unreadable:
-        """Return a trace, or why there is none to show."""
+        """Return a trace, or the reason that it cannot be shown."""
         problems = []
         for library in self._libraries:
             try:
                 trace = library.trace(trace_id)
-            except (AnnotatorError, OSError) as error:  # a source is gone: another may have it
+            except (AnnotatorError, OSError) as error:  # another source may have it
                 problems.append(str(error))
                 continue
             if trace is not None:
                 redacted = self._redacted and isinstance(trace, Trace)
                 return redact(trace) if redacted else trace  # type: ignore[arg-type]
         if problems:
-            reason = f"{problems[0]}; say with --traces where the traces are now"
+            reason = f"{problems[0]}; name the folder of the traces with --traces"
             return Unreadable(trace_id, "", reason)
         where = sanitize_line(", ".join(self._sources), 300) or "the run names no sources"
         reason = f"the trace is not where the run read it ({where}); name its folder with --traces"
         return Unreadable(trace_id, "", reason)
 
     def page(self, trace_id: str) -> dict[str, Any]:
-        """Return a trace with all that judges and people said of it.
-
-        Evidence that is not in the trace as it is now is marked ``stale``.
+        """Return a trace with its annotations and labels. Evidence that the trace does not hold now
+        is marked ``stale``.
         """
         annotations = self.index.annotations(trace_id)
         labels = [by_trace[trace_id] for by_trace in self._labels.values() if trace_id in by_trace]
         trace = self.find(trace_id)
         quoted = list_quoted_sources((annotation for _, annotation in annotations), labels)
         if isinstance(trace, Unreadable):
-            page = unreadable_value(trace)
+            page = serialize_unreadable(trace)
         else:
-            page = trace_value(trace, quoted)
+            page = serialize_trace(trace, quoted)
         value = {
             "trace": page,
-            "annotations": [annotation_value(run, annotation) for run, annotation in annotations],
-            "labels": [label_value(label) for label in labels],
+            "annotations": [
+                serialize_annotation(run, annotation) for run, annotation in annotations
+            ],
+            "labels": [serialize_label(label) for label in labels],
         }
         page["problems"] = [*page["problems"], *_mark_stale(trace, value)]
         return value
 
 
 def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
-    """Mark the evidence that a trace does not hold as it says; return what is wrong with it."""
+    """Mark evidence that is not in the trace at its place; return the problems."""
     texts: dict[str, str | None] = {}
     problems: dict[str, None] = {}
     stale = 0
@@ -122,7 +125,7 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         if name not in texts:
             try:
                 source = trace.source(name) if isinstance(trace, Trace) else None
-            except UnreadableTrace as error:  # the steps: the rest can be shown
+            except UnreadableTrace as error:  # of steps; the rest can be shown
                 source = None
                 problems[str(error)] = None
             texts[name] = source.text if source else None
@@ -134,3 +137,44 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         changed = "" if problems else ": it has changed since"
         problems[f"{format_count(stale, 'quote')} not in the trace as it is now{changed}"] = None
     return list(problems)
+
+
+def read_person_labels(
+    files: Sequence[Path], runs: Sequence[Run], annotators: Sequence[str] = ()
+) -> dict[str, dict[str, Label]]:
+    """Return people's labels for the rubrics of some runs, by rubric and trace. As in ``annotate
+    calibrate``, one annotator's label decides, and labels of the test split stay hidden.
+
+    Raises:
+        AnnotatorError: the labels cannot be read, fit none of the rubrics or another version of
+            one, or are by several annotators of whom ``annotators`` names none.
+    """
+    versions: dict[str, dict[str, Scheme]] = {}
+    for run in runs:
+        for name, rubric in run.schemes.items():
+            versions.setdefault(name, {})[rubric.sha256] = rubric
+    label_files = LabelFiles(files)
+    labelled = label_files.count_rubrics()
+    rubrics = [name for name in versions if name in labelled or not labelled]
+    if not rubrics:
+        judged = ", ".join(versions)
+        raise AnnotatorError(
+            f"the labels are for {', '.join(sorted(labelled))}, the runs judged by {judged}"
+        )
+    labels: dict[str, dict[str, Label]] = {}
+    for name in rubrics:
+        for version in versions[name].values():  # the labels must fit all runs side by side
+            labels[name] = _select_labels(label_files, version, annotators)
+    return labels
+
+
+def _select_labels(
+    files: LabelFiles, rubric: Scheme, annotators: Sequence[str]
+) -> dict[str, Label]:
+    selected, _ = select_labels(files.read(rubric), annotators)
+    if {label.split for label in selected.values()} == {"test"}:
+        raise AnnotatorError(
+            f"the labels for {rubric.id} are your held-out test set, so the page hides them:"
+            " they are for annotate calibrate --final"
+        )
+    return select_split(selected, final=False)[0]

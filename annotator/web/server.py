@@ -37,43 +37,43 @@ _HEADERS = {
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
-class Refused(Exception):
-    """A request that cannot be answered, with the HTTP status and the reason for who asked."""
+class RequestError(Exception):
+    """A request that is answered with an HTTP status and a reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
 
-def json(value: Any, status: int = 200) -> Response:
-    """Return an answer in JSON."""
+def make_json(value: Any, status: int = 200) -> Response:
+    """Return a response in JSON."""
     return Response(dump(value), status, media_type="application/json")
 
 
-def html(text: str) -> Response:
-    """Return a page."""
+def make_page(text: str) -> Response:
+    """Return a response with a page."""
     return Response(text, media_type="text/html")
 
 
-def whole(request: Request, name: str, default: int | None = None) -> int:
+def parse_number(request: Request, name: str, default: int | None = None) -> int:
     """Return a whole number, 0 or more, of a request's query.
 
     Raises:
-        Refused: it is missing or something else.
+        RequestError: it is missing or no such number.
     """
     text = request.query_params.get(name)
     if text is None and default is not None:
         return default
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise Refused(400, f"{name}: expected a whole number")
+        raise RequestError(400, f"{name}: expected a whole number")
     return int(text)
 
 
 class Guard:
-    """Lets through what comes from the pages themselves and nothing else.
+    """Lets requests of the pages themselves pass, and no others.
 
-    A request must name this server as its host (or a page of another name that points here could
-    read it), hold the token in its path, and come from no other origin.
+    A request must name this server as its host (else a page of another name that points here could
+    read it), have the token in its path, and come from no other origin.
     """
 
     def __init__(self, app: "ASGIApp", token: str, port: int) -> None:
@@ -86,7 +86,7 @@ class Guard:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        reason = self._refusal(scope)
+        reason = self._check(scope)
         app = _turn_away(*reason) if reason else self._app
 
         async def guarded(message: "Message") -> None:
@@ -98,7 +98,7 @@ class Guard:
 
         await app(scope, receive, guarded)
 
-    def _refusal(self, scope: "Scope") -> tuple[int, str] | None:
+    def _check(self, scope: "Scope") -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if host not in self._hosts:
@@ -124,44 +124,40 @@ def _turn_away(status: int, reason: str) -> Response:
     return Response(reason, status, {"Connection": "close"}, media_type="text/plain")
 
 
-def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp":
+def make_application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp":
     """Return the guarded application: the routes, and the files of the pages, below the token."""
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in _TYPES}
 
     def static(request: Request) -> Response:
         path = files.get(request.path_params["name"])
         if path is None:
-            raise Refused(404, "no such file")
+            raise RequestError(404, "no such file")
         return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
     app = Starlette(
         routes=[Mount(f"/{token}", routes=[*routes, Route("/static/{name}", static)])],
         exception_handlers={
-            Refused: _refuse,
-            AnnotatorError: _wrong,
-            UnreadableTrace: _wrong,
-            Exception: _broken,
+            RequestError: _explain,
+            AnnotatorError: _explain,
+            UnreadableTrace: _explain,
+            Exception: _report_fault,
         },
     )
     return Guard(app, token, port)
 
 
-def _refuse(_: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, Refused) else 400
-    return json({"error": sanitize_line(str(error), 600)}, status)
+def _explain(_: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, RequestError) else 409
+    return make_json({"error": sanitize_line(str(error), 2000)}, status)
 
 
-def _wrong(_: Request, error: Exception) -> Response:
-    return json({"error": sanitize_line(str(error), 2000)}, 409)
-
-
-def _broken(_: Request, error: Exception) -> Response:
+def _report_fault(_: Request, error: Exception) -> Response:
     reason = f"{type(error).__name__}: {sanitize_line(str(error), 300)}"
-    return json({"error": f"this is a fault of the tool, please report it: {reason}"}, 500)
+    return make_json({"error": f"this is a fault of the tool, please report it: {reason}"}, 500)
 
 
 def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. ``ready`` is called with the address once requests will be answered.
+    """Serve until Ctrl-C; call ``ready`` with the address once the server answers.
 
     Raises:
         AnnotatorError: the port is taken.
@@ -177,7 +173,7 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         config = uvicorn.Config(
-            application(routes, token, port),
+            make_application(routes, token, port),
             log_level="critical",
             access_log=False,
             lifespan="off",

@@ -1,4 +1,4 @@
-"""From what ``annotate label`` was asked to the work that its page shows."""
+"""Prepare the work of ``annotate label``: traces, rubric, labels."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,8 +30,8 @@ from annotator.web.label import Work
 
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
-    """The command line: ``sources`` are traces or one sheet; ``given`` are the files of the two
-    annotators of ``pair``, ``file`` itself if there are none.
+    """The command line: ``sources`` are traces or one sheet; ``pair_files`` are the files of the
+    two annotators of ``pair``, by default ``file`` itself.
     """
 
     sources: Sequence[str]
@@ -40,53 +40,53 @@ class WorkRequest:
     annotator: str
     rater: int = 1
     pair: tuple[str, str] | None = None
-    given: Sequence[Path] = ()
+    pair_files: Sequence[Path] = ()
     traces: Sequence[str] = ()
     format: str = "auto"
 
 
 @contextmanager
 def prepare(request: WorkRequest) -> Iterator[Work]:
-    """Yield the work, with the file of labels held until it is done.
+    """Yield the work; the file of labels is locked until the block ends.
 
     Raises:
         AnnotatorError: the sheet, the labels or the traces cannot be read; there is nothing to
             label; another process labels into the file.
     """
     rubric = load_rubric(request.rubric)
-    sheet = _sheet(request.sources)
+    sheet = _find_sheet(request.sources)
     for source in request.traces:
         check_source(source)
-    sources, format = _places(request, sheet)
+    sources, format = _find_traces(request, sheet)
     library = Library(sources, format)
     if request.pair:
         compared = _compare(request, request.pair, rubric)
-        _see_first(
+        _check_first(
             [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
         )
         with LabelStore.open(request.file, request.annotator, rubric) as store:
-            yield _adjudication(request.pair, compared, rubric, library, store)
+            yield _prepare_adjudication(request.pair, compared, rubric, library, store)
         return
     notes: list[str] = []
     if sheet:
         items = read_sheet(sheet, rubric, request.rater)
-        _see_first(items, library, sources)
+        _check_first(items, library, sources)
     else:
-        items = list(_applicable(library, rubric, notes))
+        items = list(_list_applicable(library, rubric, notes))
     if not items:
-        nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_runs(sources)}"
+        nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_explain_runs(sources)}"
         raise AnnotatorError(". ".join((nothing, *notes)))
     with LabelStore.open(request.file, request.annotator, rubric) as store:
         yield Work(rubric, items, library, store, notes=notes)
 
 
-def _runs(sources: Sequence[str]) -> str:
-    """Return what to do where a run directory was given for traces, "" where none was."""
+def _explain_runs(sources: Sequence[str]) -> str:
+    """Return a hint if a source is a run directory, else ""."""
     runs = [source for source in sources if Path(source, "annotations.jsonl").is_file()]
     return f"; {runs[0]} is a run: draw a sheet from it with annotate sample" if runs else ""
 
 
-def _sheet(sources: Sequence[str]) -> Path | None:
+def _find_sheet(sources: Sequence[str]) -> Path | None:
     sheets = [
         path for source in sources if not is_hub(source) and is_sheet(path := localize(source))
     ]
@@ -95,11 +95,11 @@ def _sheet(sources: Sequence[str]) -> Path | None:
     return sheets[0] if sheets else None
 
 
-def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], str]:
+def _find_traces(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], str]:
     if sheet is None:
         if request.rater != 1:
             raise AnnotatorError("--rater picks rows of a sheet, and none was given")
-        if request.traces:  # all of them would be labelled, not those that were drawn
+        if request.traces:  # else all would be labelled, not the drawn ones
             raise AnnotatorError(
                 f"{', '.join(request.sources)}: no sheet that can be read; --traces says where the"
                 " traces of one are"
@@ -112,18 +112,17 @@ def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], st
     return request.traces or recorded_traces, format if request.format == "auto" else request.format
 
 
-def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
-    """Raise if the first trace to be labelled is not there: the others will not be either."""
+def _check_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
+    """Raise if the first trace is missing; then the others are too."""
     if items and library.trace(items[0].trace_id) is None:
         raise AnnotatorError(
-            f"no trace {sanitize_line(items[0].trace_id, 200)!r} in {', '.join(sources)}:"
-            " say where the"
-            " traces are with --traces"
+            f"no trace {sanitize_line(items[0].trace_id, 200)!r} in {', '.join(sources)}: say where"
+            " the traces are with --traces"
         )
 
 
-def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
-    """Yield the traces that a rubric is for, as they are read; what is left out is noted."""
+def _list_applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
+    """Yield the traces that a rubric applies to; note how many are left out."""
     unreadable = other = 0
     for trace in library:
         if isinstance(trace, Unreadable):
@@ -144,17 +143,19 @@ def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> Two
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    return compare_annotators(read_labels(request.given or (request.file,), rubric.scheme()), *pair)
+    return compare_annotators(
+        read_labels(request.pair_files or (request.file,), rubric.scheme()), *pair
+    )
 
 
-def _adjudication(
+def _prepare_adjudication(
     pair: tuple[str, str],
     compared: TwoReaders,
     rubric: Rubric,
     library: Library,
     store: LabelStore,
 ) -> Work:
-    agreed = [_standing(pair, library, rubric) for pair in compared.agreed]
+    agreed = [_keep_standing(pair, library, rubric) for pair in compared.agreed]
     written = write_agreed(store, agreed)
     differing: dict[str, Disagreement] = {
         disagreement.trace_id: disagreement for disagreement in compared.differing
@@ -163,8 +164,8 @@ def _adjudication(
         Item(disagreement.trace_id, combine_drawing(disagreement.first, disagreement.second))
         for disagreement in compared.differing
     ]
-    reopened = _reopen(store, compared)
-    for item in items:  # until they are decided, the labels are of the easy traces only
+    reopened = _withdraw_agreed(store, compared)
+    for item in items:  # gold without these holds the easy traces only
         store.wait(item.trace_id, item.extra)
     notes = [
         f"{' and '.join(pair)} agree on {format_count(len(compared.agreed), 'trace')}"
@@ -185,32 +186,33 @@ def _adjudication(
     lost = _count_marks(compared.agreed) - _count_marks(agreed)
     if lost:
         notes.append(
-            f"Of what they agree on, {format_count(lost, 'quote')} not found at the place"
-            " given: kept"
-            " without it."
+            f"Of what they agree on, {format_count(lost, 'quote')} not found at the place given:"
+            " kept without it."
         )
     return Work(rubric, items, library, store, differing, notes)
 
 
-def _reopen(store: LabelStore, compared: TwoReaders) -> int:
-    """Take back what was decided because the two agreed, where they do not any more."""
-    gone = [
+def _withdraw_agreed(store: LabelStore, compared: TwoReaders) -> int:
+    """Withdraw decisions that rest on an agreement which is gone."""
+    reopened = [
         disagreement.trace_id
         for disagreement in compared.differing
         if disagreement.trace_id in store.decisions
         and store.decisions[disagreement.trace_id].note
         == describe_agreement(disagreement.first, disagreement.second)
     ]
-    for trace_id in gone:
+    for trace_id in reopened:
         store.withdraw(trace_id)
-    return len(gone)
+    return len(reopened)
 
 
 def _count_marks(pairs: Sequence[tuple[Label, Label]]) -> int:
     return sum(len(label.spans) for pair in pairs for label in pair)
 
 
-def _standing(agreed: tuple[Label, Label], library: Library, rubric: Rubric) -> tuple[Label, Label]:
+def _keep_standing(
+    agreed: tuple[Label, Label], library: Library, rubric: Rubric
+) -> tuple[Label, Label]:
     if not any(label.spans for label in agreed):
         return agreed  # no trace has to be read
     trace_id = agreed[0].trace_id

@@ -1,25 +1,21 @@
 """The commands around a run: rubrics, traces, help, and the short form."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from annotator.rubrics import list_built_in, load_rubric
-from tests.conftest import EXAMPLES, Done, run_name, write_run
-
-Cli = Callable[..., Done]
+from tests.conftest import EXAMPLES, run_name, write_run
 
 
-def test_rubric_list_names_every_built_in_one(annotate_cli: Cli) -> None:
+def test_rubric_list_names_every_built_in_one(annotate_cli):
     done = annotate_cli("rubric", "list")
     assert [line.split()[0] for line in done.out.splitlines()] == [
         path.stem for path in list_built_in()
     ]
 
 
-def test_rubric_show_is_safe_on_a_terminal(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_rubric_show_is_safe_on_a_terminal(annotate_cli, tmp_path):
     annotate_cli("rubric", "new", "r.yaml")
     text = (tmp_path / "r.yaml").read_text()
     (tmp_path / "r.yaml").write_text(text.replace("our own", r'"\e[31mred\u202e"'))
@@ -27,7 +23,7 @@ def test_rubric_show_is_safe_on_a_terminal(annotate_cli: Cli, tmp_path: Path) ->
     assert "source: \ufffd[31mred\ufffd\n" in done.out
 
 
-def test_rubric_show_says_everything_a_labeller_needs(annotate_cli: Cli) -> None:
+def test_rubric_show_says_everything_a_labeller_needs(annotate_cli):
     done = annotate_cli("rubric", "show", "comm_errors")
     for code in load_rubric("comm_errors").codes:
         assert code.definition in done.out
@@ -38,7 +34,7 @@ def test_rubric_show_says_everything_a_labeller_needs(annotate_cli: Cli) -> None
     ]
 
 
-def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli, tmp_path):
     assert annotate_cli("rubric", "new", "my own.yaml").code == 0
     assert load_rubric(str(tmp_path / "my own.yaml")).id == "my_own"
     assert annotate_cli("rubric", "check", "my own.yaml", "symptoms").code == 0
@@ -50,7 +46,7 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
     assert annotate_cli("rubric", "new", "nowhere/x.yaml").code == 2
 
 
-def test_names_of_files_are_shown_without_what_steers_a_terminal(annotate_cli: Cli) -> None:
+def test_names_of_files_are_shown_without_what_steers_a_terminal(annotate_cli):
     file, folder, labels = "a\u202e\x1bb.yaml", "o\u202e\x1bb", EXAMPLES.parent / "labels.jsonl"
     model = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m\u202e\x1bn")
     url = (*model, "--batch-file", file + "l")
@@ -69,7 +65,7 @@ def test_names_of_files_are_shown_without_what_steers_a_terminal(annotate_cli: C
         assert not {"\u202e", "\x1b"} & set(shown), shown
 
 
-def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_rubric_check_names_file_code_and_field(annotate_cli, tmp_path):
     file = next(path for path in list_built_in() if path.stem == "causes")
     text = file.read_text().replace("definition:", "defintion:", 1)
     (tmp_path / "broken.yaml").write_text(text)
@@ -79,7 +75,7 @@ def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Pat
     assert "did you mean 'definition'?" in done.err
 
 
-def test_traces_counts_what_is_there(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_traces_counts_what_is_there(annotate_cli, tmp_path):
     write_run(tmp_path / run_name(1))
     write_run(tmp_path / run_name(2), passed=True, merge="clean", talk=[])
     (tmp_path / "logs" / "notes.json").write_text('{"a": 1}')
@@ -97,7 +93,7 @@ def test_traces_counts_what_is_there(annotate_cli: Cli, tmp_path: Path) -> None:
     assert any("not a trace" in problem for problem in problems)
 
 
-def test_traces_lists_broken_trajectories(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_traces_lists_broken_trajectories(annotate_cli, tmp_path):
     folder = write_run(tmp_path / run_name(1))
     (folder / "agent1_traj.json").write_text("{")
     done = annotate_cli("traces", "logs")
@@ -113,14 +109,14 @@ def test_traces_lists_broken_trajectories(annotate_cli: Cli, tmp_path: Path) -> 
         ("run", "--rubric", "comm_errors", EXAMPLES),
     ],
 )
-def test_the_short_form_is_run(annotate_cli: Cli, arguments: tuple[object, ...]) -> None:
+def test_the_short_form_is_run(annotate_cli, arguments):
     done = annotate_cli(*arguments, "--out", "out", "--json")
     assert done.code == 0
     [table] = json.loads(done.out)
     assert (table["rubric"], table["judged"] + table["undecided"]) == ("comm_errors", 17)
 
 
-def test_a_folder_named_like_a_command(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_named_like_a_command(annotate_cli, tmp_path):
     write_run(tmp_path / "traces" / "logs" / run_name(1))
     done = annotate_cli("traces")
     assert (done.code, "annotate run traces" in done.err) == (2, True)
@@ -140,20 +136,20 @@ def test_a_folder_named_like_a_command(annotate_cli: Cli, tmp_path: Path) -> Non
     ],
 )
 def test_options_decide_whether_traces_is_a_folder_or_the_command(
-    annotate_cli: Cli, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str, run: bool
-) -> None:
+    annotate_cli, tmp_path, arguments, code, said, run
+):
     write_run(tmp_path / "traces" / "logs" / run_name(1))
     done = annotate_cli("traces", *arguments)
     assert (done.code, said in done.err) == (code, True)
     assert ("work_overlap" in done.out, bool([*tmp_path.rglob("run.json")])) == (run, run)
 
 
-def test_an_option_of_run_without_a_folder_named_traces(annotate_cli: Cli) -> None:
+def test_an_option_of_run_without_a_folder_named_traces(annotate_cli):
     done = annotate_cli("traces", "--rubric", "symptoms")
     assert (done.code, "there is no folder 'traces' to judge" in done.err) == (2, True)
 
 
-def test_an_option_of_run_with_another_folder(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_an_option_of_run_with_another_folder(annotate_cli, tmp_path):
     """It judges neither: with a model that would cost money which nobody asked to spend."""
     for name in ("traces", "pilot"):
         write_run(tmp_path / name / "logs" / run_name(1))
@@ -163,18 +159,18 @@ def test_an_option_of_run_with_another_folder(annotate_cli: Cli, tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_quiet_run_of_the_folder_named_traces(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_quiet_run_of_the_folder_named_traces(annotate_cli, tmp_path):
     write_run(tmp_path / "traces" / "logs" / run_name(1))
     assert annotate_cli("traces", "--rubric", "symptoms", "--quiet").err == ""
 
 
-def test_quiet_prints_the_table_only(annotate_cli: Cli) -> None:
+def test_quiet_prints_the_table_only(annotate_cli):
     done = annotate_cli(EXAMPLES, "--rubric", "comm_errors", "--out", "out", "--quiet")
     assert done.err == ""
     assert "C1a" in done.out
 
 
-def test_a_default_run_directory_is_new_each_time(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_default_run_directory_is_new_each_time(annotate_cli, tmp_path):
     for _ in range(2):
         assert annotate_cli(EXAMPLES, "--rubric", "comm_errors").code == 0
     assert len(list((tmp_path / "runs").glob("comm_errors-*"))) == 2

@@ -3,21 +3,18 @@
 import json
 import os
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import EXAMPLES, Done
+from tests.conftest import EXAMPLES
 from tests.server import Server
 
-Cli = Callable[..., Done]
 TRACES = str(EXAMPLES / "logs")
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("report",), ("rubric", "check")])
-def test_h_is_help(annotate_cli: Cli, command: tuple[str, ...]) -> None:
+def test_h_is_help(annotate_cli, command):
     done = annotate_cli(*command, "-h")
     assert (done.code, "annotate " in done.out) == (0, True)
 
@@ -26,23 +23,19 @@ def test_h_is_help(annotate_cli: Cli, command: tuple[str, ...]) -> None:
     ("word", "meant"),
     [("reprot", "report"), ("calibrat", "calibrate"), ("trace", "traces"), ("rubrics", "rubric")],
 )
-def test_a_mistyped_command_is_answered_with_the_nearest(
-    annotate_cli: Cli, word: str, meant: str
-) -> None:
+def test_a_mistyped_command_is_answered_with_the_nearest(annotate_cli, word, meant):
     done = annotate_cli(word, "runs/first")
     assert done.code == 2
     assert f"no command {word!r}, did you mean {meant!r}?" in done.err
 
 
-def test_a_folder_with_nearly_the_name_of_a_command_is_a_folder(
-    annotate_cli: Cli, tmp_path: Path
-) -> None:
+def test_a_folder_with_nearly_the_name_of_a_command_is_a_folder(annotate_cli, tmp_path):
     (tmp_path / "trace").mkdir()
     done = annotate_cli("trace", "--rubric", "comm_errors")
     assert "no traces in trace" in done.err
 
 
-def test_traces_without_a_rubric_show_what_there_is(annotate_cli: Cli) -> None:
+def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     done = annotate_cli(TRACES)
     assert done.code == 2
     assert done.out.startswith("17 traces (17 cooperbench)\n")
@@ -51,14 +44,14 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli: Cli) -> None:
     assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
 
 
-def test_an_address_without_v1_is_hinted_at(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_an_address_without_v1_is_hinted_at(annotate_cli, tmp_path):
     class Nothing(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             self.send_error(404)
 
         do_GET = do_POST
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
@@ -71,7 +64,7 @@ def test_an_address_without_v1_is_hinted_at(annotate_cli: Cli, tmp_path: Path) -
     assert "the URL has no /v1, which most servers have at its end" in done.err
 
 
-def test_what_cannot_be_read_is_not_to_be_tried_again(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_not_to_be_tried_again(annotate_cli, tmp_path):
     talk = [{"role": "a", "content": "x y"}, {"role": "b", "content": "z"}]
     (tmp_path / "t.jsonl").write_text(json.dumps({"messages": talk}) + "\n{\n")
     done = annotate_cli("t.jsonl", "--rubric", "comm_errors", "--out", "out")
@@ -80,9 +73,7 @@ def test_what_cannot_be_read_is_not_to_be_tried_again(annotate_cli: Cli, tmp_pat
     assert "--resume" not in done.err
 
 
-def test_a_hub_that_has_no_address_fails_at_once(
-    annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_has_no_address_fails_at_once(annotate_cli, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     done = annotate_cli("traces", "hf://nobody/nothing")
     assert done.code == 2
@@ -92,7 +83,7 @@ def test_a_hub_that_has_no_address_fails_at_once(
 # --- defaults from files
 
 
-def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_defaults_of_a_project(annotate_cli, tmp_path):
     (tmp_path / "annotate.toml").write_text(
         '[run]\nrubric = "comm_errors"\nlimit = 3\n[report]\nformat = "csv"\n'
     )
@@ -108,7 +99,7 @@ def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
     assert (manifest["limit"], len(manifest["rubrics"]), manifest["only"]) == (2, 1, "all")
 
 
-def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_defaults_of_pyproject(annotate_cli, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.annotate.run]\nrubric = ['symptoms']\n")
     done = annotate_cli(TRACES, "--out", "out", "--limit", "1")
     assert "pyproject.toml sets rubric" in done.err
@@ -137,7 +128,7 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
         ("[run]\nformat = 'evil:Reader'\n", "format: not from a project's file"),
     ],
 )
-def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
+def test_wrong_defaults(annotate_cli, tmp_path, text, reason):
     (tmp_path / "annotate.toml").write_text(text)
     done = annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out")
     assert done.code == 2
@@ -158,9 +149,7 @@ def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: st
         (".env", b"#" * (1 << 20) + b"#", ".env: larger than 1 MB"),
     ],
 )
-def test_files_of_this_folder_that_cannot_be_read(
-    annotate_cli: Cli, tmp_path: Path, name: str, content: bytes | None, reason: str
-) -> None:
+def test_files_of_this_folder_that_cannot_be_read(annotate_cli, tmp_path, name, content, reason):
     if content is None:
         os.mkfifo(tmp_path / name)
     else:
@@ -170,9 +159,7 @@ def test_files_of_this_folder_that_cannot_be_read(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "loop", "gone"])
-def test_what_traces_names_is_there_and_can_be_read(
-    annotate_cli: Cli, tmp_path: Path, kind: str
-) -> None:
+def test_what_traces_names_is_there_and_can_be_read(annotate_cli, tmp_path, kind):
     annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
@@ -187,7 +174,7 @@ def test_what_traces_names_is_there_and_can_be_read(
         assert (done.code, kind in done.err) == (2, True), done.err
 
 
-def test_a_map_may_have_a_mark_in_its_name(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_map_may_have_a_mark_in_its_name(annotate_cli, tmp_path):
     (tmp_path / "c#%23.yaml").write_text("messages: said\nsender: who\ntext: what\n")
     record = {"said": [{"who": "agent-1", "what": "Hello."}]}
     (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n")
@@ -196,15 +183,13 @@ def test_a_map_may_have_a_mark_in_its_name(annotate_cli: Cli, tmp_path: Path) ->
     assert (done.code, '"map"' in done.out) == (0, True), done.err
 
 
-def test_explain_says_what_cannot_be_read(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_explain_says_what_cannot_be_read(annotate_cli, tmp_path):
     (tmp_path / "half.json").write_text("[" * 5000)
     done = annotate_cli("traces", "--explain", TRACES, "half.json")
     assert "half.json: unreadable: " in done.out
 
 
-def test_the_users_file_may_say_where_models_are(
-    annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_file_may_say_where_models_are(annotate_cli, tmp_path, monkeypatch):
     folder = tmp_path / "config" / "annotator"
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -215,15 +200,13 @@ def test_the_users_file_may_say_where_models_are(
     assert "judge: llm:m" in done.err
 
 
-def test_a_user_without_a_home_has_no_file(
-    annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_without_a_home_has_no_file(annotate_cli, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", "~nobody-of-this-name/config")
     done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
     assert done.code == 0, done.err
 
 
-def test_keys_of_a_dotenv_file(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_keys_of_a_dotenv_file(annotate_cli, tmp_path):
     lines = "SOME_API_KEY=from-file\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n"
     (tmp_path / ".env").write_text(lines)
     with Server() as server:

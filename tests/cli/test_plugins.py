@@ -5,21 +5,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from annotator import AnnotatorError, Message
+from annotator import AnnotatorError, Message, Verdict
 from annotator.base.errors import UnreadableTrace
 from annotator.traces import Trace, Unreadable, read_traces
 from tests.conftest import ROOT, Done
 
-Cli = Callable[..., Done]
 EXAMPLE = ROOT / "examples" / "plugin"
 
 
-def install(package: Path, target: Path) -> None:
+def install(package, target):
     """Install a package as its users do, without a network."""
     pytest.importorskip("hatchling", reason="pip install hatchling: it builds the example")
     options = ("--no-deps", "--no-build-isolation", "--quiet", "--target", str(target))
@@ -28,7 +26,7 @@ def install(package: Path, target: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """A folder in which the example package is installed."""
     folder = tmp_path_factory.mktemp("installed")
     copy = folder / "source"
@@ -39,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def annotate(folder: Path, site: Path, *arguments: str) -> Done:
+def annotate(folder, site, *arguments):
     """Run the command line in a process that finds what is installed in ``site``."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     command = [sys.executable, "-m", "annotator", *arguments]
@@ -53,7 +51,7 @@ CHATS = [
 ]
 
 
-def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path) -> None:
+def test_the_example_package_reads_judges_and_reports(tmp_path, site):
     lines = (json.dumps(chat) for chat in [*CHATS, {"id": "three", "chat": 7}, {"id": "four"}])
     (tmp_path / "chats.jsonl").write_text("\n".join(lines))
     traces = annotate(tmp_path, site, "traces", "chats.jsonl", "--format", "chat")
@@ -93,7 +91,7 @@ def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path
     assert 'plugin was "annotator-example 0.1.0", is now "annotator-example 0.2.0"' in resumed.err
 
 
-def test_records_of_a_reader_from_outside_are_grouped(tmp_path: Path, site: Path) -> None:
+def test_records_of_a_reader_from_outside_are_grouped(tmp_path, site):
     lines = [("a", "ann", "Hello."), ("b", "bob", "Who is there?"), ("a", "cy", "Hi.")]
     records = (json.dumps(dict(zip(("room", "nick", "line"), line, strict=True))) for line in lines)
     (tmp_path / "rooms.jsonl").write_text("\n".join(records))
@@ -105,7 +103,7 @@ def test_records_of_a_reader_from_outside_are_grouped(tmp_path: Path, site: Path
     ]
 
 
-def test_the_page_shows_the_example_package() -> None:
+def test_the_page_shows_the_example_package():
     page = (ROOT / "docs" / "plugins.md").read_text()
     for language, file in (("toml", "pyproject.toml"), ("python", "annotator_example.py")):
         shown = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)
@@ -113,7 +111,7 @@ def test_the_page_shows_the_example_package() -> None:
         assert shown[1] == (EXAMPLE / file).read_text(), file
 
 
-def dist_info(folder: Path, name: str, entries: str) -> None:
+def dist_info(folder, name, entries):
     """Leave what an installed distribution leaves, with entry points."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
@@ -122,7 +120,7 @@ def dist_info(folder: Path, name: str, entries: str) -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def broken(tmp_path, monkeypatch):
     """An installed distribution whose module cannot be imported."""
     site = tmp_path / "broken"
     site.mkdir()
@@ -134,9 +132,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
-def test_a_plug_in_that_cannot_be_imported_breaks_nothing_else(
-    annotate_cli: Cli, runs: Callable[..., Path], broken: Path
-) -> None:
+def test_a_plug_in_that_cannot_be_imported_breaks_nothing_else(annotate_cli, runs, broken):
     runs(1)
     args = ("logs", "--rubric", "comm_errors", "--out", "out")
     for arguments in (("--help",), ("run", "--help"), ("traces", "logs"), args):
@@ -159,8 +155,8 @@ def test_a_plug_in_that_cannot_be_imported_breaks_nothing_else(
 
 @pytest.mark.parametrize("option", ["--format", "--judge"])
 def test_a_name_that_nothing_has_is_answered_with_those_there_are(
-    annotate_cli: Cli, broken: Path, tmp_path: Path, option: str
-) -> None:
+    annotate_cli, broken, tmp_path, option
+):
     done = annotate_cli(tmp_path, "--rubric", "comm_errors", option, "xml")
     assert done.code == 2
     assert "'xml'" in done.err
@@ -170,17 +166,36 @@ def test_a_name_that_nothing_has_is_answered_with_those_there_are(
 # --- readers by name ------------------------------------------------------------------------------
 
 
+class Rules:
+    """A judge with the id of a built-in one."""
+
+    id = "rules"
+    settings = ()
+
+    def codes(self, rubric):
+        return set()
+
+    def judge(self, trace, rubric):
+        return Verdict.none()
+
+
+def test_a_judge_with_a_built_in_id_is_named_by_its_plug_in(annotate_cli, runs):
+    arguments = (runs(1), "--rubric", "comm_errors", "--out", "out")
+    done = annotate_cli(*arguments, "--judge", f"{__name__}:Rules")
+    assert f"judge: rules ({__name__}" in done.err, done.err
+
+
 class Reader:
     """Reads ``{"kind": ...}`` as its kind says."""
 
     @staticmethod
-    def matches(document: object) -> bool:
+    def matches(document):
         if document == {"kind": "unmatched"}:
             raise KeyError("kind")
         return isinstance(document, dict) and "kind" in document
 
     @staticmethod
-    def read(document: dict[str, str], trace_id: str, path: str) -> object:
+    def read(document, trace_id, path):
         kinds = {
             "good": Trace(trace_id, "kinds", path, (Message(1, "a", (), "\ud800!"),)),
             "no message": Trace(trace_id, "kinds", path, ({"text": "x"},)),  # type: ignore[arg-type]
@@ -191,7 +206,7 @@ class Reader:
         return kinds[document["kind"]]
 
 
-def test_what_a_reader_does_wrong_makes_that_trace_unreadable(tmp_path: Path) -> None:
+def test_what_a_reader_does_wrong_makes_that_trace_unreadable(tmp_path):
     reasons = {
         "unmatched": f"the reader '{__name__}:Reader' raised KeyError: 'kind'",
         "no trace": f"the reader '{__name__}:Reader' raised AttributeError: 'int' object",
@@ -213,6 +228,6 @@ def test_what_a_reader_does_wrong_makes_that_trace_unreadable(tmp_path: Path) ->
         assert trace.reason.startswith(reasons[kind])
 
 
-def test_a_reader_needs_what_readers_have(tmp_path: Path) -> None:
+def test_a_reader_needs_what_readers_have(tmp_path):
     with pytest.raises(AnnotatorError, match="expected an object with matches, read"):
         list(read_traces([str(tmp_path)], "json:JSONDecodeError.__name__"))

@@ -16,7 +16,7 @@ RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
 COMMANDS = (("--help",), ("rubric", "list"), ("cache", "info"), RUN, (*RUN[:-1], "o2", "--json"))
 
 
-def close(*numbers: int):
+def close(*numbers):
     return lambda: [os.close(number) for number in numbers]
 
 

@@ -2,21 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from annotator.prompts.render import Layout, render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import Done, run_name, set_model, write_run
-
-Cli = Callable[..., Done]
+from tests.conftest import run_name, set_model, write_run
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
+def trace(tmp_path):
     write_run(tmp_path / run_name(1))
     [trace] = read_traces([str(tmp_path / "logs")])
     assert isinstance(trace, Trace)
@@ -32,8 +28,8 @@ def trace(tmp_path: Path) -> Trace:
     ],
 )
 def test_both_messages_are_printed_and_the_tokens_of_their_parts(
-    annotate_cli: Cli, trace: Trace, options: tuple[str, ...], layout: Layout
-) -> None:
+    annotate_cli, trace, options, layout
+):
     prompt = render(trace, load_rubric("symptoms"), layout=layout)
     done = annotate_cli("prompt", "logs", "--rubric", "symptoms", "--trace", trace.id, *options)
     assert done.code == 0, done.err
@@ -49,7 +45,7 @@ def test_both_messages_are_printed_and_the_tokens_of_their_parts(
     assert counts[-1] == json.loads(dry.out)["input_tokens"]
 
 
-def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_a_name_makes_no_row_of_its_own(annotate_cli, tmp_path):
     message = {"from": "a", "to": "b", "message": "Which field holds the unit?"}
     run = write_run(tmp_path / "one")
     result = json.loads((run / "result.json").read_text())
@@ -62,13 +58,13 @@ def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> No
     assert table.count("\nall ") == 1
 
 
-def test_codes_for_colours_are_printed_as_they_are_sent(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_codes_for_colours_are_printed_as_they_are_sent(annotate_cli, tmp_path):
     write_run(tmp_path / "one", [("agent1", "\x1b[31mred\x1b[0m"), ("agent2", "Which one?")])
     done = annotate_cli("prompt", "one", "--rubric", "symptoms")
     assert "\n\x1b[31mred\x1b[0m\n" in done.out
 
 
-def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli: Cli, tmp_path: Path) -> None:
+def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli, tmp_path):
     """128,000 tokens of gpt-4o, as in a run."""
     talk = [{"from": "ab"[n % 2], "message": f"{n} " + "so it goes " * 1_000} for n in range(60)]
     (tmp_path / "talk.jsonl").write_text(json.dumps({"id": "t", "messages": talk}) + "\n")
@@ -80,7 +76,7 @@ def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli: Cli, tmp_pat
     assert total == json.loads(dry.out)["input_tokens"]
 
 
-def test_the_difference_to_another_rubric(annotate_cli: Cli, trace: Trace) -> None:
+def test_the_difference_to_another_rubric(annotate_cli, trace):
     both = ("prompt", "logs", "--rubric", "comm_errors", "--diff")
     lines = annotate_cli(*both, "comm_errors_paper").out.splitlines()
     assert lines[:2] == ["--- comm_errors_paper", "+++ comm_errors"]
@@ -96,8 +92,6 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_shown_is_said(
-    annotate_cli: Cli, trace: Trace, arguments: tuple[str, ...], words: str
-) -> None:
+def test_what_cannot_be_shown_is_said(annotate_cli, trace, arguments, words):
     done = annotate_cli("prompt", *arguments, "--rubric", "symptoms")
     assert (done.code, words in done.err) == (2, True)

@@ -451,6 +451,9 @@ def test_a_pilot_by_hand_and_the_rest_of_the_run(annotate_cli: Cli, runs: Runs) 
         for size, code, calls in (("3", 2, 4), (None, 0, 10), ("10", 2, 10)):
             more = ("--pilot", size) if size else ()
             assert (annotate_cli(*args, *more, "--resume").code, server.calls) == (code, calls)
+            if size == "3":
+                limited = annotate_cli(*args, "--resume", "--limit", "3")
+                assert (limited.code, "the run was a pilot" in limited.err) == (2, True)
     lines = [line.strip() for line in pilot.err.splitlines()]
     # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not sampled:
     # 10 * 3.1824 * 129.10 / 2 * sqrt(0.6) = 1591.2. No less than the 1000 of the pilot itself.

@@ -9,7 +9,7 @@ import pytest
 from annotator.api import open_run
 from annotator.traces import AgentEnd, Message, Outcome, Step, Trace, load_traces
 from annotator.traces.redaction import redact, redact_text
-from annotator.web.reading import Reading, Shown
+from annotator.web.reading import PageRequest, Reading
 from tests.conftest import Done, annotations, set_model, write_run
 from tests.server import Server, finding, scripted
 
@@ -91,7 +91,7 @@ def test_a_redacted_run_sends_and_reports_none_of_them_and_its_quotes_stand(
         sent = json.dumps([request.body for request in server.seen])
     assert done.code == 0, done.err
     [annotation] = annotations(tmp_path / "out").values()
-    page = json.dumps(Reading(Shown([open_run(tmp_path / "out")])).page(annotation.trace_id))
+    page = json.dumps(Reading(PageRequest([open_run(tmp_path / "out")])).page(annotation.trace_id))
     written = (tmp_path / "out" / "annotations.jsonl").read_text() + page
     for secret in ("ann@example.com", GITHUB):
         assert secret not in sent + written

@@ -1,13 +1,14 @@
 """A real browser, and the pages as a user gets them: from a file, or from a server of its own."""
 
 import io
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ Visit = Callable[..., Any]
 NET = 30  # seconds that nothing here takes: a test that hangs ends
 
 
-def tool(*arguments: object, cwd: Path) -> Done:
+def tool(*arguments, cwd):
     """Run ``annotate`` in this process; an exit code other than 0 fails the test. It gets a thread:
     in that of the tests Playwright's event loop runs, and there may be no other.
     """
@@ -45,7 +46,7 @@ def tool(*arguments: object, cwd: Path) -> Done:
 
 
 @pytest.fixture(scope="session")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def judged(tmp_path_factory):
     """A run of the examples by two rubrics, to be read only."""
     folder = tmp_path_factory.mktemp("judged")
     tool(EXAMPLES, "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "run", cwd=folder)
@@ -53,7 +54,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Any]:
+def chromium():
     """A headless Chromium; a test that needs it is skipped where there is none. Other packages'
     tests run event loops of their own, which they cannot while it is open.
     """
@@ -76,49 +77,42 @@ class Watch:
     origins: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
 
-    def follow(self, page: Any, refusals: bool) -> None:
+    def follow(self, page, refusals):
         page.on("console", self._refused if refusals else self._console)
         page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
         page.on("dialog", self._dialog)
         page.on("request", self._request)
         page.on("popup", lambda popup: self.found.append(f"popup: {popup.url}"))
 
-    def _console(self, message: Any) -> None:
+    def _console(self, message):
         if message.type in ("error", "warning"):
             self.found.append(f"console: {message.text}")
 
-    def _refused(self, message: Any) -> None:
+    def _refused(self, message):
         if not message.text.startswith("Failed to load resource"):
             self._console(message)
 
-    def _dialog(self, dialog: Any) -> None:
+    def _dialog(self, dialog):
         if dialog.type == "beforeunload":  # the browser asks whether to leave what is not saved
             dialog.accept()
         else:
             self.found.append(f"dialog: {dialog.message}")
 
-    def _request(self, request: Any) -> None:
+    def _request(self, request):
         own = ("data:", "blob:", *self.origins)
         if not request.url.startswith(own):
             self.found.append(f"request: {request.url}")
 
 
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Visit]:
+def visit(chromium):
     """Open an address in a page of its own. In the end nothing may have gone wrong on any, nothing
     may have run that is not the page's own, and no request may have left its origin. With
     ``refusals`` requests may fail.
     """
     watch = Watch()
 
-    def open_(
-        address: str,
-        *,
-        width: int = 1280,
-        height: int = 900,
-        ready: str = "html[data-started]",
-        refusals: bool = False,
-    ) -> Any:
+    def open_(address, *, width=1280, height=900, ready="html[data-started]", refusals=False):
         origin = address.partition("#")[0]
         scheme, _, rest = origin.partition("://")
         watch.origins.append(origin if scheme == "file" else f"{scheme}://{rest.split('/')[0]}/")
@@ -154,14 +148,14 @@ class Served:
     server: Any
     end: Future[Any]
 
-    def stop(self) -> None:
+    def stop(self):
         """As Ctrl-C does, which only the first thread of a process gets."""
         self.server.should_exit = True
         assert wait([self.end], NET).done
 
 
 @pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
+def serve(tmp_path, monkeypatch):
     """Serve with ``annotate`` and these arguments, in ``tmp_path``."""
     addresses: Queue[str] = Queue()
     servers: list[Any] = []
@@ -169,13 +163,13 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("annotator.cli.pages.say", addresses.put)
 
-    def capture_signals(server: Any) -> Any:
+    def capture_signals(server):
         servers.append(server)
         return nullcontext()
 
     monkeypatch.setattr("uvicorn.Server.capture_signals", capture_signals)
 
-    def start(*arguments: object) -> Served:
+    def start(*arguments):
         monkeypatch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
         end = threads.submit(main)
         until(lambda: end.done() or not addresses.empty())
@@ -195,12 +189,12 @@ class Launched:
     address: str
     process: Any
 
-    def kill(self) -> None:
+    def kill(self):
         """As ``kill -9`` does."""
         self.process.kill()
         self.process.wait()
 
-    def interrupt(self) -> tuple[int, str]:
+    def interrupt(self):
         """As Ctrl-C does; return the exit code and what stands on stderr."""
         self.process.send_signal(signal.SIGINT)
         _, said = self.process.communicate(timeout=NET)
@@ -208,11 +202,11 @@ class Launched:
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., Launched]]:
+def launch(tmp_path):
     """Serve with ``annotate`` and these arguments, in ``tmp_path``, by a process of its own."""
     started: list[Launched] = []
 
-    def start(*arguments: object) -> Launched:
+    def start(*arguments):
         process = subprocess.Popen(
             [sys.executable, "-m", "annotator", *map(str, arguments)],
             cwd=tmp_path,
@@ -232,7 +226,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Launched]]:
         one.process.stderr.close()
 
 
-def until(true: Callable[[], Any]) -> Any:
+def until(true):
     """Wait until something is true, and return it."""
     end = time.monotonic() + NET
     while not (found := true()) and time.monotonic() < end:
@@ -244,12 +238,12 @@ def until(true: Callable[[], Any]) -> Any:
 class Held:
     """What a page asks of the server at ``path``, held back until it is let go."""
 
-    def __init__(self, page: Any, path: str) -> None:
+    def __init__(self, page, path):
         self.requests: list[Any] = []
         self._page = page
         page.route(f"**/api/{path}", lambda route: self.requests.append(route))
 
-    def wait(self, count: int = 1) -> None:
+    def wait(self, count=1):
         """Wait until so many are held; Playwright hands them over when it is asked anything."""
         try:
             until(lambda: self._page.title() is not None and len(self.requests) >= count)
@@ -258,12 +252,12 @@ class Held:
             held = f"{len(self.requests)} of {count} held"
             raise AssertionError(f"{held}; the page shows: {shown}") from None
 
-    def let_go(self, n: int = 0) -> None:
+    def let_go(self, n=0):
         self.wait(n + 1)
         self.requests.pop(n).continue_()
 
 
-def settled(page: Any) -> None:
+def settled(page):
     """Wait for the error of a picture that cannot be shown: by then those of any before it are
     told, and whatever else a text that became more than text has begun.
     """
@@ -274,3 +268,38 @@ def settled(page: Any) -> None:
           last.src = "data:image/png,none";
         })"""
     )
+
+
+def label_command(traces, *more, annotator="ann", rubric="comm_errors"):
+    """The arguments of ``annotate label`` into labels.jsonl."""
+    options = ("--rubric", rubric, "--labels", "labels.jsonl", "--annotator", annotator)
+    return ("label", traces, *options, *more)
+
+
+def lines_of(file):
+    """The JSON lines of a file; none if it is missing."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """A function that returns the labels as their file has them now."""
+    return lambda: lines_of(tmp_path / "labels.jsonl")
+
+
+@pytest.fixture
+def traces(tmp_path):
+    """A copy of the examples."""
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
+
+
+@pytest.fixture
+def page(traces, serve, visit):
+    """The page to label the examples by comm_errors."""
+    return visit(serve(*label_command(traces)).address)
+
+
+@pytest.fixture
+def failing_page(traces, serve, visit):
+    """The same page; its requests may fail."""
+    return visit(serve(*label_command(traces)).address, refusals=True)

@@ -4,23 +4,21 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from annotator.rubrics.annotations import Annotation, read_annotations
-from annotator.web.assets import STATIC, asset
+from annotator.rubrics.annotations import read_annotations
+from annotator.web.assets import STATIC, read_asset
 from tests.conftest import EXAMPLES, TALK, run_name, write_run
-from tests.web.conftest import Visit, settled, tool, until
+from tests.web.conftest import settled, tool, until
 from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
 
 TRACE = "#/trace/demo%2Fcoop%2Felevator_sim_task%2F2%2Ff1_f2"
 
 
 @pytest.fixture(scope="session")
-def made(judged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(judged, tmp_path_factory):
     """The report of the examples, with labels."""
     folder = tmp_path_factory.mktemp("made")
     labels = EXAMPLES.parent / "labels.jsonl"
@@ -30,12 +28,29 @@ def made(judged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def report(made: Path) -> str:
+def report(made):
     """The address of that report."""
     return made.as_uri()
 
 
-def test_the_tables_are_those_of_the_terminal(report: str, judged: Path, visit: Visit) -> None:
+def write_report(folder, *rubrics):
+    """Judge the logs by these rubrics, if any are named, and return the address of the report."""
+    if rubrics:
+        options = [word for rubric in rubrics for word in ("--rubric", rubric)]
+        tool("logs", *options, "--out", "run", cwd=folder)
+    tool("report", "run", "--format", "html", cwd=folder)
+    return (folder / "run" / "report.html").as_uri()
+
+
+def change_annotation(folder, change):
+    """Change the one annotation of the run."""
+    file = folder / "run" / "annotations.jsonl"
+    line = json.loads(file.read_text())
+    change(line)
+    file.write_text(json.dumps(line) + "\n")
+
+
+def test_the_tables_are_those_of_the_terminal(report, judged, visit):
     page = visit(report)
     shown = [
         [re.sub(r"\s+", " ", cell) for cell in row]
@@ -55,9 +70,7 @@ def test_the_tables_are_those_of_the_terminal(report: str, judged: Path, visit: 
     assert any(re.fullmatch(r"\d+ undecided traces are not counted\.", note) for note in notes)
 
 
-def test_filter_deep_link_and_a_highlighted_quote_on_screen(
-    report: str, judged: Path, visit: Visit
-) -> None:
+def test_filter_deep_link_and_a_highlighted_quote_on_screen(report, judged, visit):
     page = visit(report)
     page.click("nav a[data-page=traces]")
     page.wait_for_selector("ol.traces")
@@ -87,7 +100,7 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(
     assert holder.get_attribute("data-source") == first.source
 
 
-def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
+def test_keys_lead_through_traces_and_quotes(report, visit):
     page = visit(f"{report}#/traces?rubric=comm_errors&status=labelled")
     page.wait_for_selector("ol.traces")
     page.keyboard.press("j")
@@ -109,7 +122,7 @@ def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
     assert page.is_visible("dialog[open]")
 
 
-def test_agreement_with_labels_can_be_filtered(report: str, visit: Visit) -> None:
+def test_agreement_with_labels_can_be_filtered(report, visit):
     page = visit(f"{report}#/traces?rubric=comm_errors&agreement=agrees")
     page.wait_for_selector("ol.traces")
     assert page.locator("ol.traces li").count() == 2  # of the two that are decided
@@ -117,7 +130,7 @@ def test_agreement_with_labels_can_be_filtered(report: str, visit: Visit) -> Non
     page.wait_for_selector("article.card.human")
 
 
-def test_search_finds_and_marks(report: str, visit: Visit) -> None:
+def test_search_finds_and_marks(report, visit):
     page = visit(report)
     page.keyboard.press("/")
     page.keyboard.type("ANYWHERE outside")
@@ -132,9 +145,7 @@ def test_search_finds_and_marks(report: str, visit: Visit) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
-def test_nothing_is_wider_than_the_screen(
-    report: str, visit: Visit, width: int, place: str
-) -> None:
+def test_nothing_is_wider_than_the_screen(report, visit, width, place):
     page = visit(report + place, width=width)
     page.wait_for_selector("#main[data-ready]")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -167,9 +178,7 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
-def test_contrast_is_at_least_four_and_a_half(
-    report: str, visit: Visit, theme: str, place: str
-) -> None:
+def test_contrast_is_at_least_four_and_a_half(report, visit, theme, place):
     page = visit(report + place)
     page.wait_for_selector("#main[data-ready]")
     if page.evaluate("document.documentElement.dataset.theme") != theme:
@@ -186,64 +195,57 @@ NAMELESS = """() => [...document.querySelectorAll("button, a[href], input, selec
 
 
 @pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
-def test_everything_that_can_be_used_has_a_name(report: str, visit: Visit, place: str) -> None:
+def test_everything_that_can_be_used_has_a_name(report, visit, place):
     page = visit(report + place)
     page.wait_for_selector("#main[data-ready]")
     assert page.evaluate(NAMELESS) == []
 
 
-def test_rejected_findings_are_shown_with_their_reason(tmp_path: Path, visit: Visit) -> None:
+def test_rejected_findings_are_shown_with_their_reason(tmp_path, visit):
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
-    file = tmp_path / "run" / "annotations.jsonl"
-    line = json.loads(file.read_text())
-    line["rejected"] = [
-        {"code": "C2", "reason": "not found in message:1, nor anywhere else", "quotes": ["made up"]}
-    ]
-    file.write_text(json.dumps(line) + "\n")
-    tool("report", "run", "--format", "html", cwd=tmp_path)
-    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces?rejected=true")
+    claim = {"code": "C2", "reason": "not found in message:1, nor anywhere else"}
+    change_annotation(
+        tmp_path, lambda line: line.update(rejected=[claim | {"quotes": ["made up"]}])
+    )
+    page = visit(write_report(tmp_path) + "#/traces?rejected=true")
     page.click("ol.traces a")
     page.wait_for_selector(".rejections")
     assert "nor anywhere else" in page.inner_text(".rejections .reason")
     assert page.inner_text(".rejections q") == "made up"
 
 
-def test_a_trace_that_has_changed_is_said(tmp_path: Path, visit: Visit) -> None:
+def test_a_trace_that_has_changed_is_said(tmp_path, visit):
     folder = write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     [one] = read_annotations(tmp_path / "run")
     assert any(quote.source.startswith("message:") for quote in quotes_of(one))
     write_run(folder, [(sender, f"Now other. {text}") for sender, text in TALK])
-    tool("report", "run", "--format", "html", cwd=tmp_path)
-    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
+    page = visit(write_report(tmp_path) + "#/traces")
     page.click("ol.traces a")
     page.wait_for_selector(".reading")
     assert "it has changed since" in page.inner_text(".warning")
     assert "not there as the trace is now" in page.inner_text("aside")
 
 
-def test_steps_that_cannot_be_read_do_not_stop_the_report(tmp_path: Path, visit: Visit) -> None:
+def test_steps_that_cannot_be_read_do_not_stop_the_report(tmp_path, visit):
     folder = write_run(tmp_path / run_name(1))
     (folder / "agent1_traj.json").write_text("{broken")
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
-    file = tmp_path / "run" / "annotations.jsonl"
-    line = json.loads(file.read_text())
-    line["findings"][0]["evidence"][0]["source"] = "step:agent1:1"
-    file.write_text(json.dumps(line) + "\n")
-    tool("report", "run", "--format", "html", cwd=tmp_path)
-    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
+    step = {"source": "step:agent1:1"}
+    change_annotation(tmp_path, lambda line: line["findings"][0]["evidence"][0].update(step))
+    page = visit(write_report(tmp_path) + "#/traces")
     page.click("ol.traces a")
     page.wait_for_selector(".message")
     assert "agent1_traj.json: not valid JSON" in page.inner_text(".warning")
     assert "1 quote not in the trace as it is now" in page.inner_text(".warning")
 
 
-def quotes_of(one: Annotation) -> list[Any]:
+def quotes_of(one):
     return [evidence for finding in one.findings for evidence in finding.evidence]
 
 
-def test_traces_that_are_gone_or_elsewhere(tmp_path: Path, visit: Visit) -> None:
+def test_traces_that_are_gone_or_elsewhere(tmp_path, visit):
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     (tmp_path / "logs").rename(tmp_path / "moved")
@@ -263,7 +265,7 @@ def test_traces_that_are_gone_or_elsewhere(tmp_path: Path, visit: Visit) -> None
     assert page.locator(".warning").count() == 0
 
 
-def test_hostile_traces_do_nothing_and_are_shown_as_they_are(tmp_path: Path, visit: Visit) -> None:
+def test_hostile_traces_do_nothing_and_are_shown_as_they_are(tmp_path, visit):
     hostile_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     tool("report", "run", "--format", "html", "--by", "model", cwd=tmp_path)
@@ -284,14 +286,9 @@ def test_hostile_traces_do_nothing_and_are_shown_as_they_are(tmp_path: Path, vis
     settled(page)
 
 
-def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
-    tmp_path: Path, visit: Visit
-) -> None:
+def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(tmp_path, visit):
     hostile_run(tmp_path / run_name(1), megabytes=5)
-    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
-    tool("report", "run", "--format", "html", cwd=tmp_path)
-    address = (tmp_path / "run" / "report.html").as_uri()
-    page = visit(f"{address}#/search?q=needle")
+    page = visit(f"{write_report(tmp_path, 'symptoms')}#/search?q=needle")
     page.click("ol.hits a")
     page.wait_for_selector("mark.current")
     assert page.inner_text("mark.current") == "needle"
@@ -303,7 +300,7 @@ def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
     assert after > before
 
 
-def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made: Path) -> None:
+def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made):
     text = made.read_text()
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
     assert "default-src &#39;none&#39;" in policy
@@ -312,11 +309,11 @@ def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made: Path) -> 
 
 
 @pytest.mark.parametrize("name", [path.name for path in STATIC.iterdir()])
-def test_no_file_of_the_pages_can_end_its_own_block(name: str) -> None:
-    assert not re.search(r"</(script|style)|<!--", asset(name), re.IGNORECASE)
+def test_no_file_of_the_pages_can_end_its_own_block(name):
+    assert not re.search(r"</(script|style)|<!--", read_asset(name), re.IGNORECASE)
 
 
-def test_runs_side_by_side(tmp_path: Path, visit: Visit) -> None:
+def test_runs_side_by_side(tmp_path, visit):
     write_run(tmp_path / run_name(1))
     for name in ("one", "two"):
         tool("logs", "--rubric", "symptoms", "--out", name, cwd=tmp_path)
@@ -330,7 +327,7 @@ def test_runs_side_by_side(tmp_path: Path, visit: Visit) -> None:
     assert ["one" in heads[0], "two" in heads[1]] == [True, True]
 
 
-def test_the_skip_link_stays_on_the_page(report: str, visit: Visit) -> None:
+def test_the_skip_link_stays_on_the_page(report, visit):
     page = visit(f"{report}#/traces")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -338,7 +335,7 @@ def test_the_skip_link_stays_on_the_page(report: str, visit: Visit) -> None:
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_back_in_the_list_the_keyboard_is_where_it_was(report: str, visit: Visit) -> None:
+def test_back_in_the_list_the_keyboard_is_where_it_was(report, visit):
     page = visit(f"{report}#/traces?rubric=comm_errors")
     page.click("ol.traces a >> nth=7")
     page.wait_for_selector(".reading")
@@ -350,10 +347,11 @@ def test_back_in_the_list_the_keyboard_is_where_it_was(report: str, visit: Visit
     assert trace in page.evaluate("document.activeElement.textContent")
 
 
-def test_a_filter_that_lets_nothing_through_is_shown(report: str, visit: Visit) -> None:
+def test_a_filter_that_lets_nothing_through_is_shown(report, visit):
     page = visit(f"{report}#/traces?code=C9&a.project=nowhere")
     page.wait_for_selector("select[name=code]")
     assert page.inner_text(".status") == "0 annotations"
+    assert not page.is_visible("button:has-text('Show 100 more')")
     assert page.input_value("select[name=code]") == "C9"
     assert page.input_value("select[name='a.project']") == "nowhere"
     page.click("a.button:text-is('Clear')")
@@ -363,14 +361,14 @@ def test_a_filter_that_lets_nothing_through_is_shown(report: str, visit: Visit) 
 @pytest.mark.parametrize(
     "place", ["#/constructor", "#/trace/%E0%A4%A", "#/trace/none", "#/traces?run=x&a.=&=", "#a/b?%"]
 )
-def test_an_address_of_nothing_breaks_nothing(report: str, visit: Visit, place: str) -> None:
+def test_an_address_of_nothing_breaks_nothing(report, visit, place):
     page = visit(report + place)
     page.wait_for_selector("#main[data-ready] h1")
     page.keyboard.press("o")
     page.wait_for_selector("table.counts")
 
 
-def test_a_passage_leads_to_its_finding(report: str, visit: Visit) -> None:
+def test_a_passage_leads_to_its_finding(report, visit):
     page = visit(f"{report}#/traces?code=C3a", width=390)
     page.click("ol.traces a")
     page.click("mark >> nth=0")
@@ -378,12 +376,10 @@ def test_a_passage_leads_to_its_finding(report: str, visit: Visit) -> None:
     assert focused in page.get_attribute("mark >> nth=0", "data-keys")
 
 
-def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path: Path, visit: Visit) -> None:
+def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path, visit):
     talk = [("agent1", "\U0001f600 needle " * 120), ("agent2", "needle")]
     write_run(tmp_path / run_name(1), talk)
-    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
-    tool("report", "run", "--format", "html", cwd=tmp_path)
-    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/search?q=NEEDLE")
+    page = visit(write_report(tmp_path, "symptoms") + "#/search?q=NEEDLE")
     for shown in (50, 100, 121):
         page.wait_for_selector(f".status:has-text('{shown} passages')")
         assert page.locator("ol.hits li").count() == shown
@@ -395,17 +391,14 @@ def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path: Path, visit:
     assert "start=893&" in page.url  # 99 times 9 characters, and 2
 
 
-def test_a_damaged_file_says_so(made: Path, tmp_path: Path, visit: Visit) -> None:
+def test_a_damaged_file_says_so(made, tmp_path, visit):
     file = Path(shutil.copy(made, tmp_path))
     file.write_text(file.read_text().replace('id="rows">', 'id="rows">AAAA'))
     page = visit(file.as_uri(), ready="#main:has-text('damaged')")
     assert "Loading" not in page.inner_text("main")
 
 
-Cli = Callable[..., Any]
-
-
-def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, annotate_cli: Cli) -> None:
+def test_a_report_that_cannot_be_written_is_said(tmp_path, annotate_cli):
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     done = annotate_cli("report", "run", "--format", "html", "--out", "no/such/folder/r.html")
@@ -414,13 +407,11 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, annotate_cli: C
     assert done.err.count("\n") == 1
 
 
-def test_a_disk_that_fails_is_named(
-    tmp_path: Path, annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_is_named(tmp_path, annotate_cli, monkeypatch):
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
 
-    def fails(*_: object) -> None:
+    def fails(*_):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("os.pread", fails)

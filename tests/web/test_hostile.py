@@ -2,25 +2,22 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from annotator.web.payload import dump
 from tests.conftest import TALK, run_name, write_run
-from tests.web.conftest import Visit, tool
+from tests.web.conftest import tool
 
 STRANGE = ["__proto__", "constructor", "toString"]
-Altered = Callable[..., Path]
 
 
 @pytest.fixture
-def altered(tmp_path: Path) -> Altered:
+def altered(tmp_path):
     """Write a run by symptoms and change its manifest, its rubric and its one annotation."""
 
-    def write(manifest: Any = None, rubric: Any = None, line: Any = None) -> Path:
+    def write(manifest=None, rubric=None, line=None):
         write_run(tmp_path / run_name(1))
         tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
         run = tmp_path / "run"
@@ -34,12 +31,12 @@ def altered(tmp_path: Path) -> Altered:
     return write
 
 
-def report(run: Path) -> str:
+def report(run):
     tool("report", run, "--format", "html", cwd=run.parent)
     return (run / "report.html").as_uri()
 
 
-def evidence(**changed: Any) -> dict[str, Any]:
+def evidence(**changed):
     """Return fields of an annotation by C1: a quote that stands in message 1, but for changes."""
     text = TALK[0][1]
     quote = {"quote": text[2:9], "source": "message:1", "start": 2, "end": 9, "match": "exact"}
@@ -56,9 +53,7 @@ def evidence(**changed: Any) -> dict[str, Any]:
         ({"prompt_sha256": 5}, "prompt_sha256"),
     ],
 )
-def test_a_manifest_of_other_types_is_refused_in_one_line(
-    altered: Altered, annotate_cli: Any, wrong: Any, says: str
-) -> None:
+def test_a_manifest_of_other_types_is_refused_in_one_line(altered, annotate_cli, wrong, says):
     altered(manifest=wrong)
     for command in (("view", "run"), ("report", "run", "--format", "html")):
         done = annotate_cli(*command)
@@ -67,18 +62,14 @@ def test_a_manifest_of_other_types_is_refused_in_one_line(
         assert done.err.count("\n") == 1
 
 
-def test_a_source_that_no_system_can_open_is_said_of_the_trace(
-    altered: Altered, visit: Visit
-) -> None:
+def test_a_source_that_no_system_can_open_is_said_of_the_trace(altered, visit):
     page = visit(report(altered({"sources": ["a" * 100_000]})) + "#/traces")
     page.click("ol.traces a")
     page.wait_for_selector(".reading")
     assert "File name too long" in page.inner_text(".trace .warning")
 
 
-def test_a_rubric_of_a_run_names_no_file_to_be_read(
-    altered: Altered, tmp_path: Path, visit: Visit
-) -> None:
+def test_a_rubric_of_a_run_names_no_file_to_be_read(altered, tmp_path, visit):
     file = tmp_path / "own.yaml"
     shutil.copy(Path(__file__).parents[2] / "rubrics" / "symptoms.yaml", file)
     page = visit(report(altered(rubric={"id": str(file)}, line={"rubric": str(file)})) + "#/traces")
@@ -88,9 +79,7 @@ def test_a_rubric_of_a_run_names_no_file_to_be_read(
 
 
 @pytest.mark.parametrize("rubric", ["__proto__", "a \"b\" 'c' <d>.0"])
-def test_quotes_by_a_rubric_of_any_name_are_shown_in_place(
-    altered: Altered, visit: Visit, rubric: str
-) -> None:
+def test_quotes_by_a_rubric_of_any_name_are_shown_in_place(altered, visit, rubric):
     page = visit(report(altered(rubric={"id": rubric}, line={"rubric": rubric} | evidence())))
     page.keyboard.press("t")
     page.click("ol.traces a")
@@ -103,9 +92,7 @@ def test_quotes_by_a_rubric_of_any_name_are_shown_in_place(
     page.wait_for_selector("mark.current")
 
 
-def test_codes_and_attributes_named_as_what_every_object_has(
-    altered: Altered, visit: Visit
-) -> None:
+def test_codes_and_attributes_named_as_what_every_object_has(altered, visit):
     codes = [{"id": code, "name": code.upper(), "judged": True} for code in STRANGE[:1]]
     claims = [{"code": code, "reason": "not found", "quotes": ["x"]} for code in STRANGE]
     run = altered(
@@ -143,7 +130,7 @@ def test_codes_and_attributes_named_as_what_every_object_has(
 
 
 @pytest.mark.parametrize("wrong", [{"start": -5, "end": -1}, {"end": 10**30}, {"source": "step:/"}])
-def test_evidence_that_stands_nowhere_is_said(altered: Altered, visit: Visit, wrong: Any) -> None:
+def test_evidence_that_stands_nowhere_is_said(altered, visit, wrong):
     text = TALK[0][1]
     quote = {"quote": text[-5:-1]} if wrong.get("start") else {}
     page = visit(report(altered(line=evidence(**wrong, **quote))) + "#/traces")
@@ -152,13 +139,13 @@ def test_evidence_that_stands_nowhere_is_said(altered: Altered, visit: Visit, wr
     assert "it has changed since" in page.inner_text(".trace .warning")
 
 
-def test_a_trace_of_ten_thousand_attributes_can_be_read(altered: Altered, visit: Visit) -> None:
+def test_a_trace_of_ten_thousand_attributes_can_be_read(altered, visit):
     page = visit(report(altered(line={"attributes": {f"k{n}": n for n in range(10_000)}})))
     page.keyboard.press("t")
     page.wait_for_selector("ol.traces li")
 
 
-def test_numbers_that_json_does_not_have_become_texts() -> None:
+def test_numbers_that_json_does_not_have_become_texts():
     value = {"x": float("nan"), "y": [float("inf"), (-float("inf"), 1.5)], "z": True}
     assert json.loads(dump(value)) == {
         "x": "NaN",

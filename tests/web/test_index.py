@@ -7,12 +7,13 @@ from contextlib import closing
 from dataclasses import asdict, replace
 
 import pytest
+from annotator.base.files import read_bounded_lines
 
 from annotator.base.errors import AnnotatorError
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.runs.run import open_run, open_runs
 from annotator.web.index import Filter, Index
-from annotator.web.people import read_person_labels
+from annotator.web.reading import read_person_labels
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import EXAMPLES
 from tests.web.conftest import tool
@@ -403,6 +404,23 @@ def test_a_run_that_is_being_written(two_runs, opened):
     assert ids(opened(two_runs[1]), run=0) == ["t1", "t2", "t3", "t4", "t5"]
 
 
+def test_progress_of_a_growing_run_ends_at_all_of_it(two_runs, monkeypatch):
+    path = two_runs[1][1] / "annotations.jsonl"
+    more = path.read_text().replace('"t1"', '"t8"').replace('"t7"', '"t9"')
+
+    def grow(file):
+        if more not in path.read_text():
+            with path.open("a") as out:
+                out.write(more)
+        yield from read_bounded_lines(file)
+
+    monkeypatch.setattr("annotator.web.index.read_bounded_lines", grow)
+    with closing(Index(open_runs(two_runs[1]))) as index:
+        with pytest.raises(AnnotatorError):
+            index.wait()
+        assert index.progress.read == index.progress.bytes
+
+
 def test_a_run_that_is_written_anew_meanwhile_is_read_as_it_was(two_runs, opened):
     index = opened(two_runs[1])
     file = two_runs[1][0] / "annotations.jsonl"
@@ -503,7 +521,7 @@ def test_labels_of_the_test_split_are_not_looked_at(two_runs, tmp_path):
     file = write_labels(tmp_path / "l.jsonl", rows)
     assert list(read_person_labels([file], open_runs(runs))["faults"]) == ["t1"]
     write_labels(file, rows[1:])
-    with pytest.raises(AnnotatorError, match="all of the test split"):
+    with pytest.raises(AnnotatorError, match="held-out test set"):
         read_person_labels([file], open_runs(runs))
 
 

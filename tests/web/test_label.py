@@ -1,59 +1,37 @@
 """``annotate label`` as a person uses it: in a browser, by keyboard."""
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from annotator.labels import Label, read_labels
-from annotator.rubrics import Scheme, load_rubric
+from annotator.labels import read_labels
+from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import EXAMPLES
-from tests.web.conftest import Launched, Served, Visit, tool, until
+from tests.web.conftest import label_command, tool, until
 
 RUBRIC = load_rubric("comm_errors")
 CODES = RUBRIC.scheme()
 SYMPTOMS = load_rubric("symptoms")
-Serve = Callable[..., Served]
-Launch = Callable[..., Launched]
 
 
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
-
-
-def labels_in(file: Path, codes: Scheme = CODES) -> list[Label]:
+def labels_in(file, codes=CODES):
     return list(read_labels([file], codes).labels)
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def saved(page: Any) -> None:
+def saved(page):
     page.wait_for_selector("#state.saved")
 
 
-def go_on(page: Any, item: int) -> None:
+def go_on(page, item):
     """Press Enter and wait for the trace with this number, from 0."""
     page.keyboard.press("Enter")
     page.wait_for_selector(f'#main[data-item="{item}"]')
 
 
-def label_command(
-    traces: Path, *more: object, annotator: str = "ann", rubric: str = "comm_errors"
-) -> tuple[object, ...]:
-    given = ("--rubric", rubric, "--labels", "labels.jsonl", "--annotator", annotator)
-    return ("label", traces, *given, *more)
-
-
 def test_five_traces_by_keyboard_are_there_after_the_server_was_killed(
-    traces: Path, tmp_path: Path, launch: Launch, serve: Serve, visit: Visit
-) -> None:
+    traces, tmp_path, launch, serve, visit
+):
     served = launch(*label_command(traces))
     page = visit(served.address)
     assert page.inner_text("#count") == "0 of 17 labelled"
@@ -90,10 +68,7 @@ def test_five_traces_by_keyboard_are_there_after_the_server_was_killed(
     assert again.get_attribute('[data-focus="none"]', "aria-pressed") == "true"
 
 
-def test_primary_secondary_note_skip_and_undo(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    file = tmp_path / "labels.jsonl"
+def test_primary_secondary_note_skip_and_undo(traces, tmp_path, serve, visit, lines):
     page = visit(serve(*label_command(traces, rubric="symptoms")).address)
     first, second = (code.id for code in SYMPTOMS.codes[3:7:3])
     for key in ("4", "7"):
@@ -101,44 +76,39 @@ def test_primary_secondary_note_skip_and_undo(
     page.keyboard.press("m")
     page.keyboard.type("three times 5 j k e")  # keys in a note are no commands
     page.keyboard.press("Escape")
-    until(lambda: [one.get("note") for one in lines_of(file)] == ["three times 5 j k e"])
-    [line] = lines_of(file)
+    until(lambda: [one.get("note") for one in lines()] == ["three times 5 j k e"])
+    [line] = lines()
     assert (line["primary"], line["secondary"]) == (first, [second])
     page.keyboard.press("p")  # the code chosen last becomes the primary one
-    until(lambda: lines_of(file)[0]["primary"] == second)
-    assert lines_of(file)[0]["secondary"] == [first]
+    until(lambda: lines()[0]["primary"] == second)
+    assert lines()[0]["secondary"] == [first]
 
     go_on(page, 1)
     page.keyboard.press("s")
     page.wait_for_selector('#main[data-item="2"]')
-    assert lines_of(file)[1]["skipped"] is True
+    assert lines()[1]["skipped"] is True
     assert page.inner_text("#count") == "1 of 15 labelled, 1 skipped"
-    assert len(labels_in(file, SYMPTOMS.scheme())) == 1  # skipped is not labelled
+    assert (
+        len(labels_in(tmp_path / "labels.jsonl", SYMPTOMS.scheme())) == 1
+    )  # skipped is not labelled
 
     page.keyboard.press("u")  # the skip
     page.wait_for_selector('#main[data-item="1"]')
-    assert len(lines_of(file)) == 1
+    assert len(lines()) == 1
     page.keyboard.press("u")  # the change of the primary code
     page.wait_for_selector('#main[data-item="0"]')
-    until(lambda: lines_of(file)[0]["primary"] == first)
+    until(lambda: lines()[0]["primary"] == first)
 
 
-def test_what_is_chosen_no_more_is_withdrawn(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    file = tmp_path / "labels.jsonl"
-    page = visit(serve(*label_command(traces)).address)
+def test_what_is_chosen_no_more_is_withdrawn(page, lines):
     page.keyboard.press("1")
-    until(lambda: len(lines_of(file)) == 1)
+    until(lambda: len(lines()) == 1)
     page.keyboard.press("1")
-    until(lambda: not lines_of(file))
+    until(lambda: not lines())
     page.wait_for_selector(".items button.open[aria-current]")
 
 
-def test_a_selection_by_mouse_across_two_messages_is_no_quote(
-    traces: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_a_selection_by_mouse_across_two_messages_is_no_quote(page):
     page.evaluate(
         """() => {
           const [one, two] = document.querySelectorAll(".message .source");
@@ -154,9 +124,7 @@ def test_a_selection_by_mouse_across_two_messages_is_no_quote(
     assert page.locator("ul.evidence li").count() == 0
 
 
-def test_it_is_blind_to_judges_and_to_other_annotators(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_it_is_blind_to_judges_and_to_other_annotators(traces, tmp_path, serve, visit):
     tool(traces, "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     other = {"trace_id": "demo/coop/chess_clock_task/11/f2_f3", "rubric": "comm_errors"}
     other |= {"annotator": "other", "primary": "C4b", "note": "what the other one thinks"}
@@ -173,9 +141,7 @@ def test_it_is_blind_to_judges_and_to_other_annotators(
     assert page.inner_text("#count") == "0 of 17 labelled"
 
 
-def test_a_sheet_is_labelled_in_its_order_and_calibrates(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve, visit):
     tool(traces, "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     sample = ("sample", "run", "--rubric", "symptoms", "-n", "6", "--split", "all", "--double")
     tool(*sample, "0", "--uniform", "--out", "sheet.csv", cwd=tmp_path)
@@ -195,9 +161,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(
     assert "labels: 6 of ann, 6 of 6 drawn traces are labelled, design uniform" in said.out
 
 
-def test_two_annotators_are_adjudicated(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_two_annotators_are_adjudicated(traces, tmp_path, serve, visit):
     file = tmp_path / "labels.jsonl"
     for annotator, keys in (("ann", "010"), ("bob", "020")):
         served = serve(*label_command(traces, annotator=annotator))
@@ -229,12 +193,12 @@ def test_two_annotators_are_adjudicated(
 
 
 def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+    traces, tmp_path, serve, visit
+):
     tool("run", "traces", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     ids = sorted(one.id for one in read_traces([str(traces)]) if isinstance(one, Trace))[:4]
 
-    def write(annotator: str, codes: list[str | None]) -> None:
+    def write(annotator, codes):
         rows = [
             {"trace_id": one, "rubric": "comm_errors", "annotator": annotator, "primary": code}
             for one, code in zip(ids, codes, strict=True)
@@ -259,9 +223,7 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     assert [one.primary for one in labels_in(tmp_path / "gold.jsonl")] == [None, None]
 
 
-def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(traces, serve, visit, lines):
     served = serve(*label_command(traces))
     page = visit(served.address)
     page.keyboard.press("1")
@@ -270,9 +232,9 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
     page = visit(serve(*label_command(traces)).address)
     page.keyboard.press("u")
     until(lambda: "of an earlier one, for good" in page.inner_text("#said"))
-    assert len(lines_of(tmp_path / "labels.jsonl")) == 1
+    assert len(lines()) == 1
     page.keyboard.press("u")
-    until(lambda: not lines_of(tmp_path / "labels.jsonl"))
+    until(lambda: not lines())
 
 
 @pytest.mark.parametrize(
@@ -286,13 +248,7 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
         (("--traces", "."), "traces: no sheet that can be read; --traces says where"),
     ],
 )
-def test_what_cannot_be_labelled_is_said(
-    traces: Path,
-    launch: Launch,
-    annotate_cli: Any,
-    arguments: Any,
-    says: str,
-) -> None:
+def test_what_cannot_be_labelled_is_said(traces, launch, annotate_cli, arguments, says):
     given = {"--rubric": ("comm_errors",), "--labels": ("labels.jsonl",), "--annotator": ("ann",)}
     if "taken.jsonl" in arguments:
         launch("label", traces, "--rubric", "comm_errors", "--labels", "taken.jsonl", "--annotator",
@@ -303,15 +259,13 @@ def test_what_cannot_be_labelled_is_said(
     assert says in done.err
 
 
-def test_ctrl_c_ends_it_without_a_traceback(traces: Path, launch: Launch) -> None:
+def test_ctrl_c_ends_it_without_a_traceback(traces, launch):
     code, said = launch(*label_command(traces)).interrupt()
     assert code == 0
     assert said.splitlines() == ["served on this machine only; Ctrl-C ends it"]
 
 
-def test_where_there_is_nothing_to_label_no_file_is_made(
-    traces: Path, tmp_path: Path, annotate_cli: Any
-) -> None:
+def test_where_there_is_nothing_to_label_no_file_is_made(traces, tmp_path, annotate_cli):
     tool("run", "traces", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     given = ("--rubric", "symptoms", "--labels", "labels.jsonl", "--annotator", "ann")
     done = annotate_cli("label", "run", *given)

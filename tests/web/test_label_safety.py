@@ -2,42 +2,33 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import EXAMPLES, write_run
-from tests.web.conftest import Held, Served, Visit, until
-from tests.web.test_label import go_on, label_command, labels_in, lines_of, saved
+from tests.conftest import write_run
+from tests.web.conftest import Held, label_command, until
+from tests.web.test_label import go_on, labels_in, saved
 
-Serve = Callable[..., Served]
 FIRST = '[data-source="message:1"]'
 CODES = [code.id for code in load_rubric("symptoms").codes]
 
 
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
-
-
-def idle(page: Any) -> None:
+def idle(page):
     """Wait until what was asked of the server before another trace may be shown is answered."""
     page.wait_for_selector("#main:not([inert])")
 
 
-def standing_at(page: Any) -> str:
+def standing_at(page):
     return str(page.get_attribute("#main", "data-item"))
 
 
 @pytest.mark.parametrize("text", ["All of it.", "\U0001f600 \U0001d4b3 first", "שלום and more"])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_triple_click_takes_the_line_and_nothing_of_the_next_message(
-    tmp_path: Path, serve: Serve, visit: Visit, text: str, last: bool
-) -> None:
+    tmp_path, serve, visit, text, last, lines
+):
     talk = [("agent1", "Before."), ("agent2", text)] + [("agent1", "After.")] * (not last)
     write_run(tmp_path / "logs" / "m" / "coop" / "x_task" / "1" / "f1_f2", talk)
     page = visit(serve(*label_command(tmp_path / "logs", rubric="symptoms")).address)
@@ -45,16 +36,13 @@ def test_a_triple_click_takes_the_line_and_nothing_of_the_next_message(
     page.keyboard.press("e")
     page.keyboard.press("1")
     saved(page)
-    [line] = lines_of(tmp_path / "labels.jsonl")
+    [line] = lines()
     assert [(one["source"], one["quote"], one["start"]) for one in line["spans"]] == [
         ("message:2", text, 0)
     ]
 
 
-def test_what_is_left_before_it_was_saved_is_not_kept(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_what_is_left_before_it_was_saved_is_not_kept(page, lines):
     held = Held(page, "decide")
     page.keyboard.press("1")
     page.keyboard.press("1")
@@ -63,14 +51,10 @@ def test_what_is_left_before_it_was_saved_is_not_kept(
         assert page.inner_text("#state") == "Saving …"
         held.let_go()
     until(lambda: page.inner_text("#state").startswith("Not labelled yet"))
-    assert lines_of(tmp_path / "labels.jsonl") == []
+    assert lines() == []
 
 
-def test_saved_is_said_when_all_is(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    file = tmp_path / "labels.jsonl"
-    page = visit(serve(*label_command(traces)).address)
+def test_saved_is_said_when_all_is(page, lines):
     page.clock.pause_at("2100-01-01")
     held = Held(page, "decide")
     page.keyboard.press("1")
@@ -80,66 +64,59 @@ def test_saved_is_said_when_all_is(
         assert page.inner_text("#state") == "Saving …"
         held.let_go()
     saved(page)
-    assert lines_of(file)[0]["confidence"] == 1
+    assert lines()[0]["confidence"] == 1
     page.keyboard.press("m")
     page.keyboard.type("why")
     assert page.inner_text("#state") == "Saving …"
     page.clock.fast_forward(600)  # a pause in typing
     held.let_go()
     saved(page)
-    assert lines_of(file)[0]["note"] == "why"
+    assert lines()[0]["note"] == "why"
 
 
-def test_a_trace_is_not_left_before_its_decision_is_saved(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address, refusals=True)
-    page.route("**/api/decide", lambda route: route.abort())
-    page.keyboard.press("2")
-    page.wait_for_selector("#state.unsaved")
+def test_a_trace_is_not_left_before_its_decision_is_saved(failing_page, lines):
+    failing_page.route("**/api/decide", lambda route: route.abort())
+    failing_page.keyboard.press("2")
+    failing_page.wait_for_selector("#state.unsaved")
     for leave in ("[data-focus=following]", ".items li:nth-child(4) button"):
-        with page.expect_event("requestfailed"):
-            page.click(leave)
-        idle(page)
-        assert standing_at(page) == "0"
-    assert page.inner_text("#state").startswith("Not saved: ")
-    page.unroute("**/api/decide")
-    go_on(page, 1)
-    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1b"]
+        with failing_page.expect_event("requestfailed"):
+            failing_page.click(leave)
+        idle(failing_page)
+        assert standing_at(failing_page) == "0"
+    assert failing_page.inner_text("#state").startswith("Not saved: ")
+    failing_page.unroute("**/api/decide")
+    go_on(failing_page, 1)
+    assert [line["primary"] for line in lines()] == ["C1b"]
 
 
-def test_a_decision_whose_answer_was_lost_is_not_said_to_be_none(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address, refusals=True)
-    page.route("**/api/decide", lambda route: (route.fetch(), route.abort()), times=1)
-    page.keyboard.press("1")
-    page.wait_for_selector("#state.unsaved")
-    page.keyboard.press("1")  # it is taken back, but stands in the file
-    until(lambda: "another window" in page.inner_text("#state"))
-    page.reload()
-    saved(page)
-    page.keyboard.press("1")
-    until(lambda: page.inner_text("#state").startswith("Not labelled yet"))
-    assert lines_of(tmp_path / "labels.jsonl") == []
+def test_a_decision_whose_answer_was_lost_is_not_said_to_be_none(failing_page, lines):
+    failing_page.route("**/api/decide", lambda route: (route.fetch(), route.abort()), times=1)
+    failing_page.keyboard.press("1")
+    failing_page.wait_for_selector("#state.unsaved")
+    failing_page.keyboard.press("1")  # it is taken back, but stands in the file
+    until(lambda: "another window" in failing_page.inner_text("#state"))
+    failing_page.reload()
+    saved(failing_page)
+    failing_page.keyboard.press("1")
+    until(lambda: failing_page.inner_text("#state").startswith("Not labelled yet"))
+    assert lines() == []
 
 
 def test_a_file_that_another_program_changed_is_said_and_nothing_is_lost_of_it(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address, refusals=True)
+    tmp_path, failing_page
+):
     file = tmp_path / "labels.jsonl"
     theirs = '{"trace_id": "x", "rubric": "other", "annotator": "b", "primary": null}\n'
     file.write_text(theirs)
-    page.keyboard.press("2")
-    page.wait_for_selector("#state.unsaved")
-    assert "changed by another program" in page.inner_text("#state")
+    failing_page.keyboard.press("2")
+    failing_page.wait_for_selector("#state.unsaved")
+    assert "changed by another program" in failing_page.inner_text("#state")
     assert file.read_text() == theirs
 
 
 def test_of_two_windows_the_later_one_does_not_undo_what_it_has_not_seen(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+    traces, serve, visit, lines
+):
     served = serve(*label_command(traces))
     page, other = (visit(served.address, refusals=True) for _ in range(2))
     page.keyboard.press("2")
@@ -147,18 +124,15 @@ def test_of_two_windows_the_later_one_does_not_undo_what_it_has_not_seen(
     other.keyboard.press("0")
     other.wait_for_selector("#state.unsaved")
     assert "another window" in other.inner_text("#state")
-    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1b"]
+    assert [line["primary"] for line in lines()] == ["C1b"]
     other.reload()
     other.wait_for_selector('[data-focus="code-C1b"][aria-pressed="true"]')
     other.keyboard.press("3")
     saved(other)
-    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C2"]
+    assert [line["primary"] for line in lines()] == ["C2"]
 
 
-def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(page, lines):
     page.keyboard.press("1")
     saved(page)
     items, decisions = Held(page, "item?*"), Held(page, "decide")
@@ -170,13 +144,10 @@ def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(
     decisions.let_go()
     saved(page)
     assert (items.requests, decisions.requests) == ([], [])
-    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1a", "C2"]
+    assert [line["primary"] for line in lines()] == ["C1a", "C2"]
 
 
-def test_a_note_goes_with_its_own_trace(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_a_note_goes_with_its_own_trace(page, lines):
     page.clock.pause_at("2100-01-01")
     page.keyboard.press("1")
     page.click("#note")
@@ -188,33 +159,27 @@ def test_a_note_goes_with_its_own_trace(
     for key in ("Escape", "2"):  # the first leaves the note
         page.keyboard.press(key)
     saved(page)
-    lines = lines_of(tmp_path / "labels.jsonl")
+    lines = lines()
     assert [line["note"] for line in lines] == ["of the first", ""]
 
 
-def test_a_trace_with_a_confidence_can_be_skipped(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_a_trace_with_a_confidence_can_be_skipped(page, lines):
     for key in ("1", "+"):
         page.keyboard.press(key)
     saved(page)
     page.keyboard.press("s")
     page.wait_for_selector('#main[data-item="1"]')
-    [line] = lines_of(tmp_path / "labels.jsonl")
+    [line] = lines()
     assert line["skipped"] is True
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector('#main[data-item="0"]')
     assert page.inner_text("#state") == "Skipped."
     page.keyboard.press("+")  # it is being labelled after all
     until(lambda: page.inner_text("#state").startswith("Not saved yet"))
-    assert lines_of(tmp_path / "labels.jsonl") == []
+    assert lines() == []
 
 
-def test_evidence_without_a_code_comes_back_with_its_trace_and_after_undo(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_evidence_without_a_code_comes_back_with_its_trace_and_after_undo(page, lines):
     page.keyboard.press("j")
     page.keyboard.press("e")
     page.wait_for_selector("ul.evidence li")
@@ -231,13 +196,10 @@ def test_evidence_without_a_code_comes_back_with_its_trace_and_after_undo(
     page.keyboard.press("u")
     until(lambda: page.inner_text("#state") == "Not saved yet: choose a code or none.")
     assert page.inner_text("ul.evidence q") == quote
-    assert lines_of(tmp_path / "labels.jsonl") == []
+    assert lines() == []
 
 
-def test_undo_takes_back_what_was_not_saved_yet_before_anything_else(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
-    page = visit(serve(*label_command(traces)).address)
+def test_undo_takes_back_what_was_not_saved_yet_before_anything_else(page, lines):
     page.keyboard.press("1")
     saved(page)
     go_on(page, 1)
@@ -248,15 +210,13 @@ def test_undo_takes_back_what_was_not_saved_yet_before_anything_else(
     page.wait_for_selector("ul.evidence li", state="detached")
     idle(page)
     assert standing_at(page) == "1"
-    assert len(lines_of(tmp_path / "labels.jsonl")) == 1
+    assert len(lines()) == 1
     page.keyboard.press("u")
     page.wait_for_selector('#main[data-item="0"]')
-    assert lines_of(tmp_path / "labels.jsonl") == []
+    assert lines() == []
 
 
-def test_a_quote_that_the_rubric_does_not_take_is_refused_at_once(
-    traces: Path, serve: Serve, visit: Visit
-) -> None:
+def test_a_quote_that_the_rubric_does_not_take_is_refused_at_once(traces, serve, visit):
     page = visit(serve(*label_command(traces, rubric="emergent")).address, refusals=True)
     page.click('[data-source="outcome"]', click_count=3, position={"x": 20, "y": 12})
     page.keyboard.press("e")
@@ -265,9 +225,7 @@ def test_a_quote_that_the_rubric_does_not_take_is_refused_at_once(
     assert page.locator("ul.evidence li").count() == 0
 
 
-def test_a_trace_that_cannot_be_shown_can_only_be_skipped(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_a_trace_that_cannot_be_shown_can_only_be_skipped(traces, serve, visit, lines):
     served = serve(*label_command(traces))
     page = visit(served.address, refusals=True)
     shutil.rmtree(traces / page.inner_text("h1"), ignore_errors=True)
@@ -280,21 +238,19 @@ def test_a_trace_that_cannot_be_shown_can_only_be_skipped(
     page.keyboard.press("0")
     page.wait_for_selector("#state.unsaved")
     assert "cannot be shown" in page.inner_text("#state")
-    assert lines_of(tmp_path / "labels.jsonl") == []
+    assert lines() == []
     page.keyboard.press("s")
     page.wait_for_selector('#main[data-item="1"]')
-    assert lines_of(tmp_path / "labels.jsonl")[0]["skipped"] is True
+    assert lines()[0]["skipped"] is True
 
 
-def test_evidence_is_for_the_code_chosen_by_keyboard(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_evidence_is_for_the_code_chosen_by_keyboard(traces, serve, visit, lines):
     page = visit(serve(*label_command(traces, rubric="symptoms")).address)
     for key in ("1", "2", "j", "e", "c", "j", "e"):
         page.keyboard.press(key)
     until(lambda: page.locator("ul.evidence li").count() == 2)
     saved(page)
-    [line] = lines_of(tmp_path / "labels.jsonl")
+    [line] = lines()
     assert [one["code"] for one in line["spans"]] == [CODES[1], CODES[0]]
     for key in ("j", "Shift+ArrowLeft", "o", "Shift+ArrowRight", "Shift+ArrowRight"):
         page.keyboard.press(key)  # its end, then its beginning, letter by letter
@@ -304,9 +260,7 @@ def test_evidence_is_for_the_code_chosen_by_keyboard(
     assert selected == whole.split("\n")[0][2:-1]
 
 
-def test_nothing_of_a_rubric_or_a_task_hides_or_reorders_text(
-    tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+def test_nothing_of_a_rubric_or_a_task_hides_or_reorders_text(tmp_path, serve, visit):
     odd = "one \u202etwo\u202c \u200bthree\r\nfour"
     code = {"id": "C1", "name": odd[:9], "definition": odd, "evidence": odd, "not": odd}
     code["example"] = {"quotes": [odd], "why": odd}
@@ -330,9 +284,7 @@ def test_nothing_of_a_rubric_or_a_task_hides_or_reorders_text(
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_what_is_needed_to_label_is_on_the_screen(
-    traces: Path, serve: Serve, visit: Visit, width: int, height: int
-) -> None:
+def test_what_is_needed_to_label_is_on_the_screen(traces, serve, visit, width, height):
     page = visit(
         serve(*label_command(traces, rubric="symptoms")).address, width=width, height=height
     )
@@ -349,8 +301,8 @@ def test_what_is_needed_to_label_is_on_the_screen(
 
 
 def test_only_what_a_person_said_of_the_two_is_taken_and_all_of_it_is_shown(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
-) -> None:
+    traces, tmp_path, serve, visit
+):
     """A label may come from any tool: places that are wrong, quotes without one."""
     [one, two, *_] = [
         trace

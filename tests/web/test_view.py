@@ -9,26 +9,24 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from annotator.rubrics.annotations import read_annotations
 from tests.conftest import EXAMPLES, run_name
-from tests.web.conftest import NET, Held, Launched, Served, Visit, settled, tool, until
+from tests.web.conftest import NET, Held, Served, settled, tool, until
 from tests.web.hostile import ATTACKS, hostile_run
 
 Serve = Callable[..., Served]
-View = Callable[..., str]
 
 
 @pytest.fixture
-def view(judged: Path, serve: Serve) -> View:
+def view(judged, serve):
     """Serve the pages of a run, that of the examples by default; return their address once all
     is read.
     """
 
-    def start(*arguments: object) -> str:
+    def start(*arguments):
         address = serve("view", *(arguments or (judged,))).address
         until(lambda: json.loads(get(f"{address}api/overview")[2])["ready"])
         return address
@@ -36,9 +34,7 @@ def view(judged: Path, serve: Serve) -> View:
     return start
 
 
-def test_tables_traces_steps_search_and_a_quote_in_its_place(
-    judged: Path, view: View, visit: Visit
-) -> None:
+def test_tables_traces_steps_search_and_a_quote_in_its_place(judged, view, visit):
     page = visit(view())
     assert page.locator("table.counts").count() == 2
     page.keyboard.press("t")
@@ -63,9 +59,7 @@ def test_tables_traces_steps_search_and_a_quote_in_its_place(
     page.wait_for_selector("mark.found.current")
 
 
-def test_two_runs_and_a_person_side_by_side(
-    judged: Path, tmp_path: Path, view: View, visit: Visit
-) -> None:
+def test_two_runs_and_a_person_side_by_side(judged, tmp_path, view, visit):
     tool(EXAMPLES, "--rubric", "comm_errors", "--out", "other", cwd=tmp_path)
     address = view(judged, "other", "--labels", EXAMPLES.parent / "labels.jsonl")
     page = visit(f"{address}#/traces?agreement=agrees&run=1")
@@ -78,7 +72,7 @@ def test_two_runs_and_a_person_side_by_side(
     assert "person" in cards.nth(0).inner_text()
 
 
-def test_hostile_traces_do_nothing(tmp_path: Path, view: View, visit: Visit) -> None:
+def test_hostile_traces_do_nothing(tmp_path, view, visit):
     hostile_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     page = visit(view("run", "--by", "model"))
@@ -94,7 +88,7 @@ def test_hostile_traces_do_nothing(tmp_path: Path, view: View, visit: Visit) -> 
     settled(page)
 
 
-def get(address: str, **headers: str) -> tuple[int, Any, bytes]:
+def get(address, **headers):
     """Ask for an address as a program would; return the status, the headers and the body."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(address, headers=given)
@@ -105,7 +99,7 @@ def get(address: str, **headers: str) -> tuple[int, Any, bytes]:
         return error.code, error.headers, error.read()
 
 
-def post(address: str, body: bytes, **headers: str) -> int:
+def post(address, body, **headers):
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(address, data=body, headers=given, method="POST")
     try:
@@ -115,7 +109,7 @@ def post(address: str, body: bytes, **headers: str) -> int:
         return error.code
 
 
-def test_only_its_own_pages_may_ask(view: View) -> None:
+def test_only_its_own_pages_may_ask(view):
     address = view()
     origin, token = address.rsplit("/", 2)[:2]
     port = origin.rpartition(":")[2]
@@ -151,7 +145,7 @@ def test_only_its_own_pages_may_ask(view: View) -> None:
     assert get(api, Host=f"localhost:{port}")[0] == 200
 
 
-def said(address: str, request: str, body: str = "") -> bytes:
+def said(address, request, body=""):
     """Send a request as it is; return the first line of the answer."""
     port = int(address.split(":")[2].split("/")[0])
     with socket.create_connection(("127.0.0.1", port), timeout=NET) as own:
@@ -161,7 +155,7 @@ def said(address: str, request: str, body: str = "") -> bytes:
         return own.makefile("rb").readline().strip()
 
 
-def test_requests_that_no_browser_makes(view: View) -> None:
+def test_requests_that_no_browser_makes(view):
     address = view()
     token = address.split("/")[3]
     for status, request in [
@@ -179,7 +173,7 @@ def test_requests_that_no_browser_makes(view: View) -> None:
         assert str(status).encode() in said(address, request), request[:100]
 
 
-def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit) -> None:
+def test_a_late_answer_does_not_touch_the_page_after_it(view, visit):
     page = visit(f"{view()}#/traces?rubric=comm_errors&status=labelled")
     held = Held(page, "trace?*")
     page.click("ol.traces a >> nth=0")
@@ -199,12 +193,12 @@ def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit
     assert page.locator("mark.current").count()
 
 
-def test_tables_that_come_late_do_not_touch_the_page_after_them(view: View, visit: Visit) -> None:
+def test_tables_that_come_late_do_not_touch_the_page_after_them(view, visit):
     page = visit(view())
     page.clock.pause_at("2100-01-01")
     counts = [1, 2]
 
-    def reading(route: Any) -> None:
+    def reading(route):
         progress = {"annotations": counts.pop(0), "read": 1, "bytes": 4}
         route.fulfill(json=route.fetch().json() | {"ready": False, "progress": progress})
 
@@ -229,12 +223,12 @@ def test_tables_that_come_late_do_not_touch_the_page_after_them(view: View, visi
     page.wait_for_selector("main:not(:has(.status)) table.counts")
 
 
-def test_a_list_that_grows_stays_where_it_is(view: View, visit: Visit) -> None:
+def test_a_list_that_grows_stays_where_it_is(view, visit):
     page = visit(view())
     page.clock.pause_at("2100-01-01")  # it grows when the test says so
     cut = [12, 13]
 
-    def part(route: Any) -> None:
+    def part(route):
         value = route.fetch().json()
         value["rows"] = value["rows"][: cut.pop(0)]
         value["complete"] = not cut
@@ -252,14 +246,14 @@ def test_a_list_that_grows_stays_where_it_is(view: View, visit: Visit) -> None:
     assert page.evaluate("document.activeElement.closest('ol.traces') !== null")
 
 
-def test_it_listens_on_loopback_only(view: View) -> None:
+def test_it_listens_on_loopback_only(view):
     port = int(view().split(":")[2].split("/")[0])
     with socket.socket() as other:
         other.settimeout(NET)
         assert other.connect_ex(("127.0.0.2", port))  # who listens on all addresses answers there
 
 
-def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
+def test_a_label_comes_from_the_page_only(tmp_path, serve):
     given = ("--rubric", "comm_errors", "--labels", "labels.jsonl", "--annotator", "ann")
     address = serve("label", EXAMPLES, *given).address
     origin = address.rsplit("/", 2)[0]
@@ -297,9 +291,7 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
     assert stat.S_IMODE((tmp_path / "labels.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(
-    tmp_path: Path, launch: Callable[..., Launched]
-) -> None:
+def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(tmp_path, launch):
     given = ("--rubric", "comm_errors", "--labels", "labels.jsonl", "--annotator", "ann")
     served = launch("label", EXAMPLES, *given)
     decide, origin = f"{served.address}api/decide", served.address.rsplit("/", 2)[0]
@@ -312,12 +304,12 @@ def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(
 
 
 @pytest.fixture
-def run(judged: Path, tmp_path: Path) -> Path:
+def run(judged, tmp_path):
     """The run of the examples, to be changed."""
     return Path(shutil.copytree(judged, tmp_path / "run"))
 
 
-def test_a_damaged_line_is_said_on_the_page(run: Path, view: View, visit: Visit) -> None:
+def test_a_damaged_line_is_said_on_the_page(run, view, visit):
     with (run / "annotations.jsonl").open("a") as file:
         file.write("{}\n")
     page = visit(view(run))
@@ -328,7 +320,7 @@ def test_a_damaged_line_is_said_on_the_page(run: Path, view: View, visit: Visit)
     assert "line 35" in page.inner_text("[role=alert]")
 
 
-def test_a_run_that_is_being_written_can_be_read(run: Path, view: View, visit: Visit) -> None:
+def test_a_run_that_is_being_written_can_be_read(run, view, visit):
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(manifest | {"status": "running"}))
     with (run / "annotations.jsonl").open("a") as file:
@@ -348,15 +340,13 @@ def test_a_run_that_is_being_written_can_be_read(run: Path, view: View, visit: V
         (("run", "--annotator", "ann"), "--annotator needs --labels"),
     ],
 )
-def test_what_cannot_be_viewed_is_said(
-    run: Path, annotate_cli: Any, arguments: Any, says: str
-) -> None:
+def test_what_cannot_be_viewed_is_said(run, annotate_cli, arguments, says):
     done = annotate_cli("view", *arguments)
     assert done.code == 2
     assert says in done.err
 
 
-def test_a_port_that_is_taken_is_said(run: Path, annotate_cli: Any) -> None:
+def test_a_port_that_is_taken_is_said(run, annotate_cli):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -368,9 +358,7 @@ def test_a_port_that_is_taken_is_said(run: Path, annotate_cli: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
-def test_the_extra_that_is_missing_is_said(
-    run: Path, annotate_cli: Any, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
+def test_the_extra_that_is_missing_is_said(run, annotate_cli, monkeypatch, missing):
     real = importlib.util.find_spec
     monkeypatch.setattr(
         "annotator.cli.pages.find_spec", lambda name: None if name == missing else real(name)

@@ -1,0 +1,192 @@
+"""Options that several commands share."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from annotator.base.plugins import Kind, is_plugin, list_plugins
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+PATH = click.Path(path_type=Path)
+
+
+class Number(click.FloatRange):
+    """A number in a range; NaN is invalid."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+class PluginChoice(click.Choice[str]):
+    """A built-in name, or a plug-in of this kind: its name, or ``module:name``.
+
+    The command itself loads the plug-in, so that its error can say what is wrong with it.
+    """
+
+    def __init__(self, kind: Kind, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self.kind: Kind = kind
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the built-in names and the word PLUGIN."""
+        return f"[{'|'.join(self.choices)}|PLUGIN]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name."""
+        if value not in self.choices and is_plugin(self.kind, value):
+            return str(value)
+        return super().convert(value, param, ctx)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return an error that lists the built-in names and the installed plug-ins."""
+        message = super().get_invalid_choice_message(value, ctx)
+        installed = ", ".join(map(repr, list_plugins(self.kind)))
+        return f"{message[:-1]}, {installed}." if installed else message
+
+
+def path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
+    """Return an option whose value is a path."""
+    return click.option(*names, type=PATH, metavar=metavar, **settings)
+
+
+def add_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def parse_attributes(text: str) -> tuple[str, ...]:
+    """Return the names in ``project,task``; for ``none`` an empty tuple."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise click.UsageError(f"--cluster {text!r}: expected names of attributes, or none")
+    return () if names == ("none",) else names
+
+
+plot_option = click.option(
+    "--plot",
+    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
+    help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+)
+calibration_option = path_option(
+    "--calibration",
+    "calibration_files",
+    multiple=True,
+    help="A file that annotate calibrate wrote. Adds shares corrected for the judge's errors."
+    " Repeat it for several runs: each takes its own.",
+)
+cluster_option = click.option(
+    "--cluster",
+    metavar="ATTRIBUTES",
+    help="The attributes that name a task: task, or project,task. Traces of one task are not"
+    " independent. none: all traces are.  [default: project,task, or as the calibration]",
+)
+task_option = click.option(
+    "--cluster",
+    default="project,task",
+    metavar="ATTRIBUTES",
+    help="The attributes that name a task.",
+)
+add_table_options = add_options(
+    calibration_option,
+    cluster_option,
+    click.option(
+        "--transfer",
+        is_flag=True,
+        help="Accept a calibration of another judge or of other traces; the table says so.",
+    ),
+    click.option(
+        "--joint",
+        is_flag=True,
+        help="With --calibration: correct all codes at once. Shares add up to 100 %, and the"
+        " intervals of codes found in 5 tasks or more hold together.",
+    ),
+    click.option(
+        "--by", metavar="ATTRIBUTE", help="One table for each value of model, setting, ..."
+    ),
+)
+add_page_options = add_options(
+    path_option(
+        "--labels",
+        "label_files",
+        multiple=True,
+        help="People's labels. Pages show them beside the judge's; report counts them instead.",
+    ),
+    click.option(
+        "--annotator",
+        "annotators",
+        multiple=True,
+        metavar="NAME",
+        help="With --labels: whose labels.  [default: gold, or the only annotator]",
+    ),
+    click.option(
+        "--traces",
+        multiple=True,
+        metavar="TRACES",
+        help="Where the traces are now.  [default: where the run read them]",
+    ),
+)
+
+
+def add_reader_options(help: str, flag: str = "--format", into: str = "format_") -> Decorator:
+    """Return a decorator that adds ``--format``, ``--map`` and ``--agent-name``. The command gets
+    all three as one value, ``into``; ``flag`` replaces ``--format``.
+    """
+    # Here, because reports have choices too, and read no traces.
+    from annotator.traces.formats import FORMATS, MAP_PREFIX
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(
+            *args: Any, reader: str, map_file: Path | None, agent_name: str | None, **values: Any
+        ) -> Any:
+            if map_file and reader != "auto":
+                raise click.UsageError(f"--map is a format of its own; not with {flag}")
+            format_ = (
+                f"{MAP_PREFIX}{map_file.absolute()}".replace("#", "\0") if map_file else reader
+            )
+            pattern = f"#{agent_name}" if agent_name else ""
+            return command(*args, **{into: format_ + pattern}, **values)
+
+        return add_options(
+            click.option(
+                flag,
+                "reader",
+                type=PluginChoice("readers", ("auto", *FORMATS)),
+                default="auto",
+                metavar="FORMAT",
+                show_default=True,
+                help=help,
+            ),
+            click.option(
+                "--map",
+                "map_file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                metavar="FILE",
+                help="Read records by the keys named in this YAML file (see traces --explain).",
+            ),
+            click.option(
+                "--agent-name",
+                metavar="REGEX",
+                help="The part of a sender's name that is the agent's: the first group, or the"
+                " whole match.",
+            ),
+        )(call)
+
+    return decorate
