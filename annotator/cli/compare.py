@@ -9,7 +9,7 @@ from annotator.cli.asked import Asked, with_calibration, with_cluster
 from annotator.cli.choices import PluginChoice
 from annotator.cli.output import say_notice
 from annotator.cli.tables import put
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 
 
 @click.command("compare", context_settings={"show_default": True})

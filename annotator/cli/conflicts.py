@@ -7,7 +7,7 @@ from annotator.cli.asked import run_or_traces
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_unreadable
 from annotator.cli.tables import put
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 
 
 @click.command("conflicts", context_settings={"show_default": True})

@@ -12,7 +12,7 @@ from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.cooperbench.facts import Fact
 from annotator.cooperbench.facts.registry import KINDS, draw_facts
-from annotator.reports.formats.text import rule_lines
+from annotator.reports.formats.text import align_lines
 from annotator.traces import Trace, read_traces
 
 
@@ -81,7 +81,7 @@ def command(
 
 def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
     rows = [(kind, str(facts), str(holding)) for kind, facts, holding in counts]
-    return "\n".join(rule_lines([("kind", "facts", f"traces of {traces}"), *rows]))
+    return "\n".join(align_lines([("kind", "facts", f"traces of {traces}"), *rows]))
 
 
 def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:

@@ -10,7 +10,7 @@ import click
 
 from annotator.cli.asked import Asked
 from annotator.cli.output import say_partial
-from annotator.reports import formats
+from annotator.reports import table
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
 
@@ -124,7 +124,7 @@ _ROWS = frozenset(("--sort share", "--meanings"))
 _COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
 _TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
-    **dict.fromkeys(formats.FORMATS, _TEXT),
+    **dict.fromkeys(table.FORMATS, _TEXT),
     **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _html),
     "parquet": Format(_COUNTED, "report.parquet", _parquet),

@@ -10,7 +10,7 @@ from annotator.base.text import sanitize_line
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_notice, say_unreadable
 from annotator.cli.tables import put
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 from annotator.traces import Unreadable, load_traces
 
 

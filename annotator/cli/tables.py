@@ -12,8 +12,7 @@ from annotator.base.files import write_file
 from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
 from annotator.cli.output import say
-from annotator.reports.formats import render
-from annotator.reports.table import Table
+from annotator.reports.table import Table, render
 
 
 def put(tables: Sequence[Table], format_: str = "table", place: Path | None = None) -> None:

@@ -78,7 +78,10 @@ def compare_patches(
                 conflict.kind,
                 conflict.path,
                 f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name,
-                (_use(ours, first, conflict.ours), _use(theirs, second, conflict.theirs)),
+                (
+                    _describe_use(ours, first, conflict.ours),
+                    _describe_use(theirs, second, conflict.theirs),
+                ),
             )
             for conflict in representation_conflicts(first, second)
         ]
@@ -86,7 +89,7 @@ def compare_patches(
         yield PatchPair(trace_id, (ours, theirs), tuple(conflicts), why, task, value)
 
 
-def _use(name: str, patch: Patch, use: Use) -> PatchUse:
+def _describe_use(name: str, patch: Patch, use: Use) -> PatchUse:
     text = patch.text
     lines = [(text.count("\n", 0, x.start) + 1, text[x.start : x.end]) for x in use.lines]
     return PatchUse(name, use.says, tuple(lines))

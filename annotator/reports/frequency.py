@@ -127,7 +127,7 @@ class FrequencyTable:
         )
 
 
-def frequency_tables(
+def count_frequencies(
     run: Run,
     calibrations: "Calibrations | None" = None,
     *,
@@ -174,14 +174,14 @@ def frequency_tables(
         samples.add(annotation, group)
     check_attributes(attributes, by, cluster, f"no trace of {run}")
     return [
-        _table(
+        _tabulate_run(
             run,
             counts[name, group],
             (by, group) if by and group is not None else None,
             samples.correction(name, group, transfer=transfer),
         )
         for name in run.schemes
-        for group in _groups(counts, name, by)
+        for group in _order_groups(counts, name, by)
     ]
 
 
@@ -211,7 +211,7 @@ def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[Fre
     ]
 
 
-def _groups(
+def _order_groups(
     counts: Mapping[tuple[str, str | None], TraceCounts], rubric: str, by: str | None
 ) -> list[str | None]:
     """Return the groups of a rubric that have a table, the largest first."""
@@ -295,7 +295,7 @@ class _Samples:
         )
 
 
-def _table(
+def _tabulate_run(
     run: Run,
     counts: TraceCounts,
     group: tuple[str, str] | None,
@@ -336,10 +336,10 @@ def build_table(
     """
     scheme, status = counts.rubric, counts.status
     rows = (
-        *(_code_row(code, counts, correction) for code in scheme.codes),
-        _none_row(counts, correction),
+        *(_count_code(code, counts, correction) for code in scheme.codes),
+        _count_none(counts, correction),
     )
-    code_groups = tuple(_group_row(*each, counts, correction) for each in scheme.groups.items())
+    code_groups = tuple(_count_group(*each, counts, correction) for each in scheme.groups.items())
     shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
     table = FrequencyTable(
         rubric=scheme.id,
@@ -373,7 +373,7 @@ def build_table(
     return table
 
 
-def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
+def _count_code(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
     count, anywhere = counts.labels[code.id], counts.anywhere[code.id]
     why = NO_RULE if not code.judged else SCREEN if code.screen else counts.selection
     # That a screen finds none is no count.
@@ -392,7 +392,7 @@ def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | N
     )
 
 
-def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
+def _count_none(counts: TraceCounts, correction: "Correction | None") -> Row:
     count = counts.status["none"]
     why = NEVER_NONE if counts.rubric.only_screens else None
     why = why or (LABELLED_ONLY if counts.of_labelled else counts.selection)
@@ -408,7 +408,7 @@ def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
     )
 
 
-def _group_row(
+def _count_group(
     name: str, codes: Sequence[str], counts: TraceCounts, correction: "Correction | None"
 ) -> Row:
     scheme, count = counts.rubric, counts.groups[name]

@@ -98,7 +98,7 @@ class LabelCounts(TraceCounts):
         return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else 0.0
 
 
-def people_tables(
+def count_people(
     request: Request,
     *,
     run: Run | None = None,
@@ -156,7 +156,7 @@ class _Counted:
                 if annotation.trace_id in labels
             }
         self._traces = traces
-        attributes = _attributes_of(labels) if traces is None else traces
+        attributes = _read_attributes(labels) if traces is None else traces
         annotations = {
             trace_id: _annotate(label, scheme, attributes.get(trace_id, {}))
             for trace_id, label in labels.items()
@@ -247,7 +247,7 @@ class _Counted:
         yield from self._run.manifest.partial if self._run else ()
 
 
-def _attributes_of(labels: Mapping[str, Label]) -> Attributes:
+def _read_attributes(labels: Mapping[str, Label]) -> Attributes:
     return {
         trace_id: {} if label.task is None else {"task": label.task}
         for trace_id, label in labels.items()

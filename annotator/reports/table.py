@@ -1,6 +1,4 @@
-"""What every report returns: a table as a value, which each of :mod:`annotator.reports.formats`
-writes in its way.
-"""
+"""A table as a value, and the registry of the formats that write it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,11 +7,16 @@ from importlib import import_module
 from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import sanitize_line
+from annotator.base.plugins import is_plugin, load_plugin
+from annotator.base.text import replace_surrogates, sanitize_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
 Sort = Literal["rubric", "share"]  # the order of the rows of codes
+
+# Format -> its module in annotator.reports.formats, whose render(tables) returns a text. A new one
+# is a file there and its line here, or a plug-in.
+FORMATS = {"table": "text", "csv": "csv", "json": "json", "md": "markdown", "latex": "latex"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Column:
     printed: bool = False
 
 
-def columns_of(*keys: str) -> list[Column]:
+def make_columns(*keys: str) -> list[Column]:
     """Return columns that are named as the keys they show."""
     return [Column(key, key, printed=key.endswith("percent")) for key in keys]
 
@@ -115,8 +118,6 @@ class Table:
         Raises:
             AnnotatorError: there is no such format.
         """
-        from annotator.reports.formats import render
-
         return render([self], format)
 
     def to_pandas(self) -> Any:
@@ -141,14 +142,40 @@ class Table:
         table = self.readable
         parts = [f"<p><b>{escape(table.title)}</b></p>"] if table.title else []
         if table.header:
-            rows = [_html_row("td", row, table.texts) for row in table.rows]
-            parts.append(f"<table><thead>{_html_row('th', table.header, table.texts)}</thead>")
+            rows = [_write_html_row("td", row, table.texts) for row in table.rows]
+            parts.append(
+                f"<table><thead>{_write_html_row('th', table.header, table.texts)}</thead>"
+            )
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
         parts += [f"<p>{escape(line)}</p>" for line in (*table.lines, *table.sentences)]
         return f"<div>{''.join(parts)}</div>"
 
 
-def _html_row(tag: str, cells: Line, texts: int) -> str:
+def render(tables: Sequence[Table], format: str) -> str:
+    """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
+
+    Raises:
+        AnnotatorError: there is no such format, or the plug-in cannot be imported.
+    """
+    if format in FORMATS:
+        module: Any = import_module(f"annotator.reports.formats.{FORMATS[format]}")
+        return replace_surrogates(module.render(tables))
+    if not is_plugin("formats", format):
+        raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
+    return replace_surrogates(load_plugin("formats", format).value(tables))
+
+
+def name_rubric(rubric: str, version: int, sha256: str) -> str:
+    """Return a rubric's id, version and the beginning of its hash, on one line."""
+    return f"{sanitize_line(rubric)} v{version} ({sha256[:12]})"
+
+
+def name_judge(judge: str, sha256: str) -> str:
+    """Return a judge's id and the beginning of its hash, on one line."""
+    return f"{sanitize_line(judge, 120)} ({sha256[:12]})"
+
+
+def _write_html_row(tag: str, cells: Line, texts: int) -> str:
     sides = ["left"] * texts + ["right"] * (len(cells) - texts)
     aligned = zip(sides, map(escape, cells), strict=True)
     row = "".join(f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in aligned)

@@ -8,7 +8,7 @@ import math
 import pytest
 from scipy import stats
 
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 from tests.calibration.build import (
     calibration,
     label,

@@ -17,9 +17,9 @@ from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
 from annotator.base.text import sanitize_line
-from annotator.reports.formats import parquet, render, screen
-from annotator.reports.frequency import frequency_tables
-from annotator.reports.table import flatten
+from annotator.reports.formats import parquet, screen
+from annotator.reports.frequency import count_frequencies
+from annotator.reports.table import flatten, render
 from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
 from tests.calibration.build import label, make_rubric, make_run, said
@@ -269,7 +269,7 @@ def test_several_codes_in_a_trace(annotate_cli, tmp_path):
 )
 def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no):
     run = make_run(tmp_path / "run", make_rubric(tmp_path, "many", id="many"), [said("t", "alpha")])
-    [small] = frequency_tables(open_run(run))
+    [small] = count_frequencies(open_run(run))
     counts = {"alpha": n, "beta": 1, "gamma": 0, "none": 0}
     rows = tuple(
         replace(row, count=counts[row.code], share=wilson(counts[row.code], n))

@@ -8,8 +8,8 @@ import pytest
 
 from annotator.api import annotate, count, llm
 from annotator.base.errors import AnnotatorError
-from annotator.reports.formats import FORMATS, render
-from annotator.reports.frequency import PARTLY, frequency_tables
+from annotator.reports.frequency import PARTLY, count_frequencies
+from annotator.reports.table import FORMATS, render
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Claim, Quote, Verdict
@@ -111,7 +111,7 @@ def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided
     assert found["", "beta"] == ("1", "8", "-", "-", "[8.3, 100.0]", "2")
     assert found["", "pair(group)"] == ("4", "8", "-", "-", "[33.3, 100.0]", "-")
     assert found["", "rest(group)"] == (*EIGHTH[:2], "-", "-", EIGHTH[-1], "-")
-    [table] = frequency_tables(open_run(run))
+    [table] = count_frequencies(open_run(run))
     for name in FORMATS:
         text = render(tabulate([table]), name)
         assert "beta: a screen; what is found counts" in text, name
@@ -149,7 +149,7 @@ def test_a_judge_that_only_screens_says_so(tmp_path, first):
     codes = ("alpha", "beta")
     ones = [one for one in traces() if one.primary != "gamma"]
     run = make_run(tmp_path / "run", first, ones, known=codes, screens=codes)
-    [table] = frequency_tables(open_run(run))
+    [table] = count_frequencies(open_run(run))
     assert ")  a screen  judged 7 " in render(tabulate([table]), "table")
     shown = {row.code: (row.count, row.share) for row in table.rows}
     assert shown == {
@@ -171,14 +171,14 @@ def test_a_judge_that_only_screens_says_so(tmp_path, first):
 )
 def test_groups_are_shown_where_they_say_more_than_codes(tmp_path, groups, shown):
     rubric = make_rubric(tmp_path, "one", id="first", groups=groups)
-    [table] = frequency_tables(open_run(make_run(tmp_path / "run", rubric, traces()[1:])))
+    [table] = count_frequencies(open_run(make_run(tmp_path / "run", rubric, traces()[1:])))
     assert [row.code for row in table.code_groups] == shown
 
 
 def test_a_group_with_a_code_without_a_rule_has_no_share(tmp_path, first):
     ones = [one for one in traces()[1:8] if one.primary in ("alpha", None)]
     run = make_run(tmp_path / "run", first, ones, known=("alpha",))
-    [table] = frequency_tables(open_run(run))
+    [table] = count_frequencies(open_run(run))
     rows = {row.code: (row.count, row.share, row.bounds) for row in table.code_groups}
     assert rows == {"pair": (2, None, None), "rest": (None, None, None)}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annotator.reports.frequency import FrequencyTable
     from annotator.runs.run import Run
 
-# Kind -> its module here; each has figure(FigureSource) -> Plot.
+# Kind -> its module here; each has draw_figure(FigureSource) -> Plot.
 PLOTS = {
     "frequency": "frequency",
     "co-occurrence": "co_occurrence",
@@ -92,11 +92,11 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
             or the file cannot be written.
     """
     check(file)
-    from annotator.reports.figures.style import settings
+    from annotator.reports.figures.style import apply_style
 
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
-    with settings():
-        plot: Plot = module.figure(source)
+    with apply_style():
+        plot: Plot = module.draw_figure(source)
         data = _render(plot, file.suffix.lower()[1:])
     write_file(file, data)
     return tuple(plot.left_out)

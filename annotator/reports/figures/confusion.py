@@ -7,13 +7,13 @@ from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
-from annotator.reports.headings import name_judge
+from annotator.reports.table import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import confusion_matrix
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw a matrix for each calibrated run and rubric.
 
     Raises:
@@ -39,14 +39,16 @@ def figure(source: FigureSource) -> Plot:
     panels, about = [], []
     for run, name, rubric in drawn:
         title = f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(name)}"
-        panel, basis = _panel(run, rubric, source.calibrations, title if len(drawn) > 1 else "")
+        panel, basis = _draw_panel(
+            run, rubric, source.calibrations, title if len(drawn) > 1 else ""
+        )
         panels.append(panel)
         about.append(basis)
     names = dict.fromkeys(rubric.id for _, _, rubric in drawn)
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
-def _panel(
+def _draw_panel(
     run: Run, rubric: Scheme, calibrations: Calibrations, title: str
 ) -> tuple[FigurePanel, str]:
     """Return the panel of a run, people's labels in rows, and a line about its basis."""

@@ -52,9 +52,11 @@ def draw_matrix(
             plot.set_ylabel(sides[0], weight="bold")
             plot.set_xlabel(sides[1], weight="bold")
         shares = filled / max(filled.max(), 1)
-        _squares(plot, ~unknown, 0.4, facecolors=_COLOURS(shares[~unknown]), edgecolors=FAINT)
-        _squares(plot, unknown, 0.4, facecolors="#eee", edgecolors="#bdbdbd", hatch="////")
-        _squares(plot, np.eye(n, dtype=bool) & ~unknown, 0.7, facecolors="none", edgecolors=GREY)
+        _draw_squares(plot, ~unknown, 0.4, facecolors=_COLOURS(shares[~unknown]), edgecolors=FAINT)
+        _draw_squares(plot, unknown, 0.4, facecolors="#eee", edgecolors="#bdbdbd", hatch="////")
+        _draw_squares(
+            plot, np.eye(n, dtype=bool) & ~unknown, 0.7, facecolors="none", edgecolors=GREY
+        )
         for (row, column), share in np.ndenumerate(shares):
             text = UNDEFINED if unknown[row, column] else texts[row][column]
             if text:
@@ -72,7 +74,7 @@ def draw_matrix(
     return FigurePanel(title, [], below, n * width, n * height, draw)
 
 
-def _squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:
+def _draw_squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:
     """Draw cells of a mask at once: thousands of patches would take half a minute."""
     corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
     squares = [corners + place for place in np.argwhere(cells)[:, ::-1]]
