@@ -19,6 +19,13 @@ from annotator.reports.table import Table, render
 from annotator.rubrics.annotations import Annotation
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
+_DESIGNS = {
+    "unknown": "How they were sampled is not recorded.",
+    "uniform": "A uniform random sample.",
+    "stratified": "A stratified sample.",
+}
+_SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
+
 
 def render_calibration(calibration: Calibration) -> str:
     """Return the calibration as text for a terminal."""
@@ -52,14 +59,18 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
         f"  N={calibration.judged} judged traces{tasks}"
     )
     labels, total = calibration.labels, len(calibration.labelled)
-    parts = [f"{total} of {', '.join(sanitize_line(name, 60) for name in labels.annotators)}"]
+    names = ", ".join(sanitize_line(name, 60) for name in labels.annotators)
+    sentences = [f"{format_count(total, 'label')} by {names}."]
     if labels.drawn is not None:
-        parts.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled")
-    parts += [f"design {labels.design}", f"split {labels.split}"]
+        sentences.append(f"{labels.labelled} of {labels.drawn} sampled traces are labelled.")
+    sentences += [_DESIGNS[labels.design], *_SPLITS.get(labels.split, ())]
     if look := calibration.look:
         judges = f" ({look.judges} judges)" if look.judges > 1 else ""
-        parts.append(f"look {look.look} at these labels{judges}")
-    yield "labels: " + ", ".join(parts)
+        sentences.append(
+            f"{'First time' if look.look == 1 else f'Time {look.look}'} that this label set is"
+            f" used{judges}."
+        )
+    yield " ".join(sentences)
     if labels.n < total:
         open = {status: len(getattr(labels, status)) for status in OPEN}
         left = " and ".join(f"{n} {status}" for status, n in open.items() if n)
@@ -191,14 +202,15 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
     )
     if any(row.over_annotators for row in calibration.rows):
         yield (
-            "by annotator: the least and the greatest corrected share with each person as the"
-            " reference who labelled all of these traces."
+            "by annotator: the lowest and highest corrected share if one person who labelled all of"
+            " these traces is the reference."
         )
     if labels.design == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
-        "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
-        " of the first; blind: none of either; open: undecided traces may have it too."
+        "labels: where the judge gave the code + others where a person gave it. thin: fewer than 5"
+        " labels where the judge gave this code. blind: no labels at all. open: undecided traces"
+        " may have it too."
     )
     yield from (*calibration.cautions, *calibration.warnings)
     for name, ids in (

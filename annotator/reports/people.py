@@ -30,17 +30,16 @@ from validation import Interval, clustered_share
 Attributes = Mapping[str, Mapping[str, Any]]
 """The attributes of traces, by trace id."""
 
-_ERRORS = "; sampling error only: how far people differ is not in them (calibrate --between A B)"
+_ERRORS = " They do not include how far people differ: see annotate calibrate --between A B."
 _NO_TASKS = (
-    "The labels name no tasks, so that traces of one task count as independent and the intervals"
-    " may be too narrow: give RUN or --traces TRACES."
+    "The labels name no tasks, so the intervals may be too narrow: give RUN or --traces TRACES."
 )
 _DRAWN = {
-    "unknown": "How the labelled traces were drawn is not recorded: the shares are of these traces,"
-    " and of others only if these are a random sample.",
+    "unknown": "How the labelled traces were sampled is not recorded. The shares hold for other"
+    " traces only if these are a random sample.",
     "uniform": "The labelled traces are a uniform random sample.",
-    "stratified": "The traces were drawn with unequal chances: % is weighted by one over the"
-    " chance, count and n are labels as they are.",
+    "stratified": "The traces were sampled with unequal chances: % is weighted by one over the"
+    " chance; count and n are plain numbers of labels.",
 }
 
 
@@ -235,8 +234,7 @@ class _Counted:
         if counts.items:
             yield (
                 f"The {format_count(len(counts.items), 'label')} tell as much as"
-                f" {counts.effective:.1f}"
-                " drawn with equal chances."
+                f" {counts.effective:.1f} sampled with equal chances."
             )
         yield from describe_shares(counts)
         yield from describe_intervals(counts, shares, "", _ERRORS)

@@ -707,6 +707,6 @@ def test_calibrate_reads_what_was_stored(annotate_cli, tmp_path):
             )
     done = annotate_cli("calibrate", "run", "--labels", file)
     assert done.code == 0, done.err
-    assert "labels: 14 of author, design unknown" in done.out
+    assert "14 labels by author. How they were sampled is not recorded." in done.out
     assert "The judge left 11 labelled traces undecided" in done.out
     assert "1 traces of the sheet are not labelled yet" in done.out

@@ -87,7 +87,7 @@ def test_bounds_and_groups_in_every_format(annotate_cli, tmp_path, first):
     for name in ("table", "md", "latex"):
         out = annotate_cli("report", run, "--format", name).out
         assert "undecided 3" in out, name
-        assert "depending on the 3 undecided and 1 failed ones" in out, name
+        assert "depending on the 3 undecided and 1 failed traces" in out, name
     text = annotate_cli("report", run).out
     assert "judged 8 (labelled 5, none 3)  undecided 3  skipped 0  failed 1" in text
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
@@ -114,7 +114,7 @@ def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided
     [table] = count_frequencies(open_run(run))
     for name in FORMATS:
         text = render(tabulate([table]), name)
-        assert "beta: a screen; what is found counts" in text, name
+        assert "cannot be ruled out: beta" in text, name
     assert "a screen  judged" not in render(tabulate([table]), "table")
 
 
@@ -288,7 +288,7 @@ def test_why_traces_are_undecided_is_told_apart(annotate_cli, tmp_path):
     for line in (
         "1 undecided trace had no code with enough votes (tie).",
         "2 undecided traces were read in part.",
-        "3 undecided traces had findings that were all rejected.",
+        "In 3 undecided traces none of the judge's quotes was in the trace.",
         "1 undecided trace was left undecided by the judge.",
     ):
         assert line in out
