@@ -96,13 +96,14 @@ def correct_share(
     traces: Sequence[LabelledTrace],
     confidence: float = 0.95,
     population: Literal["process", "corpus"] = "process",
+    over_tasks: TaskInfluences | None = None,
 ) -> Estimate:
     """Return the corrected share of a code; see :func:`estimate_code`.
 
     Of these traces only (``corpus``) the labels are a random part, drawn trace by trace: their
-    tasks are all there, and add nothing.
+    tasks are all there, and add nothing. ``over_tasks``: see :func:`find_influences`.
     """
-    over_tasks = find_influences(code, judged, traces)
+    over_tasks = over_tasks or find_influences(code, judged, traces)
     return _correct(code, judged, traces, over_tasks, confidence, population)
 
 
