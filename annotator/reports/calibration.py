@@ -1,6 +1,6 @@
 """A calibration on one screen, and every disagreement with its quotes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
@@ -33,7 +33,7 @@ def render_calibration(calibration: Calibration) -> str:
 
 
 def tabulate(calibration: Calibration) -> list[Table]:
-    """Return the calibration as prose (who was held against whom) and a table of the codes."""
+    """Return the calibration as prose (the labels and the agreement) and a table of the codes."""
     level = f"{100 * calibration.confidence:g} % interval"
     ranged = any(row.over_annotators for row in calibration.rows)
     by_annotator = ("by annotator",) if ranged else ()
@@ -62,7 +62,7 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
     names = ", ".join(sanitize_line(name, 60) for name in labels.annotators)
     sentences = [f"{format_count(total, 'label')} by {names}."]
     if labels.drawn is not None:
-        sentences.append(f"{labels.labelled} of {labels.drawn} sampled traces are labelled.")
+        sentences.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled.")
     sentences += [_DESIGNS[labels.design], *_SPLITS.get(labels.split, ())]
     if look := calibration.look:
         judges = f" ({look.judges} judges)" if look.judges > 1 else ""
@@ -94,30 +94,18 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
             f" same set {_write_estimate(sets.exact)},"
             f" alpha (MASI) {_write_estimate(sets.alpha_masi)}"
         )
-    for comparison in calibration.groups:
-        yield _describe_comparison("group", comparison)
-    for what, share in calibration.attribution.items():
+    yield from _compare("group", calibration.groups)
+    for name, share in calibration.attribution.items():
         counts = f"{share.k}/{share.n}"
-        yield f"responsible {what}  {counts}  {format_percent(share)} %  {format_limits(share)}"
-    yield from _describe_people(calibration)
-    yield from _describe_judges(calibration)
-
-
-def _describe_people(calibration: Calibration) -> Iterator[str]:
-    for comparison in calibration.between:
-        yield _describe_comparison("human-human", comparison)
-    for comparison in calibration.references:
-        yield _describe_comparison("reference", comparison)
+        yield f"responsible {name}  {counts}  {format_percent(share)} %  {format_limits(share)}"
+    yield from _compare("human-human", calibration.between)
+    yield from _compare("reference", calibration.references)
     alpha = calibration.people_alpha
     if alpha and len(calibration.between) > 1:
         yield f"human-human  alpha of all {_write_estimate(alpha)} (n={alpha.n})"
     if not calibration.between:
         yield "human-human  not measured: no trace was labelled by two people"
-
-
-def _describe_judges(calibration: Calibration) -> Iterator[str]:
-    for comparison in calibration.judges:
-        yield _describe_comparison("judge-judge", comparison)
+    yield from _compare("judge-judge", calibration.judges)
     if again := calibration.reruns:
         yield (
             f"judge re-runs  {again.n} traces:"
@@ -133,41 +121,36 @@ def _describe_agreement(name: str, agreement: RaterAgreement) -> Iterator[str]:
     observed, expected = agreement.observed, agreement.kappa.inputs.get("expected")
     k, clusters = observed.inputs.get("k"), observed.inputs.get("clusters")
     counts = f"{k}/{observed.n}" if isinstance(k, int) else f"n={observed.n}"
-    effect = ""
+    effect, chance = "", ""
     if clusters:
-        effect = (
-            f"  design effect {observed.inputs['design_effect']:.2f}"
-            f" ({format_count(clusters, 'task')})"
-        )
-    chance = (
-        f"  expected by chance {format_number(expected, 2)}" if isinstance(expected, float) else ""
-    )
+        design_effect = f"{observed.inputs['design_effect']:.2f}"
+        effect = f"  design effect {design_effect} ({format_count(clusters, 'task')})"
+    if isinstance(expected, float):
+        chance = f"  expected by chance {format_number(expected, 2)}"
     yield f"{name}  {counts}  {format_percent(observed)} %  {format_limits(observed)}{effect}"
     kappa, ac1 = _write_estimate(agreement.kappa), _write_estimate(agreement.ac1)
     yield f"  kappa {kappa}  AC1 {ac1}{chance}"
 
 
-def _describe_comparison(name: str, comparison: Comparison) -> str:
-    observed = comparison.agreement.observed
-    note = f"  {comparison.note}" if comparison.note else ""
-    return (
-        f"{name}  {sanitize_line(comparison.what, 120)}: {format_percent(observed)} %, kappa"
-        f" {_write_estimate(comparison.agreement.kappa)} (n={comparison.n}){note}"
-    )
+def _compare(name: str, comparisons: Iterable[Comparison]) -> Iterator[str]:
+    for comparison in comparisons:
+        observed = comparison.agreement.observed
+        note = f"  {comparison.note}" if comparison.note else ""
+        yield (
+            f"{name}  {sanitize_line(comparison.what, 120)}: {format_percent(observed)} %, kappa"
+            f" {_write_estimate(comparison.agreement.kappa)} (n={comparison.n}){note}"
+        )
 
 
 def _write_estimate(estimate: Estimate) -> str:
     """Return a number with its interval, or "-" with the reason."""
+    low, high, why = estimate.low, estimate.high, f" ({estimate.reason})" if estimate.reason else ""
     if estimate.value is None:
         return f"{UNDEFINED} ({estimate.reason})"
-    if estimate.low is None or estimate.high is None:
-        return format_number(estimate.value, 2) + (
-            f" ({estimate.reason})" if estimate.reason else ""
-        )
-    if estimate.reason and (estimate.low, estimate.high) == (0, 1):
-        return f"{format_number(estimate.value, 2)} ({estimate.reason})"
-    low, high = format_number(max(estimate.low, -1.0), 2), format_number(estimate.high, 2)
-    return f"{format_number(estimate.value, 2)} [{low}, {high}]"
+    value = format_number(estimate.value, 2)
+    if low is None or high is None or (why and (low, high) == (0, 1)):
+        return value + why
+    return f"{value} [{format_number(max(low, -1.0), 2)}, {format_number(high, 2)}]"
 
 
 def _write_cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:
@@ -224,7 +207,7 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
 
 
 def render_disagreements(calibrated: Calibrated) -> str:
-    """Return every labelled trace on which person and judge differ, with what each rests on."""
+    """Return every labelled trace on which person and judge differ, with their quotes."""
     calibration = calibrated.calibration
     ids = [
         trace.trace_id for trace in calibration.joined if trace.counted.human != trace.counted.judge
@@ -253,7 +236,7 @@ def _compare_estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
             format_percent(row.corrected),
             format_limits(row.corrected),
         )
-        if row.judged is None:  # what the judge has flagged is no share: undecided traces hold more
+        if row.judged is None:  # undecided traces may have the code
             yield (*first, UNDEFINED, UNDEFINED)
             continue
         judged = Judged(calibration.judged, row.judged.k)
@@ -274,7 +257,7 @@ def _write_limits(estimate: Estimate) -> str:
 
 
 def _describe_label(label: Label) -> Iterator[str]:
-    """Yield what a person said: the codes, the quotes, the note."""
+    """Yield a person's codes, quotes and note."""
     yield f"  {sanitize_line(label.annotator, 60)}: {_list_codes(label)}"
     for quote in label.evidence:
         yield f"    > {sanitize_line(quote)}"

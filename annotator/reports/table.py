@@ -32,13 +32,13 @@ class Column:
     printed: bool = False
 
 
-def make_columns(*keys: str) -> list[Column]:
-    """Return columns that are named as the keys they show."""
-    return [Column(key, key, printed=key.endswith("percent")) for key in keys]
+def make_columns(keys: str) -> list[Column]:
+    """Return columns that are named as the keys they show; blanks separate these."""
+    return [Column(key, key, printed=key.endswith("percent")) for key in keys.split()]
 
 
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
-    """Return a mapping with none in it: the keys of those that it has are put after theirs."""
+    """Return a mapping without mappings in it: ``{"a": {"b": 1}}`` becomes ``{"a_b": 1}``."""
     record: dict[str, Any] = {}
     for key, cell in value.items():
         name = prefix + key
@@ -50,19 +50,20 @@ def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
 class Table:
     """A title, the names of the columns, rows of cells as they are printed, and notes.
 
-    ``rows``: the first ``texts`` cells are text (a name, a sentence), the others are digits, "-"
-    where something is not known.
-    ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
-    stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
-    what a report says of its tables together. ``matrix``: the columns are named as the rows; a
-    format with little room numbers both. ``instead``: lines that people read in place of the
-    rows and notes, where there is nothing to count.
-
-    ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
-
-    ``records`` are for machines, in full precision, and for a share have the reason where there is
-    none. ``columns`` are those of CSV; ``schema``: the keys that a file with types has, and their
-    types. ``document``: what JSON holds; that of prose which opens a report holds all of it.
+    Attributes:
+        header: empty in prose, such as the notes on all tables of a report.
+        rows: the first ``texts`` cells are text, the others digits, or "-" for unknown.
+        notes: sentences below all.
+        lines: lines directly below the rows.
+        last: the last row is apart, as are the ``below`` rows that follow it.
+        instead: the lines that people read in place of rows and notes, if there is nothing to
+            count.
+        matrix: the columns are named as the rows; a format with little room numbers both.
+        caption: replaces the title in a paper, and ``name`` is its label there.
+        records: the rows for machines, in full precision; without a share, with the reason.
+        columns: the columns of CSV.
+        schema: the keys and types of a file with types.
+        document: the value in JSON; that of prose which opens a report holds all of it.
     """
 
     title: str = ""
@@ -84,7 +85,7 @@ class Table:
 
     @property
     def readable(self) -> "Table":
-        """The table as people read it: where there is nothing to count, prose that says why."""
+        """The table as people read it: if there is nothing to count, prose with the reason."""
         if not self.instead:
             return self
         return replace(self, header=(), rows=(), notes=(), lines=[*self.instead, *self.lines])
@@ -108,7 +109,7 @@ class Table:
 
     @property
     def rules(self) -> list[int]:
-        """Before which of the rows a rule stands, besides that below the header."""
+        """The numbers of the rows that have a rule above them."""
         apart = len(self.rows) - self.below
         return [*([apart - 1] if self.last else ()), *([apart] if self.below else ())]
 
@@ -138,7 +139,7 @@ class Table:
         return self.to("table")
 
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it; whatever a trace holds is text in it."""
+        """Return the table as a notebook shows it; texts of traces are escaped."""
         table = self.readable
         parts = [f"<p><b>{escape(table.title)}</b></p>"] if table.title else []
         if table.header:

@@ -192,7 +192,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(
     assert len(drawn) == 6  # of the 15 failed ones, of which the rules decide 3
     assert {label.inclusion_probability for label in found} == {0.4}
     said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
-    assert "6 labels by ann. 6 of 6 sampled traces are labelled. A uniform" in said.out
+    assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
 
 
 def test_two_annotators_are_adjudicated(

@@ -9,7 +9,7 @@ from annotator.reports.table import Table, make_columns, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
 _ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
-_COLUMNS = make_columns(*_ABOUT, "code", "other", "count", "n", "notes")
+_COLUMNS = make_columns(" ".join((*_ABOUT, "code other count n notes")))
 
 
 def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:

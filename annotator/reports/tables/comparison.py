@@ -19,19 +19,18 @@ from annotator.reports.table import (
 from annotator.rubrics import NONE
 
 _COLUMNS = (
-    *make_columns("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),
-    *make_columns("code", "first_count", "first_n", "second_count", "second_n"),
+    *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
+    *make_columns("first_n second_count second_n"),
     Column("difference", "difference_value"),
-    Column("low", "difference_low"),
-    Column("high", "difference_high"),
+    *(Column(end, f"difference_{end}") for end in ("low", "high")),
     Column("corrected_difference", "corrected_value"),
-    *make_columns("corrected_low", "corrected_high"),
+    *make_columns("corrected_low corrected_high"),
     *(Column("method", "difference_method"), Column("test", "test_name")),
     *(Column("p", "test_p"), Column("p_holm", "adjusted"), *make_columns("confidence")),
     Column("corrected_method", "corrected_method"),
     Column("corrected_p", "corrected_test_p"),
     Column("corrected_p_holm", "corrected_adjusted"),
-    *make_columns("pooled", "runs", "notes"),
+    *make_columns("pooled runs notes"),
 )
 
 

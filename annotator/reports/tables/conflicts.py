@@ -14,14 +14,13 @@ from validation import Estimate
 _Group = tuple[str | None, Sequence[PatchPair]]
 _ROWS = (*KINDS, "any", "none")
 _HEADER = ("pairs", "n", "%", "95 % interval", "tasks")
-_SHARES = make_columns(
-    *("attribute", "attribute_value", "kind", "count", "n", "value", "low", "high"),
-    *("method", "confidence", "design_effect", "tasks", "reason"),
-)
-_LIST = make_columns(
-    *("trace_id", "kind", "path", "name", "ours_patch", "ours_says", "ours_lines"),
-    *("theirs_patch", "theirs_says", "theirs_lines"),
-)
+_SHARES = make_columns("""
+    attribute attribute_value kind count n value low high method confidence design_effect tasks
+    reason
+""")
+_LIST = make_columns("""
+    trace_id kind path name ours_patch ours_says ours_lines theirs_patch theirs_says theirs_lines
+""")
 _MISSES = (
     "True shares of conflicts are higher: in a test on 48 unseen pairs, 20 of 24 conflicts were"
     " found, and all 20 were right (docs/representations.md)."

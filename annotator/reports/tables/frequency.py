@@ -57,19 +57,14 @@ SCHEMA: dict[str, type] = {
     **{"labels_sha256": str, "split": str, "design": str},
 }
 
-_COLUMNS = (
-    *make_columns("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit"),
-    *make_columns("kind", "code", "name", "count", "n", "value", "low", "high"),
-    *make_columns("percent", "interval_percent", "method", "confidence", "design_effect"),
-    *make_columns("clusters", "reason", "bounds_low", "bounds_high", "bounds_percent"),
-    *make_columns("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
-    *make_columns("flips", "flips_n", "attribute", "attribute_value"),
-    *make_columns(
-        "corrected_n", "corrected_value", "corrected_low", "corrected_high", "corrected_percent"
-    ),
-    *make_columns("corrected_interval_percent", "corrected_method", "corrected_confidence"),
-    *make_columns("labels_flagged", "labels_missed", "mark"),
-)
+_COLUMNS = make_columns("""
+    rubric rubric_sha256 judge judge_sha256 run run_status limit kind code name count n value low
+    high percent interval_percent method confidence design_effect clusters reason bounds_low
+    bounds_high bounds_percent primary_or_secondary labelled none undecided skipped failed flips
+    flips_n attribute attribute_value corrected_n corrected_value corrected_low corrected_high
+    corrected_percent corrected_interval_percent corrected_method corrected_confidence
+    labels_flagged labels_missed mark
+""")
 
 
 def tabulate(
@@ -79,12 +74,9 @@ def tabulate(
 
     ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first.
     ``meanings`` adds a column with the first sentence of each code's definition.
-
-    That the shares are of the labelled traces alone is a field of JSON and CSV where they are, and
-    so is whose labels are counted where these are people's.
     """
     labelled = make_columns("of_labelled") if any(table.of_labelled for table in counted) else []
-    people = make_columns(*_PEOPLE) if any(table.people for table in counted) else []
+    people = make_columns(" ".join(_PEOPLE)) if any(table.people for table in counted) else []
     columns = (*_COLUMNS, *labelled, *people, *make_columns("notes"))
     tables = [_sort(table) if sort == "share" else table for table in counted]
     return [_make_table(table, columns, meanings) for table in tables]
@@ -229,9 +221,7 @@ _ADVICE: Mapping[str, str] = {
 
 
 def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
-    """Yield why no trace could be judged: each reason with its traces, the first of
-    them, and what to do.
-    """
+    """Yield why no trace could be judged: each reason with an example, and the remedy."""
     if not table.unjudged:
         yield "No table: no trace was judged yet."
         return
@@ -254,9 +244,7 @@ def describe_votes(votes: Votes) -> list[str]:
     lines = [f"votes unanimous  {_write_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
-        value = UNDEFINED
-        if kappa.value is not None:
-            value = format_number(kappa.value, 2)
+        value = UNDEFINED if kappa.value is None else format_number(kappa.value, 2)
         if kappa.value is not None and kappa.low is not None and kappa.high is not None:
             value += f" [{format_number(max(kappa.low, -1.0), 2)}, {format_number(kappa.high, 2)}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""

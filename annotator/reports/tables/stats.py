@@ -28,10 +28,10 @@ from annotator.reports.table import Line, Table, make_columns
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
-_COLUMNS = make_columns(
-    *("attribute", "value", "table", "row", "column", "number", "low", "high", "count", "n"),
-    *("method", "confidence", "design_effect", "tasks", "reason"),
-)
+_COLUMNS = make_columns("""
+    attribute value table row column number low high count n method confidence design_effect tasks
+    reason
+""")
 
 
 def tabulate(stats: Stats) -> list[Table]:
