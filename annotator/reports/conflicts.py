@@ -96,7 +96,7 @@ def _describe_use(name: str, patch: Patch, use: Use) -> PatchUse:
 
 
 def _explain_uncounted(first: Patch, second: Patch) -> str | None:
-    """Return why no conflict between two patches would not mean that there is none."""
+    """Return why a pair of patches without conflicts does not count as free of them, or None."""
     if not (first.text.strip() and second.text.strip()):
         return "a patch is empty"
     if first.unread or second.unread:

@@ -1,4 +1,4 @@
-"""How often each code was found in a run: counts, shares and Wilson intervals."""
+"""The frequency of each code in a run: counts, shares and their intervals."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -213,15 +213,13 @@ def check_attributes(
 
 
 def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
-    """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
-    is, by its name.
-    """
+    """Return tables with the names of their runs, if their rubric, judge and group are the same."""
     tables = list(tables)
-    alike = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
+    sources = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
     names = {run.id: name for run, name in zip(runs, name_runs(runs), strict=True)}
     return [
         replace(table, run_name=names.get(table.run or "", table.run_name))
-        if alike[table.rubric_sha256, table.judge, table.group] > 1
+        if sources[table.rubric_sha256, table.judge, table.group] > 1
         else table
         for table in tables
     ]

@@ -1,4 +1,4 @@
-"""How often people gave each code: the tables of a run, counted from labels instead."""
+"""Frequency tables of people's labels."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,8 +45,8 @@ _DRAWN = {
 
 @dataclass(slots=True)
 class LabelCounts(TraceCounts):
-    """The counts of people's labels. ``weights``: how many traces each labelled one stands for,
-    by trace id; None if all stand for as many.
+    """The counts of people's labels. ``weights``: the number of traces that each labelled one
+    represents, by trace id; None if all represent the same.
     """
 
     weights: Mapping[str, float] | None = None
@@ -92,7 +92,7 @@ class LabelCounts(TraceCounts):
 
     @property
     def effective(self) -> float:
-        """How many labels drawn uniformly would tell as much, tasks aside."""
+        """The number of uniformly sampled labels that would tell as much, tasks aside."""
         weights = [weight for _, _, weight in self.items]
         return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else 0.0
 
@@ -109,7 +109,7 @@ def count_people(
     """Return the tables of people's labels, one per rubric.
 
     Args:
-        request: the labels, and whose, of which rubrics and split are counted.
+        request: the labels, and the annotators, rubrics and split that are counted.
         run: only its traces are counted, with the attributes that it records.
         traces: as ``run``, for traces that no run judged. Without both, a trace has the ``task``
             that its label names and no other attribute.
@@ -132,7 +132,7 @@ def count_people(
 
 
 class _Counted:
-    """The labels of one rubric that are counted, with what is known of them."""
+    """The labels of one rubric that are counted, with the attributes of their traces."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class _Counted:
         )
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
-        """Yield what a reader of the table must know, a sentence each."""
+        """Yield the notes of a table."""
         yield _DRAWN[self._matched.design]
         if counts.items:
             yield (

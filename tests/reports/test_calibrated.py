@@ -254,17 +254,6 @@ def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path
             ], (folder.name, row["code"])
 
 
-def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, calibrate, tmp_path, rubric):
-    odd = "\x1b]0;title\x07\nann\u202e"
-    run = make_run(tmp_path / "run", rubric, traces(), judge=f"llm:{odd}")
-    options = calibrate(run, labels(rubric, by=f"ann{odd}"))
-    for name in ("table", "md"):
-        done = annotate_cli("report", run, *options, "--format", name)
-        assert done.code == 0, done.err
-        assert "\x1b" not in done.out
-        assert "\u202e" not in done.out
-
-
 # By an attribute
 
 

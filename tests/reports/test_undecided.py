@@ -274,7 +274,7 @@ def test_a_run_of_five_percent_is_no_none(annotate_cli, tmp_path):
     assert part.read == pytest.approx(1 - sum(part.truncated.values()) / size, abs=1e-6)
 
 
-def test_why_traces_are_undecided_is_told_apart(annotate_cli, tmp_path):
+def test_why_traces_are_undecided_is_counted(annotate_cli, tmp_path):
     rubric = make_rubric(tmp_path)
     reasons = {"read 5 % of it": 2, "all findings were rejected": 3, "the rules do not know": 1}
     ones = [
@@ -284,15 +284,6 @@ def test_why_traces_are_undecided_is_told_apart(annotate_cli, tmp_path):
     ]
     tie = replace(said("tie", status="undecided"), tie=("alpha", "none"))
     run = make_run(tmp_path / "run", rubric, [*ones, tie, said("t", "alpha")])
-    out = annotate_cli("report", run).out
-    for line in (
-        "1 undecided trace had no code with enough votes (tie).",
-        "2 undecided traces were read in part.",
-        "In 3 undecided traces none of the judge's quotes was in the trace.",
-        "1 undecided trace was left undecided by the judge.",
-    ):
-        assert line in out
-    assert "labelled trace" not in out
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
     assert table["undecided_because"] == {"part": 2, "rejected": 3, "other": 1, "tie": 1}
 

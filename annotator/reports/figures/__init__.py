@@ -39,7 +39,7 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 @dataclass(frozen=True, slots=True)
 class FigureSource:
-    """What figures are drawn from; each kind takes its own part."""
+    """The data of figures; each kind uses a part of it."""
 
     runs: "Sequence[Run]" = ()
     tables: "Sequence[FrequencyTable]" = ()
@@ -50,8 +50,8 @@ class FigureSource:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure, what it rests on (``title``, ``about``: kept in the file's metadata), and what it
-    leaves out, a line each.
+    """A figure, its ``title`` and sources (``about``) for the file's metadata, and the things that
+    it leaves out, a line each.
     """
 
     figure: "Figure"

@@ -1,4 +1,4 @@
-"""Which codes stand in the same traces."""
+"""A matrix of the codes in the same traces."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot

@@ -1,4 +1,4 @@
-"""What a person and a judge call the same traces."""
+"""A matrix of the codes that a person and a judge give the same traces."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import describe_labels, match_traces

@@ -35,13 +35,13 @@ def draw_figure(source: FigureSource) -> Plot:
 
 
 def write_title(kind: str, tables: Tables) -> str:
-    """Return the title of a file: what it shows, and of which rubrics."""
+    """Return the title of a file: its kind of figure and rubrics."""
     names = dict.fromkeys(f"{table.rubric} v{table.version}" for table in tables)
     return f"{kind}: {', '.join(names)}"
 
 
 def describe_basis(tables: Tables) -> list[str]:
-    """Return what the tables rest on: the lines over them, hashes, runs and notes."""
+    """Return the sources of the tables: the lines over them, hashes, runs and notes."""
     lines = [
         "  ".join(
             [*describe_source(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"]
@@ -53,7 +53,7 @@ def describe_basis(tables: Tables) -> list[str]:
 
 
 def name_series(table: FrequencyTable, among: Tables) -> str:
-    """Return what tells a table from the others: its group, its judge, its run; or ""."""
+    """Return the name of a table among others: its group, its judge, its run; or ""."""
     parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
     if len({other.judge for other in among}) > 1:
         parts.append(table.judge or "")
@@ -75,7 +75,7 @@ def _draw_panel(tables: Tables, *, alone: bool) -> FigurePanel:
             f" {len(LOOKS)} can be told apart in a figure: take an attribute with fewer values, or"
             " fewer runs"
         )
-    # A group without a judged trace has no lane, but stands in the key.
+    # A group without a judged trace has no lane, but is in the key.
     with_lane = [table for table in tables if table.judged] or list(tables[:1])
     series: list[Series] = []
     for number, table in enumerate(tables):

@@ -1,4 +1,4 @@
-"""A square of counts, a row and a column for each code; the count stands in its cell."""
+"""A square of counts, a row and a column for each code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +27,8 @@ def draw_matrix(
 ) -> FigurePanel:
     """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on.
 
-    ``counts``: None where the judge cannot find the code. ``caption``: what is counted; after it
-    stand the ``notes``. ``sides``: the names of rows and columns, if they differ.
+    ``counts``: None if the judge cannot find the code. ``caption``: a sentence on the counts, which
+    the ``notes`` follow. ``sides``: the names of rows and columns, if they differ.
     """
     n = len(codes)
     large = n > _NAMED  # so many cells that zeros would hide the other counts
@@ -64,7 +64,7 @@ def draw_matrix(
                 place = (column + 0.5, row + 0.5)
                 cell = plot.text(*place, text, ha="center", va="center", color=colour)
                 cell.set_gid(f"count:{row}:{column}")
-                cell.set_in_layout(False)  # it stands within its cell
+                cell.set_in_layout(False)  # it fits into its cell
 
     hatched = ["Hatched: the judge cannot find the code."] if unknown.any() else []
     empty = ["Empty: 0."] if large and (filled[~unknown] == 0).any() else []

@@ -1,4 +1,4 @@
-"""How far a judge can be relied on, code by code: precision and recall."""
+"""The precision and recall of a judge, code by code."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import Correction

@@ -79,7 +79,7 @@ def _draw_bar(share: float | None, room: int) -> str:
 
 
 def _pad(rows: Sequence[Line], texts: int) -> list[str]:
-    """Return aligned lines; the limits of intervals stand below each other."""
+    """Return aligned lines, with the limits of intervals in columns of their own."""
     columns = [_align(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_len, column)) for column in columns]
     lines = []

@@ -1,4 +1,4 @@
-"""Which codes stand in the same traces, as tables for every format."""
+"""Pairs of codes in the same traces, as tables."""
 
 from collections.abc import Sequence
 

@@ -136,9 +136,7 @@ def _explain_code(row: Row, definitions: Mapping[str, str]) -> str:
 
 
 def describe_source(table: FrequencyTable) -> list[str]:
-    """Return what a table is of, in parts: rubric, group, judge, the run if others are alike, and
-    how many traces there were.
-    """
+    """Return the source of a table in parts: rubric, group, judge, run and numbers of traces."""
     group = []
     if table.group:
         group = [f"{sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"]

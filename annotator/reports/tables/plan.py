@@ -44,7 +44,7 @@ def tabulate(planned: Sequence[Planned]) -> Table:
 
 
 def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
-    """Yield what the widths rest on."""
+    """Yield the assumptions of the widths."""
     by_code = {cell.assumed for cell in codes.values()}
     if by_code == {Assumed()} or len(by_code) == 1:
         [assumed] = by_code
@@ -58,7 +58,7 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
             f" it flags, and {missed} (--precision, --recall, --calibration)."
         )
     else:
-        told = ", ".join(
+        assumptions = ", ".join(
             f"{sanitize_line(code, 64)} {format_number(100 * cell.assumed.precision, 0)}"
             + (
                 ""
@@ -67,7 +67,7 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
             )
             for code, cell in codes.items()
         )
-        yield f"Assumed of the judge, precision/recall in %: {told}."
+        yield f"Assumed of the judge, precision/recall in %: {assumptions}."
     tasks = {cell.tasks for cell in codes.values()} - {None}
     if tasks == {1}:
         yield "All traces of this split are of one task: there will be no interval."
