@@ -97,8 +97,8 @@ def correct_differences(
         if code in OPEN.values():
             continue
         influences = first.find_influences(code), second.find_influences(code)
-        for side, own, over_tasks in zip((first, second), shares, influences, strict=True):
-            own[code] = side.correct(code, terms, over_tasks)
+        for side, of_side, over_tasks in zip((first, second), shares, influences, strict=True):
+            of_side[code] = side.correct(code, terms, over_tasks)
         # All tasks of a corpus are there: they do not vary.
         together[code] = None if terms.population == "corpus" else _covary(*influences)
     labels = f"{len(first.people)} and {len(second.people)}"
