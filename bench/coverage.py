@@ -31,8 +31,8 @@ from itertools import product
 import numpy as np
 
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
-from annotator.reports.comparison_corrected import correct_differences
-from annotator.reports.comparison_sides import JudgedTrace, Kind, Terms
+from annotator.reports.corrected import correct_differences
+from annotator.reports.sides import JudgedTrace, Kind, Terms
 from annotator.rubrics import NONE
 from bench.joint import measure_joint
 from bench.judge_errors import measure_corpus, measure_undecided, measure_unequal

@@ -22,8 +22,8 @@ import numpy as np
 
 from annotator.calibration.estimates import Judged, correct_share, count_open
 from annotator.calibration.model import OPEN, Codes, CountedLabels, LabelledTrace
-from annotator.reports.comparison_corrected import correct_differences
-from annotator.reports.comparison_sides import JudgedTrace, Terms
+from annotator.reports.corrected import correct_differences
+from annotator.reports.sides import JudgedTrace, Terms
 from annotator.rubrics import NONE
 from annotator.traces.clusters import ClusterCounts
 from bench.simulation import JUDGE, SHARES, draw_codes, draw_shares, draw_sizes

@@ -14,7 +14,7 @@ import pytest
 
 import annotator as an
 from annotator.base.errors import AnnotatorError, BudgetReached, Interrupted, JudgeStopped
-from annotator.reports.formats import render
+from annotator.reports.table import render
 from annotator.rubrics.annotations import Usage
 from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run
 

@@ -90,7 +90,7 @@ def count_labels(
         AnnotatorError: the labels are unreadable or of other traces, several rubrics or annotators
             are possible, or no trace has the attribute.
     """
-    from annotator.reports.people import people_tables
+    from annotator.reports.people import count_people
     from annotator.reports.tables import frequency
 
     names = None if cluster is None else list_names(cluster)
@@ -101,7 +101,7 @@ def count_labels(
     if traces is not None:
         loaded = traces if isinstance(traces, Traces) else load_traces(traces)
         attributes = {trace.id: trace.attributes for trace in loaded}
-    counted = people_tables(
+    counted = count_people(
         request, run=run, traces=attributes, by=by, of_labelled=of_labelled, cluster=names
     )
     return list(frequency.tabulate(counted, sort, meanings=meanings))
@@ -116,13 +116,13 @@ def _count(
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> "list[FrequencyTable]":
-    from annotator.reports.frequency import frequency_tables, mark_runs
+    from annotator.reports.frequency import count_frequencies, mark_runs
 
     _check_once(runs)
     tables = [
         table
         for run in runs
-        for table in frequency_tables(
+        for table in count_frequencies(
             run,
             calibrations,
             transfer=transfer,

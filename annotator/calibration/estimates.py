@@ -94,6 +94,7 @@ def correct_share(
     traces: Sequence[LabelledTrace],
     confidence: float = 0.95,
     population: Literal["process", "corpus"] = "process",
+    over_tasks: TaskInfluences | None = None,
 ) -> Estimate:
     """Return the corrected share of a code; see :func:`estimate_code`."""
     over_tasks = find_influences(code, judged, traces)

@@ -18,7 +18,7 @@ from annotator.reports.calibration import (
     render_details,
     render_disagreements,
 )
-from annotator.reports.digits import to_digits
+from annotator.reports.digits import format_number
 from validation import RaterAgreement
 
 MISSED, UNDECIDED = 1, 4
@@ -182,8 +182,8 @@ def _describe_check(check: ThresholdCheck) -> str:
     if estimate.value is None:
         return f"{name}: undecided, it is undefined ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
-        return f"{name}: undecided, {to_digits(estimate.value, 3)} ({estimate.reason})"
-    value, low, high = (to_digits(x, 3) for x in (estimate.value, estimate.low, estimate.high))
+        return f"{name}: undecided, {format_number(estimate.value, 3)} ({estimate.reason})"
+    value, low, high = (format_number(x, 3) for x in (estimate.value, estimate.low, estimate.high))
     text = f"{name}: {check.outcome}, {value} [{low}, {high}]"
     if check.outcome != "undecided":
         return text

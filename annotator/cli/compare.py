@@ -15,7 +15,7 @@ from annotator.cli.options import (
 )
 from annotator.cli.output import put_tables, say_notice
 from annotator.cli.tables import TableRequest
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 
 
 @click.command("compare", context_settings={"show_default": True})

@@ -6,7 +6,7 @@ from annotator import api
 from annotator.cli.options import PluginChoice, add_reader_options, parse_attributes, task_option
 from annotator.cli.output import put_tables, say_unreadable
 from annotator.cli.tables import open_sources
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 
 
 @click.command("conflicts", context_settings={"show_default": True})

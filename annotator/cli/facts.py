@@ -11,7 +11,7 @@ from annotator.base.text import dump_json, sanitize_line
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
-from annotator.reports.formats.text import rule_lines
+from annotator.reports.formats.text import align_lines
 from annotator.traces import Trace, read_traces
 
 
@@ -78,7 +78,7 @@ def command(
             say(dump_json({"traces": read, "kinds": values}))
         else:
             rows = [(kind, str(n), str(of)) for kind, (n, of) in counts.items()]
-            say("\n".join(rule_lines([("kind", "facts", f"traces of {read}"), *rows])))
+            say("\n".join(align_lines([("kind", "facts", f"traces of {read}"), *rows])))
     if unreadable:
         raise SystemExit(1)
 

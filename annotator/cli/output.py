@@ -67,7 +67,8 @@ def put_tables(tables: Sequence["Table"], format_: str = "table", path: Path | N
     """Write the tables of a report to ``path``, or print them: with bars on a terminal that can
     show them.
     """
-    from annotator.reports.formats import render, screen
+    from annotator.reports.formats import screen
+    from annotator.reports.table import render
 
     if path:
         write_file(path, f"{render(tables, format_)}\n")

@@ -21,7 +21,7 @@ from annotator.cli.options import (
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
 from annotator.cli.tables import TableRequest
-from annotator.reports import formats
+from annotator.reports import table
 
 Options = Mapping[str, object]  # flag -> its value, which is false without the option
 
@@ -85,7 +85,7 @@ _ROWS = frozenset(("--sort share", "--meanings"))
 _COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
 _TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
-    **dict.fromkeys(formats.FORMATS, _TEXT),
+    **dict.fromkeys(table.FORMATS, _TEXT),
     **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _write_page),
     "parquet": Format(_COUNTED, "report.parquet", _write_parquet),

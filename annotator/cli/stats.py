@@ -15,7 +15,7 @@ from annotator.cli.options import (
     task_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_unreadable
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 from annotator.traces import Unreadable, load_traces
 
 

@@ -1,15 +1,20 @@
 """A calibration on one screen, and every disagreement with its quotes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
 from annotator.labels import Label
-from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
-from annotator.reports.formats import render
-from annotator.reports.table import Table
+from annotator.reports.digits import (
+    UNDEFINED,
+    format_bounds,
+    format_limits,
+    format_number,
+    format_percent,
+)
+from annotator.reports.table import Table, render
 from annotator.rubrics.annotations import Annotation
 from validation import (
     Estimate,
@@ -19,6 +24,13 @@ from validation import (
     tabulate_confusion,
 )
 
+_DESIGNS = {
+    "unknown": "How they were sampled is not recorded.",
+    "uniform": "A uniform random sample.",
+    "stratified": "A stratified sample.",
+}
+_SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
+
 
 def render_calibration(calibration: Calibration) -> str:
     """Return the calibration as text for a terminal."""
@@ -26,21 +38,21 @@ def render_calibration(calibration: Calibration) -> str:
 
 
 def tabulate(calibration: Calibration) -> list[Table]:
-    """Return the calibration as prose (who was held against whom) and a table of the codes."""
+    """Return the calibration as prose (the labels and the agreement) and a table of the codes."""
     level = f"{100 * calibration.confidence:g} % interval"
     ranged = any(row.over_annotators for row in calibration.rows)
     by_annotator = ("by annotator",) if ranged else ()
     header = ("code", "judged", "judged %", "corrected %", level, *by_annotator)
     table = Table(
         header=(*header, "precision", "recall", "labels", "mark"),
-        rows=[_cells(row, calibration.judged, ranged=ranged) for row in calibration.rows],
-        notes=tuple(_foot(calibration)),
+        rows=[_write_cells(row, calibration.judged, ranged=ranged) for row in calibration.rows],
+        notes=tuple(_write_notes(calibration)),
         last=True,
     )
-    return [Table(lines=tuple(_head(calibration))), table]
+    return [Table(lines=tuple(_write_head(calibration))), table]
 
 
-def _head(calibration: Calibration) -> Iterator[str]:
+def _write_head(calibration: Calibration) -> Iterator[str]:
     tasks = ""
     if calibration.clusters is not None:
         tasks = (
@@ -52,14 +64,18 @@ def _head(calibration: Calibration) -> Iterator[str]:
         f"  N={calibration.judged} judged traces{tasks}"
     )
     labels, total = calibration.labels, len(calibration.labelled)
-    parts = [f"{total} of {', '.join(sanitize_line(name, 60) for name in labels.annotators)}"]
+    names = ", ".join(sanitize_line(name, 60) for name in labels.annotators)
+    sentences = [f"{format_count(total, 'label')} by {names}."]
     if labels.drawn is not None:
-        parts.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled")
-    parts += [f"design {labels.design}", f"split {labels.split}"]
+        sentences.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled.")
+    sentences += [_DESIGNS[labels.design], *_SPLITS.get(labels.split, ())]
     if look := calibration.look:
         judges = f" ({look.judges} judges)" if look.judges > 1 else ""
-        parts.append(f"look {look.look} at these labels{judges}")
-    yield "labels: " + ", ".join(parts)
+        sentences.append(
+            f"{'First time' if look.look == 1 else f'Time {look.look}'} that this label set is"
+            f" used{judges}."
+        )
+    yield " ".join(sentences)
     if labels.n < total:
         open = {status: len(getattr(labels, status)) for status in OPEN}
         left = " and ".join(f"{n} {status}" for status, n in open.items() if n)
@@ -71,112 +87,102 @@ def _head(calibration: Calibration) -> Iterator[str]:
     if calibration.choice == "many":
         what = "sets of codes; AC1 by the sets that occur"
     what += ", weighted" if labels.design == "stratified" else ""
-    yield from _agreement_lines(f"agreement ({what})", calibration.agreement)
+    yield from _describe_agreement(f"agreement ({what})", calibration.agreement)
     if calibration.agreement_of_all:
-        yield from _agreement_lines(
+        yield from _describe_agreement(
             f"agreement on all {total}, where no answer is a disagreement",
             calibration.agreement_of_all,
         )
     if sets := calibration.sets:
         yield (
-            f"sets: mean Jaccard {_number(sets.mean_jaccard)}, same set {_number(sets.exact)},"
-            f" alpha (MASI) {_number(sets.alpha_masi)}"
+            f"sets: mean Jaccard {_write_estimate(sets.mean_jaccard)},"
+            f" same set {_write_estimate(sets.exact)},"
+            f" alpha (MASI) {_write_estimate(sets.alpha_masi)}"
         )
-    for comparison in calibration.groups:
-        yield _comparison_line("group", comparison)
-    for what, share in calibration.attribution.items():
+    yield from _compare("group", calibration.groups)
+    for name, share in calibration.attribution.items():
         counts = f"{share.k}/{share.n}"
-        yield f"responsible {what}  {counts}  {percent(share)} %  {limits(share)}"
-    yield from _people_lines(calibration)
-    yield from _judge_lines(calibration)
-
-
-def _people_lines(calibration: Calibration) -> Iterator[str]:
-    for comparison in calibration.between:
-        yield _comparison_line("human-human", comparison)
-    for comparison in calibration.references:
-        yield _comparison_line("reference", comparison)
+        yield f"responsible {name}  {counts}  {format_percent(share)} %  {format_limits(share)}"
+    yield from _compare("human-human", calibration.between)
+    yield from _compare("reference", calibration.references)
     alpha = calibration.people_alpha
     if alpha and len(calibration.between) > 1:
-        yield f"human-human  alpha of all {_number(alpha)} (n={alpha.n})"
+        yield f"human-human  alpha of all {_write_estimate(alpha)} (n={alpha.n})"
     if not calibration.between:
         yield "human-human  not measured: no trace was labelled by two people"
-
-
-def _judge_lines(calibration: Calibration) -> Iterator[str]:
-    for comparison in calibration.judges:
-        yield _comparison_line("judge-judge", comparison)
+    yield from _compare("judge-judge", calibration.judges)
     if again := calibration.reruns:
         yield (
-            f"judge re-runs  {again.n} traces: pairwise {percent(again.mean_pairwise_agreement)} %,"
-            f" unanimous {percent(again.share_unanimous)} %, alpha"
-            f" {_number(again.krippendorff_alpha)}"
+            f"judge re-runs  {again.n} traces:"
+            f" pairwise {format_percent(again.mean_pairwise_agreement)} %,"
+            f" unanimous {format_percent(again.share_unanimous)} %,"
+            f" alpha {_write_estimate(again.krippendorff_alpha)}"
         )
     if not calibration.judges:
         yield "judge-judge  not measured (--against RUN: a second run of the judge, or another one)"
 
 
-def _agreement_lines(name: str, agreement: RaterAgreement) -> Iterator[str]:
+def _describe_agreement(name: str, agreement: RaterAgreement) -> Iterator[str]:
     observed, expected = agreement.observed, agreement.kappa.inputs.get("expected")
     k, clusters = observed.inputs.get("k"), observed.inputs.get("clusters")
     counts = f"{k}/{observed.n}" if isinstance(k, int) else f"n={observed.n}"
-    effect = ""
+    effect, chance = "", ""
     if clusters:
-        effect = (
-            f"  design effect {observed.inputs['design_effect']:.2f}"
-            f" ({format_count(clusters, 'task')})"
+        design_effect = f"{observed.inputs['design_effect']:.2f}"
+        effect = f"  design effect {design_effect} ({format_count(clusters, 'task')})"
+    if isinstance(expected, float):
+        chance = f"  expected by chance {format_number(expected, 2)}"
+    yield f"{name}  {counts}  {format_percent(observed)} %  {format_limits(observed)}{effect}"
+    kappa, ac1 = _write_estimate(agreement.kappa), _write_estimate(agreement.ac1)
+    yield f"  kappa {kappa}  AC1 {ac1}{chance}"
+
+
+def _compare(name: str, comparisons: Iterable[Comparison]) -> Iterator[str]:
+    for comparison in comparisons:
+        observed = comparison.agreement.observed
+        note = f"  {comparison.note}" if comparison.note else ""
+        yield (
+            f"{name}  {sanitize_line(comparison.what, 120)}: {format_percent(observed)} %, kappa"
+            f" {_write_estimate(comparison.agreement.kappa)} (n={comparison.n}){note}"
         )
-    chance = f"  expected by chance {to_digits(expected, 2)}" if isinstance(expected, float) else ""
-    yield f"{name}  {counts}  {percent(observed)} %  {limits(observed)}{effect}"
-    yield f"  kappa {_number(agreement.kappa)}  AC1 {_number(agreement.ac1)}{chance}"
 
 
-def _comparison_line(name: str, comparison: Comparison) -> str:
-    observed = comparison.agreement.observed
-    note = f"  {comparison.note}" if comparison.note else ""
-    return (
-        f"{name}  {sanitize_line(comparison.what, 120)}: {percent(observed)} %, kappa"
-        f" {_number(comparison.agreement.kappa)} (n={comparison.n}){note}"
-    )
-
-
-def _number(estimate: Estimate) -> str:
+def _write_estimate(estimate: Estimate) -> str:
     """Return a number with its interval, or "-" with the reason."""
+    low, high, why = estimate.low, estimate.high, f" ({estimate.reason})" if estimate.reason else ""
     if estimate.value is None:
         return f"{UNDEFINED} ({estimate.reason})"
-    if estimate.low is None or estimate.high is None:
-        return to_digits(estimate.value, 2) + (f" ({estimate.reason})" if estimate.reason else "")
-    if estimate.reason and (estimate.low, estimate.high) == (0, 1):
-        return f"{to_digits(estimate.value, 2)} ({estimate.reason})"
-    low, high = to_digits(max(estimate.low, -1.0), 2), to_digits(estimate.high, 2)
-    return f"{to_digits(estimate.value, 2)} [{low}, {high}]"
+    value = format_number(estimate.value, 2)
+    if low is None or high is None or (why and (low, high) == (0, 1)):
+        return value + why
+    return f"{value} [{format_number(max(low, -1.0), 2)}, {format_number(high, 2)}]"
 
 
-def _cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:
+def _write_cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:
     spread = row.over_annotators
     return (
         sanitize_line(row.code, 64),
         f"{row.judged.k}/{judged}" if row.judged else UNDEFINED,
-        percent(row.judged),
-        percent(row.corrected),
-        limits(row.corrected),
-        *((bracket(spread) if spread else UNDEFINED,) if ranged else ()),
-        _share(row.precision),
-        _share(row.recall),
+        format_percent(row.judged),
+        format_percent(row.corrected),
+        format_limits(row.corrected),
+        *((format_bounds(spread) if spread else UNDEFINED,) if ranged else ()),
+        _write_share(row.precision),
+        _write_share(row.recall),
         f"{row.flagged}+{row.missed}",
         row.mark,
     )
 
 
-def _share(rate: Estimate) -> str:
+def _write_share(rate: Estimate) -> str:
     if rate.value is None:
         return UNDEFINED
     k = rate.inputs.get("k")
     counts = f"{k}/{rate.n} " if isinstance(k, int) else ""
-    return f"{counts}{percent(rate)} {limits(rate)}"
+    return f"{counts}{format_percent(rate)} {format_limits(rate)}"
 
 
-def _foot(calibration: Calibration) -> Iterator[str]:
+def _write_notes(calibration: Calibration) -> Iterator[str]:
     labels = calibration.labels
     yield (
         "corrected %: the share that people would give, estimated from the labels"
@@ -184,14 +190,15 @@ def _foot(calibration: Calibration) -> Iterator[str]:
     )
     if any(row.over_annotators for row in calibration.rows):
         yield (
-            "by annotator: the least and the greatest corrected share with each person as the"
-            " reference who labelled all of these traces."
+            "by annotator: the lowest and highest corrected share if one person who labelled all of"
+            " these traces is the reference."
         )
     if labels.design == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
-        "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
-        " of the first; blind: none of either; open: undecided traces may have it too."
+        "labels: where the judge gave the code + others where a person gave it. thin: fewer than 5"
+        " labels where the judge gave this code. blind: no labels at all. open: undecided traces"
+        " may have it too."
     )
     yield from (*calibration.cautions, *calibration.warnings)
     for name, ids in (
@@ -205,7 +212,7 @@ def _foot(calibration: Calibration) -> Iterator[str]:
 
 
 def render_disagreements(calibrated: Calibrated) -> str:
-    """Return every labelled trace on which person and judge differ, with what each rests on."""
+    """Return every labelled trace on which person and judge differ, with their quotes."""
     calibration = calibrated.calibration
     ids = [
         trace.trace_id for trace in calibration.joined if trace.counted.human != trace.counted.judge
@@ -214,23 +221,27 @@ def render_disagreements(calibrated: Calibrated) -> str:
     parts = [f"{len(ids)} of {total} labelled traces disagree ({calibration.rubric})"]
     for trace_id in ids:
         label, annotation = calibrated.labels[trace_id], calibrated.annotations[trace_id]
-        judge = f"{sanitize_line(annotation.judge, 80)}: {_codes(annotation)}"
+        judge = f"{sanitize_line(annotation.judge, 80)}: {_list_codes(annotation)}"
         lines = [
             sanitize_line(trace_id, 300),
-            *_label_lines(label),
+            *_describe_label(label),
             f"  {judge}",
-            *_findings(annotation),
+            *_describe_findings(annotation),
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
+def _compare_estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     """Yield each code's corrected share by every estimator."""
     traces, confidence = calibration.joined, calibration.confidence  # that the judge decided
     for row in calibration.rows:
-        first = sanitize_line(row.code, 64), percent(row.corrected), limits(row.corrected)
-        if row.judged is None:  # what the judge has flagged is no share: undecided traces hold more
+        first = (
+            sanitize_line(row.code, 64),
+            format_percent(row.corrected),
+            format_limits(row.corrected),
+        )
+        if row.judged is None:  # undecided traces may have the code
             yield (*first, UNDEFINED, UNDEFINED)
             continue
         judged = Judged(calibration.judged, row.judged.k)
@@ -238,35 +249,35 @@ def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
         predicted = correct_by_predictions(row.code, judged, traces, confidence)
         yield (
             *first,
-            UNDEFINED if rates.value is None else f"{percent(rates)} {limits(rates)}",
-            f"{percent(predicted)} {_raw_limits(predicted)}" if predicted else UNDEFINED,
+            UNDEFINED if rates.value is None else f"{format_percent(rates)} {format_limits(rates)}",
+            f"{format_percent(predicted)} {_write_limits(predicted)}" if predicted else UNDEFINED,
         )
 
 
-def _raw_limits(estimate: Estimate) -> str:
+def _write_limits(estimate: Estimate) -> str:
     """Return limits that may lie outside 0 and 100 %."""
     if estimate.low is None or estimate.high is None:
         return UNDEFINED
     return f"[{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
-def _label_lines(label: Label) -> Iterator[str]:
-    """Yield what a person said: the codes, the quotes, the note."""
-    yield f"  {sanitize_line(label.annotator, 60)}: {_codes(label)}"
+def _describe_label(label: Label) -> Iterator[str]:
+    """Yield a person's codes, quotes and note."""
+    yield f"  {sanitize_line(label.annotator, 60)}: {_list_codes(label)}"
     for quote in label.evidence:
         yield f"    > {sanitize_line(quote)}"
     if label.note:
         yield f"    note: {sanitize_line(label.note, 600)}"
 
 
-def _codes(decision: Label | Annotation) -> str:
+def _list_codes(decision: Label | Annotation) -> str:
     secondary = ", ".join(sanitize_line(code, 64) for code in decision.secondary)
     if not decision.primary:
         return secondary or "none"
     return sanitize_line(decision.primary, 64) + (f" (also {secondary})" if secondary else "")
 
 
-def _findings(annotation: Annotation) -> Iterator[str]:
+def _describe_findings(annotation: Annotation) -> Iterator[str]:
     for finding in annotation.findings:
         yield f"    {sanitize_line(finding.code, 64)}: {sanitize_line(finding.rationale, 600)}"
         for evidence in finding.evidence:
@@ -282,7 +293,7 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
     """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
     what = f"agreement of {sanitize_line(pair.comparison.what, 120)}"
-    lines += _agreement_lines(what, pair.comparison.agreement)
+    lines += _describe_agreement(what, pair.comparison.agreement)
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
         lines.append("No trace tells its task: traces are treated as independent.")
     if not listed:
@@ -290,26 +301,31 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
     for labels in pair.differing if listed else ():
         lines += ["", sanitize_line(labels[0].trace_id, 300)]
         for label in labels:
-            lines += _label_lines(label)
+            lines += _describe_label(label)
     return "\n".join(lines)
 
 
 def render_details(calibration: Calibration) -> str:
     """Return the confusion matrix, F1 of each code, and the averages over codes."""
-    lines = [*_confusion_lines(calibration)] if calibration.choice != "many" else []
+    lines = [*_write_confusion(calibration)] if calibration.choice != "many" else []
     level = f"{100 * calibration.confidence:g} % interval"
     header = ("code", "corrected %", level, "Rogan-Gladen", "PPI++ (traces independent)")
-    lines += [str(Table(header=header, rows=tuple(_estimators(calibration)), last=True))]
+    lines += [str(Table(header=header, rows=tuple(_compare_estimators(calibration)), last=True))]
     lines += [
         "PPI++: not of weighted labels, and not of fewer than 10 labels with the code (or without),"
         " where its interval covers too little.",
         "",
     ]
     if calibration.choice != "many":
-        counts = count_pairs(*_single_labels(calibration))
+        counts = count_pairs(*_list_labels(calibration))
         ase = compute_asymptotic_kappa(counts, calibration.confidence)
-        lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]
-    lines += [f"F1  {sanitize_line(row.code, 64)}  {_number(row.f1)}" for row in calibration.rows]
+        lines += [
+            f"kappa by its asymptotic standard error  {_write_estimate(ase)} (not weighted)",
+            "",
+        ]
+    lines += [
+        f"F1  {sanitize_line(row.code, 64)}  {_write_estimate(row.f1)}" for row in calibration.rows
+    ]
     for code, flips in (calibration.reruns.flips if calibration.reruns else {}).items():
         share = f"{flips.flipped}/{flips.given}"
         lines.append(
@@ -317,15 +333,15 @@ def render_details(calibration: Calibration) -> str:
         )
     for name, average in calibration.averages.items():
         lines.append(
-            f"{name} average  precision {_number(average.precision)}, recall"
-            f" {_number(average.recall)}, F1 {_number(average.f1)}"
+            f"{name} average  precision {_write_estimate(average.precision)}, recall"
+            f" {_write_estimate(average.recall)}, F1 {_write_estimate(average.f1)}"
         )
     return "\n".join(lines)
 
 
-def _confusion_lines(calibration: Calibration) -> Iterator[str]:
+def _write_confusion(calibration: Calibration) -> Iterator[str]:
     labels = [row.code for row in calibration.rows]
-    matrix = tabulate_confusion(*_single_labels(calibration), labels)
+    matrix = tabulate_confusion(*_list_labels(calibration), labels)
     numbers = [str(n) for n in range(1, len(labels) + 1)]
     rows = [
         (f"{number} {sanitize_line(label, 40)}", *map(str, counts))
@@ -336,7 +352,7 @@ def _confusion_lines(calibration: Calibration) -> Iterator[str]:
     yield ""
 
 
-def _single_labels(calibration: Calibration) -> tuple[list[str], list[str]]:
+def _list_labels(calibration: Calibration) -> tuple[list[str], list[str]]:
     """Return the person's and the judge's label of each trace, where a rubric allows but one."""
     traces = calibration.joined
     return (

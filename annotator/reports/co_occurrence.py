@@ -1,4 +1,4 @@
-"""Which codes stand in the same traces."""
+"""Pairs of codes in the same traces."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,12 +11,13 @@ from annotator.runs.run import Run, name_runs
 
 @dataclass(frozen=True, slots=True)
 class CoOccurrence:
-    """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
+    """The judged traces of a run with two codes, primary or secondary.
 
-    ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
-    that code. A count is None where the judge cannot find one of the codes, or, for a code that it
-    only screens for, has found none: that is no count. ``folder``: the run's
-    name. ``notes``: why these are not all traces of the run.
+    Attributes:
+        folder: the run's name.
+        counts: a row and a column for each code, with the traces of one code on the diagonal;
+            None if the judge cannot find one of the codes, or is a screen for it and found none.
+        notes: why these are not all traces of the run.
     """
 
     run: str
@@ -54,10 +55,10 @@ def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
         if annotation.status in JUDGED:
             pairs.update(combinations_with_replacement(sorted(set(annotation.codes)), 2))
     unknown = {code for code in scheme.screens if not pairs[code, code]}
-    told = scheme.judged - unknown
+    countable = scheme.judged - unknown
     counts = tuple(
         tuple(
-            pairs[min(row, column), max(row, column)] if {row, column} <= told else None
+            pairs[min(row, column), max(row, column)] if {row, column} <= countable else None
             for column in scheme.ids
         )
         for row in scheme.ids

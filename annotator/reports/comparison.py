@@ -11,12 +11,12 @@ import numpy as np
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
-from annotator.reports.comparison_corrected import (
+from annotator.reports.corrected import (
     CorrectedDifferences,
     choose_answers,
     correct_differences,
 )
-from annotator.reports.comparison_sides import (
+from annotator.reports.sides import (
     JUDGE,
     RUN,
     EmptySide,
@@ -26,6 +26,8 @@ from annotator.reports.comparison_sides import (
     Terms,
     count_groups,
     drop_repeated,
+    find_kind,
+    pair_traces,
     read_sides,
 )
 from annotator.rubrics import NONE, Scheme, name_group
@@ -46,8 +48,6 @@ from validation import (
     run_fisher_test,
     run_mcnemar_test,
 )
-
-_ENOUGH = 0.5  # of both sides must have a partner for a paired comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,15 @@ class Difference:
 class GroupComparison:
     """Two groups by one rubric in ``runs`` (ids), judged by ``judges`` (id and hash of each).
 
-    ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
-    for each trace, or ``independent``. ``alone``: the judged traces of each side that have no
-    partner and are left out of a paired comparison. ``code_groups``: the rows of groups of codes, a
-    family of tests of their own for Holm. ``pooled``: the corrected differences take the judge's
-    error rates from the labels of both sides together.
+    Attributes:
+        kind: ``paired`` by trace, ``same tasks`` without a partner for each trace, or
+            ``independent``.
+        alone: the judged traces of each side without a partner, which a paired comparison leaves
+            out.
+        tests: the number of tests that Holm counts.
+        code_groups: the rows of groups of codes, a family of tests of their own for Holm.
+        pooled: the corrected differences take the judge's error rates from the labels of both
+            sides together.
     """
 
     rubric: Scheme
@@ -109,15 +113,22 @@ def compare(
     pool: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> list[GroupComparison]:
-    """Compare the traces of ``runs`` with one value of an attribute with those with another, by
-    every rubric that the runs have in common.
+    """Compare the traces with two values of an attribute, by every rubric that the runs share.
 
-    ``attribute`` may be ``run`` (see :func:`name_runs`) or ``judge``. Traces are paired by id
-    between runs and judges, else by task and the last part of the id; where that names a trace
-    twice on a side, or leaves most without a partner, the groups are not paired. ``cluster``: the
-    attributes that name a trace's task, none for independent traces; None: project and task, or
-    those of the calibrations. ``pool``: see :func:`correct_differences`. ``notice`` is told why a
-    rubric is not compared: by it no judged trace has one of the values.
+    Traces are paired by id between runs and judges, else by task and the last part of the id. If
+    this names a trace twice on a side, or leaves most without a partner, they are not paired.
+
+    Args:
+        runs: the runs with the traces.
+        attribute: an attribute, or ``run`` (see :func:`name_runs`), or ``judge``.
+        first: the value of the first side.
+        second: the value of the second side.
+        calibrations: they add corrected differences.
+        cluster: the attributes that name a trace's task, none for independent traces; None:
+            project and task, or those of the calibrations.
+        pool: see :func:`correct_differences`.
+        notice: is called with the reason why a rubric is not compared: by it no judged trace has
+            one of the values.
 
     Raises:
         AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
@@ -133,10 +144,8 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    judges = tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs))
     names = (attribute, first, second)
-    ids = tuple(run.id for run in runs)
-    parts = [
+    partial = [
         f"{name}: {note}"
         for name, run in zip(name_runs(runs), runs, strict=True)
         for note in run.manifest.limitations
@@ -145,16 +154,14 @@ def compare(
     for scheme in shared:
         stored = (calibrations or {}).get(scheme.id, ())
         try:
-            sides, terms, left = read_sides(runs, scheme, names, stored, cluster)
+            sides, terms, notes = read_sides(runs, scheme, names, stored, cluster)
         except EmptySide as error:
             empty.append(str(error))
             continue
-        versions = [other[scheme.id] for other in schemes]  # by what each judge can find
-        judged = [frozenset() if version.screens else version.judged for version in versions]
         comparison = _compare_by(
-            scheme, judges, sides, names, judged, terms, calibrated=bool(stored), pool=pool
+            scheme, runs, sides, names, terms, calibrated=bool(stored), pool=pool
         )
-        comparisons.append(replace(comparison, runs=ids, notes=(*comparison.notes, *left, *parts)))
+        comparisons.append(replace(comparison, notes=(*comparison.notes, *notes, *partial)))
     if not comparisons:
         raise EmptySide("; ".join(empty))
     if notice:
@@ -165,18 +172,17 @@ def compare(
 
 def _compare_by(
     scheme: Scheme,
-    judges: tuple[tuple[str, str], ...],
-    sides: Sides,
+    runs: Sequence[Run],
+    everything: Sides,
     names: tuple[str, str, str],
-    judged: Sequence[frozenset[str]],
     terms: Terms,
     *,
     calibrated: bool,
     pool: bool,
 ) -> GroupComparison:
-    everything = sides
-    sides = _keep_decided(sides)
-    kind, alone = _kind(*sides), (0, 0)
+    first, second = ([trace for trace in side if not trace.open] for side in everything)
+    sides, alone = (first, second), (0, 0)
+    kind = find_kind(sides)
     if pool and terms.population == "corpus":
         raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
     if pool and kind != "independent":
@@ -184,36 +190,45 @@ def _compare_by(
             f"--pool is for independent groups, and these are {kind}: leave it out"
         )
     if kind == "paired":
-        sizes = [len(side) for side in sides]
-        sides = _pair(sides)
-        alone = (sizes[0] - len(sides[0]), sizes[1] - len(sides[1]))
-    everything, left = _keep_counted(everything, kind)
+        sides = pair_traces(sides)
+        alone = (len(first) - len(sides[0]), len(second) - len(sides[1]))
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
-    codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
-    codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
-    correctable = calibrated and not same
-    # Labels tell of every code, whatever a judge can find, if they are of all its answers.
-    shown = list(scheme.labels) if correctable and "undecided" not in left else codes
-    groups, shown_groups = (
+    calibrated = calibrated and not same
+    counted, left = _keep_counted(everything, kind)
+    codes = _list_comparable(scheme, runs)
+    # If labels are of all answers, corrected shares do not depend on what a judge can find.
+    visible = list(scheme.labels) if calibrated and "undecided" not in left else codes
+
+    def compare_family(
+        sides: Sides, counted: Sides, codes: Sequence[str], visible: Sequence[str]
+    ) -> tuple[list[Difference], CorrectedDifferences | None]:
+        rows = _compare_visible(sides, codes, visible, kind, terms.confidence)
+        if not calibrated:
+            return rows, None
+        corrected = correct_differences(counted, visible, kind, terms, pool=pool)
+        columns = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
+        rows = [
+            replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
+            for row, gap, test, p in columns
+        ]
+        return rows, corrected
+
+    rows, corrected = compare_family(sides, counted, codes, visible)
+    groups, visible_groups = (
         [name_group(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
-        for some in (codes, shown)
+        for some in (codes, visible)
     )
-    corrected: CorrectedDifferences | None = None
-    rows = _compare_shown(sides, codes, shown, kind, terms.confidence)
-    grouped = count_groups(sides, scheme)
-    group_rows = _compare_shown(grouped, groups, shown_groups, kind, terms.confidence)
-    if correctable:
-        corrected = correct_differences(everything, shown, kind, terms, pool=pool)
-        rows = _add_corrected(rows, corrected)
-        of_groups = count_groups(everything, scheme)
-        group_rows = _add_corrected(
-            group_rows, correct_differences(of_groups, shown_groups, kind, terms, pool=pool)
-        )
-    left_out = [code for code in scheme.labels if code not in codes]
+    grouped = count_groups(sides, scheme), count_groups(counted, scheme)
+    group_rows, _ = compare_family(*grouped, groups, visible_groups)
+    notes = [
+        *_describe_method(kind, sides, terms),
+        *_describe_traces(alone, [x for x in scheme.labels if x not in codes], corrected),
+        *_describe_correction(corrected, left, terms, same=same),
+    ]
     return GroupComparison(
         scheme,
-        judges,
+        tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
         *names,
         kind,
         (len(sides[0]), len(sides[1])),
@@ -221,22 +236,29 @@ def _compare_by(
         terms.confidence,
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
-        tuple(_notes(kind, alone, left_out, sides, corrected, left, terms, same=same)),
-        code_groups=tuple(group_rows),
-        pooled=pool and correctable,
+        tuple(notes),
+        tuple(run.id for run in runs),
+        tuple(group_rows),
+        pool and calibrated,
     )
 
 
-def _compare_shown(
-    sides: Sides, codes: Sequence[str], shown: Sequence[str], kind: Kind, confidence: float
+def _list_comparable(scheme: Scheme, runs: Sequence[Run]) -> list[str]:
+    """Return the codes that each run's judge can find and rule out."""
+    versions = [run.schemes[scheme.id] for run in runs]
+    judged = [frozenset() if run.screens else run.judged for run in versions]
+    codes = [code for code in scheme.ids if all(code in ids for ids in judged)]
+    return [*codes, NONE] if len(set(judged)) == 1 and judged[0] else codes
+
+
+def _compare_visible(
+    sides: Sides, codes: Sequence[str], visible: Sequence[str], kind: Kind, confidence: float
 ) -> list[Difference]:
-    """Return a row for each code that is shown; of those that the judges cannot be compared on, its
-    counts alone.
-    """
+    """Return a row for each visible code: counts alone if the judges cannot be compared on it."""
     rows = {row.code: row for row in compare_codes(sides, codes, kind, confidence)}
     reason = "a judge cannot find it, or is a screen"
     n = sum(map(len, sides))
-    for code in shown:
+    for code in visible:
         if code not in rows:
             first, second = (
                 Interval(
@@ -248,60 +270,31 @@ def _compare_shown(
             gap = Estimate("difference", None, None, None, n, confidence, "none", reason)
             test = Test("none", None, None, n, reason)
             rows[code] = Difference(code, first, second, gap, test, None)
-    return [rows[code] for code in shown]
-
-
-def _add_corrected(rows: list[Difference], corrected: CorrectedDifferences) -> list[Difference]:
-    gaps = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
-    return [
-        replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
-        for row, gap, test, p in gaps
-    ]
-
-
-def _keep_decided(sides: Sides) -> Sides:
-    """Return the traces of both sides that the judge decided."""
-    first, second = ([trace for trace in side if not trace.open] for side in sides)
-    return first, second
+    return [rows[code] for code in visible]
 
 
 def _keep_counted(sides: Sides, kind: Kind) -> tuple[Sides, list[str]]:
-    """Return the traces of both sides that count in corrected shares, as :func:`choose_answers`
-    says, of pairs both or neither; and the statuses of those that do not count.
+    """Return the traces of both sides that count in corrected shares (see :func:`choose_answers`),
+    of pairs both or neither, and the statuses of those that do not count.
     """
     counted, left = choose_answers(sides)
     first, second = ([trace for trace in side if trace.open in counted] for side in sides)
-    if kind == "paired":
-        first, second = (drop_repeated(side, attrgetter("key")) for side in (first, second))
-        first, second = _pair((first, second))
-        # The labels that made an answer count may have been of traces without a partner.
-        if choose_answers((first, second))[1]:
-            kept, more = _keep_counted((first, second), kind)
-            return kept, [*left, *more]
-    return (first, second), left
-
-
-def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
-    keys = [[trace.key for trace in side] for side in (first, second)]
-    shared = set(keys[0]) & set(keys[1])
-    unique = all(len(set(side)) == len(side) for side in keys)
-    if unique and len(shared) >= _ENOUGH * max(map(len, keys)):
-        return "paired"
-    tasks = [{trace.cluster for trace in side} - {None} for side in (first, second)]
-    return "same tasks" if tasks[0] & tasks[1] else "independent"
-
-
-def _pair(sides: Sides) -> Sides:
-    """Return the traces of both sides that have a partner, in the same order."""
-    partners = {trace.key: trace for trace in sides[1]}
-    first = [trace for trace in sides[0] if trace.key in partners]
-    return first, [partners[trace.key] for trace in first]
+    if kind != "paired":
+        return (first, second), left
+    sides = pair_traces(
+        (drop_repeated(first, attrgetter("key")), drop_repeated(second, attrgetter("key")))
+    )
+    # The labels that made an answer count may be of traces without a partner.
+    if choose_answers(sides)[1]:
+        sides, more = _keep_counted(sides, kind)
+        left += more
+    return sides, left
 
 
 def compare_codes(
     sides: Sides, codes: Sequence[str], kind: Kind, confidence: float
 ) -> list[Difference]:
-    """Return a row for each code, over tasks where any trace tells its own."""
+    """Return a row for each code, over tasks if any trace tells its own."""
     if not any(trace.cluster for side in sides for trace in side):
         rows = [_compare_independent(code, sides, kind, confidence) for code in codes]
     else:
@@ -312,15 +305,19 @@ def compare_codes(
             for n, code in enumerate(codes)
         ]
         rows = [replace(row, test=test) for row, test in zip(rows, tests, strict=True)]
-    # What no pair and no task differs in (p is 1 by convention) is no test that Holm would count.
-    untested = [r.test.p == 1 and bool(r.test.reason) and r.test.name != "fisher" for r in rows]
-    p_values = [None if no else row.test.p for row, no in zip(rows, untested, strict=True)]
-    adjusted = adjust_p_values(p_values, "holm")
+    # Holm counts no code in which no pair and no task differs: its p is 1 by convention.
+    adjusted = adjust_p_values(
+        [None if _is_formal(row.test) else row.test.p for row in rows], "holm"
+    )
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
+def _is_formal(test: Test) -> bool:
+    return test.p == 1 and bool(test.reason) and test.name != "fisher"
+
+
 def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float) -> Difference:
-    """Return the row of a code where traces, or pairs of them, are independent."""
+    """Return the row of a code for independent traces, or pairs of them."""
     flags = [[code in trace.labels for trace in side] for side in sides]
     first, second = (compute_wilson_interval(sum(side), len(side), confidence) for side in flags)
     if kind == "paired":
@@ -332,7 +329,7 @@ def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float)
     else:
         estimate = estimate_difference(first.k, first.n, second.k, second.n, confidence)
         test = run_fisher_test([[first.k, first.n - first.k], [second.k, second.n - second.k]])
-    if first.k + second.k in (0, first.n + second.n):  # nothing to test, nor for Holm to count
+    if first.k + second.k in (0, first.n + second.n):  # nothing to test
         which = "every" if first.k else "no"
         test = replace(test, p=None, reason=f"{which} trace of either side has it")
     return Difference(code, first, second, estimate, test, None)
@@ -349,20 +346,17 @@ def _compare_over_tasks(
     first, second = (
         estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence) for side in totals
     )
-    least = 0.0
+    minimum = 0.0  # of the variance
     if kind == "paired":
         _, b, c, _ = _count_pairs(code, sides)
         n = len(sides[0])
-        least = ((b + c) / n - ((b - c) / n) ** 2) / n
-    gap = estimate_clustered_difference(*totals, confidence, least)
-    return Difference(code, first, second, gap, _UNTESTED, None)
-
-
-_UNTESTED = Test("permutation", None, None, 0)
+        minimum = ((b + c) / n - ((b - c) / n) ** 2) / n
+    gap = estimate_clustered_difference(*totals, confidence, minimum)
+    return Difference(code, first, second, gap, Test("permutation", None, None, 0), None)
 
 
 def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
-    """Return how many pairs have the code on both sides, the first, the second, and none."""
+    """Return how many pairs have the code on both sides, the first, the second, and neither."""
     partners = zip(*sides, strict=True)
     pairs = Counter((code in trace.labels, code in partner.labels) for trace, partner in partners)
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
@@ -371,79 +365,83 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
 def count_by_cluster(
     sides: Sides, codes: Sequence[str], *, paired: bool
 ) -> tuple[SideTotals, SideTotals]:
-    """Return both sides' traces by task, and those with each code; a trace that tells none is of
-    its own, or of its pair's.
+    """Return both sides' traces by task, and those with each code. A trace without a task, or its
+    pair, is a task by itself.
     """
     clusters = [
         [trace.cluster or (0 if paired else n, trace.key) for trace in side]
         for n, side in enumerate(sides)
     ]
-    places = {name: place for place, name in enumerate(dict.fromkeys(chain(*clusters)))}
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(chain(*clusters)))}
     first, second = (
-        _count_side(side, [places[name] for name in names], codes, len(places))
+        _count_side(side, [numbers[name] for name in names], codes, len(numbers))
         for side, names in zip(sides, clusters, strict=True)
     )
     return first, second
 
 
 def _count_side(
-    side: Sequence[JudgedTrace], places: Sequence[int], codes: Sequence[str], clusters: int
+    side: Sequence[JudgedTrace], columns: Sequence[int], codes: Sequence[str], clusters: int
 ) -> SideTotals:
     k, n = np.zeros((len(codes), clusters)), np.zeros(clusters)
     rows = {code: row for row, code in enumerate(codes)}
-    for trace, place in zip(side, places, strict=True):
-        n[place] += 1
+    for trace, column in zip(side, columns, strict=True):
+        n[column] += 1
         for label in trace.labels:
             if label in rows:
-                k[rows[label], place] += 1
+                k[rows[label], column] += 1
     return SideTotals(k, n)
 
 
-def _notes(
-    kind: Kind,
-    alone: tuple[int, int],
-    left_out: Sequence[str],
-    sides: Sides,
-    corrected: CorrectedDifferences | None,
-    left: Sequence[str],
-    terms: Terms,
-    *,
-    same: bool,
-) -> Iterator[str]:
+_OVER_TASKS = {
+    "paired": "Paired by trace; the test swaps the sides of whole tasks",
+    "same tasks": "The same tasks on both sides, but no partner for each trace; the test swaps the"
+    " sides of whole tasks",
+    "independent": "Independent groups; the test deals whole tasks to the sides anew",
+}
+_INDEPENDENT = {
+    "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test",
+    "independent": "Independent groups: Newcombe's interval, Fisher's exact test",
+}
+
+
+def _describe_method(kind: Kind, sides: Sides, terms: Terms) -> Iterator[str]:
     tasks = [len({trace.cluster for trace in side} - {None}) for side in sides]
-    if any(tasks):
-        way = {
-            "paired": "Paired by trace; the test swaps the sides of whole tasks",
-            "same tasks": "The same tasks on both sides, but no partner for each trace; the test"
-            " swaps the sides of whole tasks",
-            "independent": "Independent groups; the test deals whole tasks to the sides anew",
-        }[kind]
-        by = "+".join(terms.cluster_by)
-        yield (
-            f"{way} (10,000 times at most), the interval is from the variance over tasks, Student's"
-            f" t ({tasks[0]} and {tasks[1]} tasks by {by}; a trace that tells none is of its own)."
-        )
-        if min(tasks) < LEAST_CLUSTERS:
-            yield (
-                f"Fewer than {LEAST_CLUSTERS} tasks on a side: no interval and no p"
-                " (--cluster none treats traces as independent)."
-            )
-    else:
+    if not any(tasks):
         why = "no trace tells its task" if terms.cluster_by else "--cluster none"
-        yield {
-            "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test",
-            "same tasks": "",
-            "independent": "Independent groups: Newcombe's interval, Fisher's exact test",
-        }[kind] + f" ({why}: traces are treated as independent)."
+        yield f"{_INDEPENDENT[kind]} ({why}: traces are treated as independent)."
+        return
+    yield (
+        f"{_OVER_TASKS[kind]} (at most 10,000 times). The intervals allow for traces that share"
+        f" one of {tasks[0]} and {tasks[1]} tasks ({'+'.join(terms.cluster_by)}; a trace without a"
+        " task counts as one)."
+    )
+    if min(tasks) < LEAST_CLUSTERS:
+        yield (
+            f"Fewer than {LEAST_CLUSTERS} tasks on a side: no interval and no p"
+            " (--cluster none treats traces as independent)."
+        )
+
+
+def _describe_traces(
+    alone: tuple[int, int], left_out: Sequence[str], corrected: CorrectedDifferences | None
+) -> Iterator[str]:
     if any(alone):
         yield (
             f"{alone[0]} and {alone[1]} judged traces without a judged partner are left out of the"
             " judge's own shares."
         )
     if left_out:
-        why = "a judge cannot find them, or only reports what it recognises"
-        by = "" if corrected is None else " by the judge alone"
-        yield f"Not compared{by}, because {why}: {', '.join(left_out)}."
+        by = " by the judge alone" if corrected else ""
+        yield (
+            f"Not compared{by}, because a judge cannot find them, or only reports what it"
+            f" recognises: {', '.join(left_out)}."
+        )
+
+
+def _describe_correction(
+    corrected: CorrectedDifferences | None, left: Sequence[str], terms: Terms, *, same: bool
+) -> Iterator[str]:
     if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
         if same:
@@ -455,9 +453,7 @@ def _notes(
             f"Corrected shares leave out {' and '.join(left)} traces: on a side none of them has a"
             " label."
         )
-    for name, people, shares in zip(
-        ("first", "second"), corrected.people, corrected.shares, strict=True
-    ):
-        for caution in list_cautions(people, shares):
-            yield f"{name}: {caution}"
+    both = zip(("first", "second"), corrected.people, corrected.shares, strict=True)
+    for name, people, shares in both:
+        yield from (f"{name}: {caution}" for caution in list_cautions(people, shares))
     yield from terms.warnings

@@ -78,7 +78,10 @@ def compare_patches(
                 conflict.kind,
                 conflict.path,
                 f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name,
-                (_use(ours, first, conflict.ours), _use(theirs, second, conflict.theirs)),
+                (
+                    _describe_use(ours, first, conflict.ours),
+                    _describe_use(theirs, second, conflict.theirs),
+                ),
             )
             for conflict in find_representation_conflicts(first, second)
         ]
@@ -86,14 +89,14 @@ def compare_patches(
         yield PatchPair(trace_id, (ours, theirs), tuple(conflicts), why, task, value)
 
 
-def _use(name: str, patch: Patch, use: Use) -> PatchUse:
+def _describe_use(name: str, patch: Patch, use: Use) -> PatchUse:
     text = patch.text
     lines = [(text.count("\n", 0, x.start) + 1, text[x.start : x.end]) for x in use.lines]
     return PatchUse(name, use.says, tuple(lines))
 
 
 def _explain_uncounted(first: Patch, second: Patch) -> str | None:
-    """Return why no conflict between two patches would not mean that there is none."""
+    """Return why a pair of patches without conflicts does not count as free of them, or None."""
     if not (first.text.strip() and second.text.strip()):
         return "a patch is empty"
     if first.unread or second.unread:

@@ -1,6 +1,4 @@
-"""What is counted of a run's annotations while they pass by; nothing of it grows with traces, but
-with their tasks.
-"""
+"""The counts of a run's annotations; their size grows with tasks, not with traces."""
 
 import re
 from collections import Counter
@@ -19,13 +17,13 @@ _BY_FINDING = "the judge reports what it recognises, and what it left open is no
 
 
 TIE, PART, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
-"""Why a trace is undecided: no code has enough votes; too little of it was read; all findings were
-rejected; too few votes count; the judge says so itself."""
+"""Reasons to be undecided: no code has enough votes; too little of the trace was read; all findings
+were rejected; too few votes count; the judge left it open."""
 _PART = re.compile(r"read [\d.]+ % of it")
 
 
 def name_reason(annotation: Annotation) -> str:
-    """Return which of these is why a trace is undecided."""
+    """Return the reason why a trace is undecided."""
     reason = annotation.reason or ""
     if annotation.tie:
         return TIE
@@ -50,9 +48,7 @@ def name_unjudged(annotation: Annotation) -> str:
 
 @dataclass(slots=True)
 class Unjudged:
-    """How many traces have no countable judgement for one reason: their status, and the first of
-    them in order of their ids, with why.
-    """
+    """The traces without a countable judgement for one reason, and the first of them by id."""
 
     count: int = 0
     status: str = ""
@@ -71,16 +67,20 @@ class Unjudged:
 class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute.
 
-    ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
-    codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
-    ``findings``: those that stand in the traces; ``unproven``: those that do not. ``halves``:
-    labelled traces with a code beside that half of the votes have. ``truncated``: traces that were
-    judged or left undecided and of which a part was not read; ``least_read``: the smallest share of
-    one of them that was, as far as it is known. ``contradictory``: traces about which the judge
-    contradicts itself. ``reasons``: why traces are undecided, as :func:`name_reason` says.
-    ``unjudged``: the traces that have no countable judgement, by what :func:`name_unjudged` says.
-    ``clusters``: labels by task, of the traces that shares are of; groups of codes by their name in
-    a tuple.
+    Attributes:
+        labels: the traces by the codes that are counted: the primary code, or each of many.
+        groups: the traces by group of codes.
+        anywhere: the traces by code, primary or secondary.
+        findings: accepted findings; ``rejected`` ones, and of these the ``unproven`` ones, whose
+            quotes are not in the trace.
+        rejected_traces: traces with rejected findings; ``emptied`` ones have no other and count as
+            none.
+        halves: labelled traces with another code that exactly half of the votes have.
+        truncated: traces that were not read in full; ``least_read`` is the smallest share read.
+        contradictory: traces about which the judge contradicts itself.
+        reasons: undecided traces by :func:`name_reason`.
+        unjudged: traces without a countable judgement by :func:`name_unjudged`.
+        clusters: labels by task, and groups of codes by their name in a tuple.
     """
 
     rubric: Scheme
@@ -112,17 +112,17 @@ class TraceCounts:
 
     @property
     def n(self) -> int:
-        """What shares are of."""
+        """The traces that shares are of."""
         return self.status["labelled"] if self.of_labelled else self.judged
 
     @property
     def open(self) -> int:
-        """Traces of which it is not known what they hold."""
+        """Undecided and failed traces."""
         return self.status["undecided"] + self.status["failed"]
 
     @property
     def selection(self) -> str | None:
-        """Why even what the judge finds all of has no share, None if it has."""
+        """The reason why no code has a share, or None."""
         return _BY_FINDING if self.rubric.screens and self.status["undecided"] else None
 
     def add(self, annotation: Annotation) -> None:
@@ -148,7 +148,7 @@ class TraceCounts:
             if annotation.status == "labelled" or not self.of_labelled:
                 self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
         if annotation.status in (*JUDGED, "undecided"):
-            # Facts beside a trace, where they are shown, are no part of it.
+            # The facts beside a trace are not part of it.
             left_out = annotation.truncated.keys() - {"observations"}
             self.truncated += bool(left_out) or annotation.read < 1
             self.least_read = min(self.least_read, annotation.read)
@@ -159,8 +159,8 @@ class TraceCounts:
             self.unjudged.setdefault(name_unjudged(annotation), Unjudged()).add(annotation)
 
     def share(self, label: Hashable) -> Interval:
-        """Return the share of the traces with a label, or with a group of codes by its name in a
-        tuple: Wilson's interval, for the effective number of traces where they share tasks.
+        """Return the share of the traces with a label, or with a group of codes (its name in a
+        tuple): Wilson's interval, for the effective number of traces if they share tasks.
         """
         if not self.clusters.named:
             return compute_wilson_interval(self.clusters.alone[label], self.clusters.alone[None])
@@ -169,8 +169,8 @@ class TraceCounts:
         return estimate_share_of_totals(*self.clusters.totals(label))
 
     def bounds(self, count: int, *, screen: bool = False) -> tuple[float, float] | None:
-        """Return the least and the greatest share that undecided and failed traces leave possible
-        where ``count`` traces have a code, and for what is only screened for, all others.
+        """Return the lowest and highest possible share of a code that ``count`` traces have, if
+        undecided and failed traces may have it; for a screen all other traces may.
         """
         total = self.n + self.open
         if not total or not (self.open or screen):

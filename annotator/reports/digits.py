@@ -9,7 +9,7 @@ UNDEFINED = "-"
 Share = Interval | Estimate
 
 
-def to_digits(value: float, decimals: int, sign: str = "") -> str:
+def format_number(value: float, decimals: int, sign: str = "") -> str:
     """Return a number with so many decimals, halves away from zero: 6.25 is 6.3, and so is what a
     share in binary is short of it.
     """
@@ -18,24 +18,26 @@ def to_digits(value: float, decimals: int, sign: str = "") -> str:
     return f"{Decimal(repr(float(value))).quantize(unit, ROUND_HALF_UP):{sign}f}"
 
 
-def percent(share: Share | None) -> str:
+def format_percent(share: Share | None) -> str:
     """Return a share in percent with one decimal, or "-" where it is undefined."""
-    return UNDEFINED if share is None or share.value is None else to_digits(100 * share.value, 1)
+    return (
+        UNDEFINED if share is None or share.value is None else format_number(100 * share.value, 1)
+    )
 
 
-def limits(share: Share | None) -> str:
+def format_limits(share: Share | None) -> str:
     """Return the interval in percent, ``[86.5, 98.9]``, or "-" where nothing is known.
 
     One that begins below 100 never looks as if it began there, nor does one that ends above 0 look
     as if it ended there. An undefined share has one if the limits are known all the same.
     """
     ends = find_limits(share)
-    return UNDEFINED if ends is None else bracket(ends)
+    return UNDEFINED if ends is None else format_bounds(ends)
 
 
-def bracket(ends: tuple[float, float]) -> str:
-    """Return limits in percent, as :func:`limits` does."""
-    low, high = (to_digits(100 * end, 1) for end in ends)
+def format_bounds(ends: tuple[float, float]) -> str:
+    """Return limits in percent, as :func:`format_limits` does."""
+    low, high = (format_number(100 * end, 1) for end in ends)
     low = ">99.9" if low == "100.0" and ends[0] < 1 else low
     high = "<0.1" if high == "0.0" and ends[1] > 0 else high
     return f"[{low}, {high}]"
@@ -50,13 +52,16 @@ def find_limits(share: Share | None) -> tuple[float, float] | None:
     return share.low, share.high
 
 
-def points(gap: Estimate | None) -> tuple[str, str]:
+def format_points(gap: Estimate | None) -> tuple[str, str]:
     """Return a difference of shares and its interval in percentage points, "-" where there is none;
     an undefined difference has no interval.
     """
     if gap is None or gap.value is None:
         return UNDEFINED, UNDEFINED
-    value = to_digits(100 * gap.value, 1, "+")
+    value = format_number(100 * gap.value, 1, "+")
     if gap.low is None or gap.high is None:
         return value, UNDEFINED
-    return value, f"[{to_digits(100 * gap.low, 1, '+')}, {to_digits(100 * gap.high, 1, '+')}]"
+    return (
+        value,
+        f"[{format_number(100 * gap.low, 1, '+')}, {format_number(100 * gap.high, 1, '+')}]",
+    )

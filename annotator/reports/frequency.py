@@ -1,8 +1,9 @@
-"""How often each code was found in a run: counts, shares and Wilson intervals."""
+"""The frequency of each code in a run: counts, shares and their intervals."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.base.errors import AnnotatorError
@@ -10,16 +11,15 @@ from annotator.reports.counts import TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
-from annotator.rubrics.annotations import Annotation, get_attribute
+from annotator.rubrics.annotations import get_attribute
 from annotator.runs.run import Run, name_runs
-from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
+from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
     from annotator.calibration.correct import Correction
     from annotator.calibration.estimates import CodeEstimates
-    from annotator.calibration.judged_sample import JudgedSample
-    from annotator.calibration.model import Calibration, Calibrations, LabelsUsed
+    from annotator.calibration.model import Calibrations, LabelsUsed
 
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
@@ -30,15 +30,17 @@ PARTLY = "the judge cannot find every code of this group, or is a screen for som
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code, none, or a group of codes, which counts each trace once: ``count`` is how many
-    judged traces have it, ``share`` their share.
+    """One code, none, or a group of codes, which counts each trace once.
 
-    ``unknown`` says why there is no share; ``count`` is None as well if the judge cannot find the
-    code at all, or is a screen for it and found none. ``bounds``: between what the share of the
-    judged, undecided and failed traces lies, whatever these two hold; None where they leave nothing
-    open, or nothing is known. ``anywhere``: the traces where a code is primary or secondary; None
-    where the rubric has no primary. ``labels``: the share corrected for the judge's errors and what
-    it rests on, if the table is calibrated.
+    Attributes:
+        count: the judged traces with it; None if the judge cannot find the code, or is a screen
+            for it and found none.
+        share: their share.
+        unknown: the reason if there is no share.
+        bounds: the lowest and highest share that undecided and failed traces leave possible; None
+            if they leave nothing open, or nothing is known.
+        anywhere: the traces with the code as primary or secondary; None without a primary code.
+        labels: the share corrected for the judge's errors and its labels, with a calibration.
     """
 
     kind: Literal["code", "none", "group"]
@@ -54,16 +56,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
-    """The table of one run and rubric, or of the traces among them with one value of an attribute
-    (``group``: attribute and value); or of the labels of ``people``, which have no judge. ``n`` is
-    that of every share: the judged traces (labelled and none), or with ``of_labelled`` the labelled
-    ones alone, and none has no share.
-    ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
-    ``least_read``: the smallest share of a trace that was read, None where all was read, or it is
-    not known; ``reasons``: why traces are undecided, ``unjudged``: why they have no countable
-    judgement (:mod:`annotator.reports.counts`).
-    ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
-    :func:`mark_runs`.
+    """The table of one run and rubric, or of the labels of ``people``, which have no judge.
+
+    Attributes:
+        code_groups: the rows of the rubric's groups of codes, to be added to no other row.
+        screen: the judge is only a screen for every code that it can find.
+        least_read: the smallest share of a trace that was read, None if all was read, or unknown.
+        reasons: why traces are undecided, by :func:`annotator.reports.counts.name_reason`.
+        unjudged: why traces have no countable judgement.
+        group: the attribute and the value that the traces share, if they are a group.
+        run_name: see :func:`mark_runs`.
+        of_labelled: shares are of the labelled traces alone, and none has no share.
     """
 
     rubric: str
@@ -106,7 +109,7 @@ class FrequencyTable:
 
     @property
     def n(self) -> int:
-        """What shares are of."""
+        """The traces that shares are of."""
         return self.labelled if self.of_labelled else self.judged
 
     @property
@@ -121,13 +124,13 @@ class FrequencyTable:
 
     @property
     def counted(self) -> str:
-        """What a row counts, in words."""
+        """The name of the counts."""
         return (
             "traces with the code" if self.choice == "many" else "traces with the code as primary"
         )
 
 
-def frequency_tables(
+def count_frequencies(
     run: Run,
     calibrations: "Calibrations | None" = None,
     *,
@@ -139,12 +142,16 @@ def frequency_tables(
 ) -> list[FrequencyTable]:
     """Return the tables of a run, one per rubric; annotations are read as a stream.
 
-    ``calibrations`` correct the shares for the judge's errors. One of another judge or
-    of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
-    each value of this attribute. ``of_labelled``: shares of the labelled traces alone, which no
-    calibration corrects. ``cluster``: the attributes that together name a trace's task, none for
-    independent traces; None: project and task, and for corrected shares those of the calibration.
-    ``joint``: all codes are corrected at once, see :func:`annotator.calibration.correct.correct`.
+    Args:
+        run: the run.
+        calibrations: they correct the shares for the judge's errors. One of another judge or of
+            other traces is refused.
+        transfer: accept those of another judge or of other traces.
+        by: one table for each value of this attribute.
+        of_labelled: shares of the labelled traces alone, which no calibration corrects.
+        cluster: the attributes that together name a trace's task, none for independent traces;
+            None: project and task, and for corrected shares those of the calibration.
+        joint: correct all codes at once, see :func:`annotator.calibration.correct.correct`.
 
     Raises:
         AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
@@ -152,37 +159,46 @@ def frequency_tables(
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
+    if joint and not calibrations:
+        raise AnnotatorError("a joint correction needs a calibration")
+    samples = None
+    if calibrations:
+        from annotator.reports.samples import JudgedSamples
+
+        samples = JudgedSamples(run, calibrations, cluster)
     cluster_by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
     counts: dict[tuple[str, str | None], TraceCounts] = {
         (name, None): TraceCounts(scheme, of_labelled, cluster_by)
         for name, scheme in run.schemes.items()
     }
-    if joint and not calibrations:
-        raise AnnotatorError("a joint correction needs a calibration")
-    samples = _Samples(run, calibrations or {}, cluster, joint=joint)
     attributes: set[str] = set()
     for annotation in run.annotations():
-        group = None
-        if by or cluster:
-            attributes.update(annotation.attributes)
-        if by:
-            group = get_attribute(annotation.attributes, by)
+        attributes.update(annotation.attributes if by or cluster else ())
+        group = get_attribute(annotation.attributes, by) if by else None
         key = annotation.rubric, group
         if key not in counts:
             counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
         counts[key].add(annotation)
-        samples.add(annotation, group)
+        if samples:
+            samples.add(annotation, group)
     check_attributes(attributes, by, cluster, f"no trace of {run}")
-    return [
-        _table(
-            run,
-            counts[name, group],
+    tables = []
+    for name, group in _order_groups(counts, run.schemes, by):
+        correction = samples.correct(name, group, transfer, joint) if samples else None
+        counted = counts[name, group]
+        table = build_table(
+            counted,
             (by, group) if by and group is not None else None,
-            samples.correction(name, group, transfer=transfer),
+            partial(describe_caveats, run, counted, correction=correction),
+            correction=correction,
+            judge=run.judge,
+            judge_sha256=run.judge_sha256,
+            run=run.id,
+            status=run.manifest.status,
+            limit=run.manifest.limit,
         )
-        for name in run.schemes
-        for group in _groups(counts, name, by)
-    ]
+        tables.append(table)
+    return tables
 
 
 def check_attributes(
@@ -197,121 +213,30 @@ def check_attributes(
 
 
 def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
-    """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
-    is, by its name.
-    """
+    """Return tables with the names of their runs, if their rubric, judge and group are the same."""
     tables = list(tables)
-    alike = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
+    sources = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
     names = {run.id: name for run, name in zip(runs, name_runs(runs), strict=True)}
     return [
         replace(table, run_name=names.get(table.run or "", table.run_name))
-        if alike[table.rubric_sha256, table.judge, table.group] > 1
+        if sources[table.rubric_sha256, table.judge, table.group] > 1
         else table
         for table in tables
     ]
 
 
-def _groups(
-    counts: Mapping[tuple[str, str | None], TraceCounts], rubric: str, by: str | None
-) -> list[str | None]:
-    """Return the groups of a rubric that have a table, the largest first."""
-    if not by:
-        return [None]
-    groups = [group for name, group in counts if name == rubric and group is not None]
-    return sorted(groups, key=lambda group: (-counts[rubric, group].status.total(), group))
+def _order_groups(
+    counts: Mapping[tuple[str, str | None], TraceCounts], rubrics: Iterable[str], by: str | None
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the keys of the tables, the largest group of a rubric first."""
+    for rubric in rubrics:
+        groups = [group for name, group in counts if name == rubric and group is not None]
+        groups.sort(key=lambda group: (-counts[rubric, group].status.total(), group))
+        yield from ((rubric, group) for group in (groups if by else [None]))
 
 
-class _Samples:
-    """The judged samples that a correction needs, filled while annotations pass by."""
-
-    def __init__(
-        self,
-        run: Run,
-        calibrations: "Calibrations",
-        cluster: Sequence[str] | None,
-        *,
-        joint: bool,
-    ) -> None:
-        if calibrations and not calibrations.keys() & run.schemes.keys():
-            raise AnnotatorError(
-                f"the calibration is for {', '.join(calibrations)}, {run} was judged by"
-                f" {', '.join(run.schemes)}"
-            )
-        self._run, self._cluster, self._joint = run, cluster, joint
-        self._calibrations: dict[str, Calibration] = {}
-        self._labelled: dict[str, set[str]] = {}
-        self._samples: dict[tuple[str, str | None], JudgedSample] = {}
-        for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.correct import select_calibration
-
-            sample = self._samples[name, None] = self._empty(name)
-            calibration = self._calibrations[name] = select_calibration(calibrations[name], sample)
-            self._labelled[name] = {trace.trace_id for trace in calibration.labelled}
-
-    def add(self, annotation: Annotation, group: str | None) -> None:
-        """Count an annotation in its group, None for all together."""
-        name = annotation.rubric
-        if name not in self._calibrations:
-            return
-        if (name, group) not in self._samples:
-            self._samples[name, group] = self._empty(name)
-        sample = self._samples[name, group]
-        by = self._calibrations[name].cluster_by if self._cluster is None else self._cluster
-        sample.add(annotation, find_cluster(annotation.attributes, by))
-        if annotation.trace_id in self._labelled[name]:
-            sample.selected[annotation.trace_id] = annotation
-
-    def _empty(self, name: str) -> "JudgedSample":
-        from annotator.calibration.judged_sample import start_judged_sample
-
-        return start_judged_sample(self._run, name)
-
-    def _judged(self, name: str) -> "JudgedSample":
-        """Return the sample of all that the run judged."""
-        judged = self._samples[name, None]
-        if not judged.total:
-            for (rubric, group), sample in self._samples.items():
-                if rubric == name and group is not None:
-                    judged.include(sample)
-        return judged
-
-    def correction(self, name: str, group: str | None, *, transfer: bool) -> "Correction | None":
-        """Return the corrected shares of a group; None without a calibration of the rubric."""
-        if name not in self._calibrations:
-            return None
-        from annotator.calibration.correct import make_correction
-
-        sample = self._samples.get((name, group)) or self._empty(name)
-        judged = self._judged(name)
-        calibration = self._calibrations[name]
-        return make_correction(
-            calibration,
-            sample,
-            judged,
-            self._run,
-            transfer=transfer,
-            cluster=self._cluster,
-            joint=self._joint,
-        )
-
-
-def _table(
-    run: Run,
-    counts: TraceCounts,
-    group: tuple[str, str] | None,
-    correction: "Correction | None",
-) -> FrequencyTable:
-    return build_table(
-        counts,
-        group,
-        lambda shares: describe_caveats(run, counts, shares, correction),
-        correction=correction,
-        judge=run.judge,
-        judge_sha256=run.judge_sha256,
-        run=run.id,
-        status=run.manifest.status,
-        limit=run.manifest.limit,
-    )
+STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
+_COPIED = ("rejected", "rejected_traces", "emptied", "outcome_unknown", "truncated", "of_labelled")
 
 
 def build_table(
@@ -334,13 +259,15 @@ def build_table(
     Raises:
         AnnotatorError: the rows of the table contradict each other.
     """
-    scheme, status = counts.rubric, counts.status
+    scheme = counts.rubric
     rows = (
-        *(_code_row(code, counts, correction) for code in scheme.codes),
-        _none_row(counts, correction),
+        *(_count_code(code, counts, correction) for code in scheme.codes),
+        _count_none(counts, correction),
     )
-    code_groups = tuple(_group_row(*each, counts, correction) for each in scheme.groups.items())
+    code_groups = tuple(_count_group(*each, counts, correction) for each in scheme.groups.items())
     shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
+    copied: dict[str, Any] = {name: counts.status[name] for name in STATUSES}
+    copied |= {name: getattr(counts, name) for name in _COPIED}
     table = FrequencyTable(
         rubric=scheme.id,
         version=scheme.version,
@@ -349,16 +276,7 @@ def build_table(
         rows=rows,
         code_groups=code_groups,
         screen=scheme.only_screens,
-        labelled=status["labelled"],
-        none=status["none"],
-        undecided=status["undecided"],
-        skipped=status["skipped"],
-        failed=status["failed"],
-        rejected=counts.rejected,
-        rejected_traces=counts.rejected_traces,
-        emptied=counts.emptied,
-        outcome_unknown=counts.outcome_unknown,
-        truncated=counts.truncated,
+        **copied,
         least_read=counts.least_read if counts.least_read < 1 else None,
         reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
@@ -366,17 +284,15 @@ def build_table(
         notes=tuple(describe(shares)),
         group=group,
         correction=correction,
-        of_labelled=counts.of_labelled,
         **source,
     )
     _check(table)
     return table
 
 
-def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
+def _count_code(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
     count, anywhere = counts.labels[code.id], counts.anywhere[code.id]
     why = NO_RULE if not code.judged else SCREEN if code.screen else counts.selection
-    # That a screen finds none is no count.
     return Row(
         "code",
         code.id,
@@ -392,7 +308,7 @@ def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | N
     )
 
 
-def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
+def _count_none(counts: TraceCounts, correction: "Correction | None") -> Row:
     count = counts.status["none"]
     why = NEVER_NONE if counts.rubric.only_screens else None
     why = why or (LABELLED_ONLY if counts.of_labelled else counts.selection)
@@ -408,7 +324,7 @@ def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
     )
 
 
-def _group_row(
+def _count_group(
     name: str, codes: Sequence[str], counts: TraceCounts, correction: "Correction | None"
 ) -> Row:
     scheme, count = counts.rubric, counts.groups[name]
@@ -428,7 +344,7 @@ def _group_row(
 
 
 def _check(table: FrequencyTable) -> None:
-    """Hold the table against itself; a wrong number must never be printed."""
+    """Raise :class:`AnnotatorError` if the numbers of a table contradict each other."""
     for row in table.all_rows:
         share = row.labels.corrected if row.labels else None
         if share is None or share.value is None:

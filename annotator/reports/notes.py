@@ -1,4 +1,4 @@
-"""What stands below a frequency table: what its numbers rest on, and what they leave out."""
+"""The notes below a frequency table: what its numbers rest on, and what they leave out."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -11,8 +11,15 @@ from validation import Interval
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
-_NOT_MEASURED = "; sampling error only: the judge's errors are not measured (no calibration)"
-_SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
+_NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate."
+_SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narrow
+_UNDECIDED = {
+    TIE: "{} had no code with enough votes (tie).",
+    PART: "{} {were} read in part.",
+    REJECTED: "In {} none of the judge's quotes was in the trace.",
+    LOST: "{} had too few votes that count.",
+    OTHER: "{} {were} left undecided by the judge.",
+}
 
 
 def describe_caveats(
@@ -21,9 +28,7 @@ def describe_caveats(
     shares: Mapping[str, Interval],
     correction: "Correction | None",
 ) -> Iterator[str]:
-    """Yield what a reader of a frequency table must know, a sentence each. ``shares``: those that
-    the table has, by code.
-    """
+    """Yield the notes of a run's frequency table, whose shares are given by code."""
     if run.judge == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
     yield from describe_shares(counts)
@@ -39,21 +44,20 @@ def describe_caveats(
 
 
 def describe_shares(counts: TraceCounts) -> Iterator[str]:
-    """Yield which codes have no share, and what shares are of."""
+    """Yield which codes have no share, and which traces the shares are of."""
     scheme = counts.rubric
-    unknown = [code.id for code in scheme.codes if not code.judged]
-    if unknown:
+    if unknown := [code.id for code in scheme.codes if not code.judged]:
         yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
     if screens := [code.id for code in scheme.codes if code.screen]:
         yield (
-            f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
-            " so there is no share, only the bounds."
+            f"Can be found, cannot be ruled out: {', '.join(screens)}. The true share lies within"
+            " the bounds."
         )
     if counts.selection:
         yield (
-            "No percentages of the judge alone: it reports the failures that it recognises, and the"
-            " runs that it left open are not a random sample. With labels of some of these every"
-            " code gets a share: annotate sample, then annotate calibrate."
+            "No percentages: this judge only reports failures that it recognises. The traces it"
+            " left open are not a random sample. To get shares, label some of them: annotate"
+            " sample, then annotate calibrate."
         )
     if counts.of_labelled:
         yield (
@@ -61,11 +65,10 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
             " no share."
         )
     if counts.open:
-        which = "labelled" if counts.of_labelled else "judged"
+        sizes = (f"{counts.status[x]} {x}" for x in ("undecided", "failed") if counts.status[x])
         yield (
-            f"Bounds: the lowest and the highest possible share of the {which}, undecided and"
-            f" failed traces, depending on the {counts.status['undecided']} undecided and"
-            f" {counts.status['failed']} failed ones."
+            "Bounds: the lowest and highest possible share, depending on the"
+            f" {' and '.join(sizes)} traces."
         )
 
 
@@ -78,30 +81,21 @@ def describe_intervals(
     tasks, by = len(counts.clusters), "+".join(counts.cluster_by)
     if not counts.clusters.named:
         why = f"no trace tells its {by}" if by else "--cluster none"
-        yield f"Intervals{whose}: Wilson 95 %, for independent traces ({why}){errors}."
+        yield f"95 % intervals{whose} treat traces as independent ({why}).{errors}"
         return
     if tasks == 1:
-        yield (
-            f"No intervals{whose}: all traces are of one task ({by}), and how tasks differ is not"
-            f" known{errors}."
-        )
+        yield f"No intervals{whose}: all traces are of one task ({by})."
         return
-    effects = [share.design_effect or 1.0 for share in shares.values()]
     yield (
-        f"Intervals{whose}: Wilson 95 % for the effective number of traces of {tasks} tasks ({by};"
-        f" Student's t on {tasks - 1}, design effects {min(effects):.1f} to {max(effects):.1f})"
-        f"{errors}."
+        f"95 % intervals{whose} allow for traces that share one of {tasks} tasks ({by}).{errors}"
     )
     few = [
-        f"{code} ({share.clusters_with})"
+        code
         for code, share in shares.items()
         if 0 < (share.clusters_with or 0) < min(_SEEN_IN, tasks)
     ]
     if few:
-        yield (
-            f"Found in fewer than {_SEEN_IN} tasks, so that the interval is optimistic:"
-            f" {', '.join(few)}."
-        )
+        yield f"Interval too narrow (seen in fewer than {_SEEN_IN} tasks): {', '.join(few)}."
 
 
 def describe_traces(counts: TraceCounts) -> Iterator[str]:
@@ -110,21 +104,19 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
     if scheme.choice == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
     if counts.unproven > counts.findings:
-        made = counts.unproven + counts.findings
         yield (
-            f"Most findings were rejected, {counts.unproven} of {made}, because their evidence does"
-            " not stand in the traces: what is left says little of what the judge found."
+            f"Most findings, {counts.unproven} of {counts.unproven + counts.findings}, were"
+            " rejected because their quotes are not in the traces. The rest says little."
         )
     if counts.emptied:
         yield (
             f"{counts.emptied} of the traces counted as none had findings, all rejected because"
-            " their quotes do not stand in the trace."
+            " their quotes are not in the trace."
         )
     if counts.contradictory:
         yield (
-            f"In {format_count(counts.contradictory, 'trace')} the judge's reasoning"
-            " contradicts its"
-            " finding. The finding is counted."
+            f"In {format_count(counts.contradictory, 'trace')} the judge's reasoning contradicts"
+            " its finding. The finding is counted."
         )
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
         which = "passed" if scheme.applies_to.passed else "failed"
@@ -135,43 +127,33 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
 
 
 def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
-    """Tell the reasons apart, unless there is only the judge's own word."""
-    words = {
-        TIE: "had no code with enough votes (tie)",
-        PART: "was read in part",
-        REJECTED: "had findings that were all rejected",
-        LOST: "had too few votes that count",
-        OTHER: "was left undecided by the judge",
-    }
+    """Tell the reasons apart, unless the judge itself left all undecided."""
     if counts.reasons.keys() <= {OTHER}:
         return
-    for reason, what in words.items():
+    for reason, text in _UNDECIDED.items():
         if n := counts.reasons[reason]:
-            what = what if n == 1 else what.replace("was ", "were ", 1)
-            yield f"{format_count(n, 'undecided trace')} {what}."
+            yield text.format(format_count(n, "undecided trace"), were="was" if n == 1 else "were")
 
 
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:
     if not counts.truncated:
         return
-    many = counts.truncated > 1
-    share = floor_percent(counts.least_read)
-    least = (
-        (f", of one only {share}" if many else f", {share} of it") if counts.least_read < 1 else ""
-    )
+    verb, share, least = "was", floor_percent(counts.least_read), ""
+    if counts.least_read < 1:
+        least = f", {share} of it"
+    if counts.truncated > 1:
+        verb, least = "were", least and f", of one only {share}"
     yield (
-        f"{format_count(counts.truncated, 'trace')} {'were' if many else 'was'} read in"
-        f" part{least}; what"
-        " was left out is in the annotations (truncated, read)."
+        f"{format_count(counts.truncated, 'trace')} {verb} read in part{least}; the annotations"
+        " tell what was left out (truncated, read)."
     )
 
 
 def _describe_votes(counts: TraceCounts) -> Iterator[str]:
     if counts.halves:
         yield (
-            f"{format_count(counts.halves, 'labelled trace')} had codes beside that"
-            " exactly half of the"
-            " votes have (tie); these are not counted."
+            f"{format_count(counts.halves, 'labelled trace')} had codes beside that exactly half of"
+            " the votes have (tie); these are not counted."
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."

@@ -1,4 +1,4 @@
-"""How often people gave each code: the tables of a run, counted from labels instead."""
+"""Frequency tables of people's labels."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,24 +29,23 @@ from validation import Interval, estimate_clustered_share
 Attributes = Mapping[str, Mapping[str, Any]]
 """The attributes of traces, by trace id."""
 
-_ERRORS = "; sampling error only: how far people differ is not in them (calibrate --between A B)"
+_ERRORS = " They do not include how far people differ: see annotate calibrate --between A B."
 _NO_TASKS = (
-    "The labels name no tasks, so that traces of one task count as independent and the intervals"
-    " may be too narrow: give RUN or --traces TRACES."
+    "The labels name no tasks, so the intervals may be too narrow: give RUN or --traces TRACES."
 )
 _DRAWN = {
-    "unknown": "How the labelled traces were drawn is not recorded: the shares are of these traces,"
-    " and of others only if these are a random sample.",
+    "unknown": "How the labelled traces were sampled is not recorded. The shares hold for other"
+    " traces only if these are a random sample.",
     "uniform": "The labelled traces are a uniform random sample.",
-    "stratified": "The traces were drawn with unequal chances: % is weighted by one over the"
-    " chance, count and n are labels as they are.",
+    "stratified": "The traces were sampled with unequal chances: % is weighted by one over the"
+    " chance; count and n are plain numbers of labels.",
 }
 
 
 @dataclass(slots=True)
 class LabelCounts(TraceCounts):
-    """The counts of people's labels. ``weights``: how many traces each labelled one stands for,
-    by trace id; None if all stand for as many.
+    """The counts of people's labels. ``weights``: the number of traces that each labelled one
+    represents, by trace id; None if all represent the same.
     """
 
     weights: Mapping[str, float] | None = None
@@ -92,12 +91,12 @@ class LabelCounts(TraceCounts):
 
     @property
     def effective(self) -> float:
-        """How many labels drawn uniformly would tell as much, tasks aside."""
+        """The number of uniformly sampled labels that would tell as much, tasks aside."""
         weights = [weight for _, _, weight in self.items]
         return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else 0.0
 
 
-def people_tables(
+def count_people(
     request: Request,
     *,
     run: Run | None = None,
@@ -109,7 +108,7 @@ def people_tables(
     """Return the tables of people's labels, one per rubric.
 
     Args:
-        request: the labels, and whose, of which rubrics and split are counted.
+        request: the labels, and the annotators, rubrics and split that are counted.
         run: only its traces are counted, with the attributes that it records.
         traces: as ``run``, for traces that no run judged. Without both, a trace has the ``task``
             that its label names and no other attribute.
@@ -132,7 +131,7 @@ def people_tables(
 
 
 class _Counted:
-    """The labels of one rubric that are counted, with what is known of them."""
+    """The labels of one rubric that are counted, with the attributes of their traces."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class _Counted:
                 if annotation.trace_id in labels
             }
         self._traces = traces
-        attributes = _attributes_of(labels) if traces is None else traces
+        attributes = _read_attributes(labels) if traces is None else traces
         annotations = {
             trace_id: _annotate(label, scheme, attributes.get(trace_id, {}))
             for trace_id, label in labels.items()
@@ -229,13 +228,12 @@ class _Counted:
         )
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
-        """Yield what a reader of the table must know, a sentence each."""
+        """Yield the notes of a table."""
         yield _DRAWN[self._matched.design]
         if counts.items:
             yield (
                 f"The {format_count(len(counts.items), 'label')} tell as much as"
-                f" {counts.effective:.1f}"
-                " drawn with equal chances."
+                f" {counts.effective:.1f} sampled with equal chances."
             )
         yield from describe_shares(counts)
         yield from describe_intervals(counts, shares, "", _ERRORS)
@@ -246,7 +244,7 @@ class _Counted:
         yield from self._run.manifest.limitations if self._run else ()
 
 
-def _attributes_of(labels: Mapping[str, Label]) -> Attributes:
+def _read_attributes(labels: Mapping[str, Label]) -> Attributes:
     return {
         trace_id: {} if label.task is None else {"task": label.task}
         for trace_id, label in labels.items()

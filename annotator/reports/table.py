@@ -1,6 +1,4 @@
-"""What every report returns: a table as a value, which each of :mod:`annotator.reports.formats`
-writes in its way.
-"""
+"""A table as a value, and the registry of the formats that write it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,11 +7,16 @@ from importlib import import_module
 from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import sanitize_line
+from annotator.base.plugins import is_plugin, load_plugin
+from annotator.base.text import replace_surrogates, sanitize_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
 Sort = Literal["rubric", "share"]  # the order of the rows of codes
+
+# Format -> its module in annotator.reports.formats, whose render(tables) returns a text. A new one
+# is a file there and its line here, or a plug-in.
+FORMATS = {"table": "text", "csv": "csv", "json": "json", "md": "markdown", "latex": "latex"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +32,13 @@ class Column:
     printed: bool = False
 
 
-def columns_of(*keys: str) -> list[Column]:
-    """Return columns that are named as the keys they show."""
-    return [Column(key, key, printed=key.endswith("percent")) for key in keys]
+def make_columns(keys: str) -> list[Column]:
+    """Return columns that are named as the keys they show; blanks separate these."""
+    return [Column(key, key, printed=key.endswith("percent")) for key in keys.split()]
 
 
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
-    """Return a mapping with none in it: the keys of those that it has are put after theirs."""
+    """Return a mapping without mappings in it: ``{"a": {"b": 1}}`` becomes ``{"a_b": 1}``."""
     record: dict[str, Any] = {}
     for key, cell in value.items():
         name = prefix + key
@@ -47,19 +50,20 @@ def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
 class Table:
     """A title, the names of the columns, rows of cells as they are printed, and notes.
 
-    ``rows``: the first ``texts`` cells are text (a name, a sentence), the others are digits, "-"
-    where something is not known.
-    ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
-    stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
-    what a report says of its tables together. ``matrix``: the columns are named as the rows; a
-    format with little room numbers both. ``instead``: lines that people read in place of the
-    rows and notes, where there is nothing to count.
-
-    ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
-
-    ``records`` are for machines, in full precision, and for a share have the reason where there is
-    none. ``columns`` are those of CSV; ``schema``: the keys that a file with types has, and their
-    types. ``document``: what JSON holds; that of prose which opens a report holds all of it.
+    Attributes:
+        header: empty in prose, such as the notes on all tables of a report.
+        rows: the first ``texts`` cells are text, the others digits, or "-" for unknown.
+        notes: sentences below all.
+        lines: lines directly below the rows.
+        last: the last row is apart, as are the ``below`` rows that follow it.
+        instead: the lines that people read in place of rows and notes, if there is nothing to
+            count.
+        matrix: the columns are named as the rows; a format with little room numbers both.
+        caption: replaces the title in a paper, and ``name`` is its label there.
+        records: the rows for machines, in full precision; without a share, with the reason.
+        columns: the columns of CSV.
+        schema: the keys and types of a file with types.
+        document: the value in JSON; that of prose which opens a report holds all of it.
     """
 
     title: str = ""
@@ -81,7 +85,7 @@ class Table:
 
     @property
     def readable(self) -> "Table":
-        """The table as people read it: where there is nothing to count, prose that says why."""
+        """The table as people read it: if there is nothing to count, prose with the reason."""
         if not self.instead:
             return self
         return replace(self, header=(), rows=(), notes=(), lines=[*self.instead, *self.lines])
@@ -105,7 +109,7 @@ class Table:
 
     @property
     def rules(self) -> list[int]:
-        """Before which of the rows a rule stands, besides that below the header."""
+        """The numbers of the rows that have a rule above them."""
         apart = len(self.rows) - self.below
         return [*([apart - 1] if self.last else ()), *([apart] if self.below else ())]
 
@@ -115,8 +119,6 @@ class Table:
         Raises:
             AnnotatorError: there is no such format.
         """
-        from annotator.reports.formats import render
-
         return render([self], format)
 
     def to_pandas(self) -> Any:
@@ -137,18 +139,44 @@ class Table:
         return self.to("table")
 
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it; whatever a trace holds is text in it."""
+        """Return the table as a notebook shows it; texts of traces are escaped."""
         table = self.readable
         parts = [f"<p><b>{escape(table.title)}</b></p>"] if table.title else []
         if table.header:
-            rows = [_html_row("td", row, table.texts) for row in table.rows]
-            parts.append(f"<table><thead>{_html_row('th', table.header, table.texts)}</thead>")
+            rows = [_write_html_row("td", row, table.texts) for row in table.rows]
+            parts.append(
+                f"<table><thead>{_write_html_row('th', table.header, table.texts)}</thead>"
+            )
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
         parts += [f"<p>{escape(line)}</p>" for line in (*table.lines, *table.sentences)]
         return f"<div>{''.join(parts)}</div>"
 
 
-def _html_row(tag: str, cells: Line, texts: int) -> str:
+def render(tables: Sequence[Table], format: str) -> str:
+    """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
+
+    Raises:
+        AnnotatorError: there is no such format, or the plug-in cannot be imported.
+    """
+    if format in FORMATS:
+        module: Any = import_module(f"annotator.reports.formats.{FORMATS[format]}")
+        return replace_surrogates(module.render(tables))
+    if not is_plugin("formats", format):
+        raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
+    return replace_surrogates(load_plugin("formats", format).value(tables))
+
+
+def name_rubric(rubric: str, version: int, sha256: str) -> str:
+    """Return a rubric's id, version and the beginning of its hash, on one line."""
+    return f"{sanitize_line(rubric)} v{version} ({sha256[:12]})"
+
+
+def name_judge(judge: str, sha256: str) -> str:
+    """Return a judge's id and the beginning of its hash, on one line."""
+    return f"{sanitize_line(judge, 120)} ({sha256[:12]})"
+
+
+def _write_html_row(tag: str, cells: Line, texts: int) -> str:
     sides = ["left"] * texts + ["right"] * (len(cells) - texts)
     aligned = zip(sides, map(escape, cells), strict=True)
     row = "".join(f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in aligned)

@@ -1,4 +1,4 @@
-"""How far several votes agree: between judges, of one judge with itself, and code by code."""
+"""The agreement of several votes: between judges, of one judge with itself, and by code."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _COUNTED = ("labelled", "none")  # votes that say something
 
 @dataclass(frozen=True, slots=True)
 class VoterPair:
-    """Cohen's kappa of two voters; ``second`` is ``first`` where a judge is held against itself."""
+    """Cohen's kappa of two voters; ``second`` is ``first`` if a judge is compared with itself."""
 
     first: str
     second: str
@@ -21,7 +21,7 @@ class VoterPair:
 
     @property
     def name(self) -> str:
-        """The pair in words."""
+        """The names of the pair."""
         return (
             f"{self.first} again" if self.first == self.second else f"{self.first}, {self.second}"
         )
@@ -29,13 +29,14 @@ class VoterPair:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What the votes of a run say about its judges.
+    """The agreement of the votes of a run.
 
-    ``unanimous``: of the traces judged, undecided ones too, those whose votes all say the same.
-    ``flips``: by code, of the traces in which any vote has it, those in which not every vote does.
-    ``ties``: traces in which no label had a majority, or a code exactly half of the votes;
-    ``failed``: votes that failed in judged traces. ``pairs`` is empty where the rubric has no one
-    label (choice many).
+    Attributes:
+        unanimous: the share of traces, undecided ones too, whose votes are all the same.
+        flips: by code, of the traces with a vote for it, the share with another vote, too.
+        pairs: the kappa of each two voters; empty if traces can have many labels.
+        ties: traces in which no label had a majority, or a code exactly half of the votes.
+        failed: votes that failed in judged traces.
     """
 
     unanimous: Interval
@@ -47,11 +48,11 @@ class Votes:
 
 @dataclass(slots=True)
 class VoteCounts:
-    """Counts votes while annotations pass by; what it holds grows with tasks, not with traces.
+    """The counts of votes; their size grows with tasks, not with traces.
 
-    ``clusters`` counts, by task, the traces with votes, and of these the ``unanimous`` ones, those
-    where a code is ``voted`` and ``flipped``, and each pair of labels of two voters. ``undecided``:
-    such votes on traces that others decided.
+    ``clusters`` counts, by task, the traces with votes, the ``unanimous`` ones, those in which a
+    code is ``voted`` and ``flipped``, and each pair of labels of two voters. ``undecided``: such
+    votes on traces that others decided.
     """
 
     traces: int = 0
@@ -62,7 +63,7 @@ class VoteCounts:
     pairs: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
 
     def add(self, annotation: Annotation, cluster: str | None) -> None:
-        """Count the votes of a judged trace; one without votes is not counted."""
+        """Count the votes of a judged trace, if it has any."""
         if not annotation.votes or annotation.status not in ("labelled", "none", "undecided"):
             return
         counted = [vote for vote in annotation.votes if vote.status in _COUNTED]
@@ -82,9 +83,9 @@ class VoteCounts:
         self.clusters.add(cluster, counts)
 
     def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
-        """Return what was counted, or None if there were no votes.
+        """Return the agreement of the votes, or None if there were none.
 
-        ``labelled``: whether a vote has one label that another can be held against.
+        ``labelled``: a vote has one label, so that pairs of voters have a kappa.
         """
         if not self.traces:
             return None
@@ -94,17 +95,14 @@ class VoteCounts:
 
     def _share(self, count: Hashable, of: Hashable) -> Interval:
         """Return the share of the traces with one count among those with another, over tasks."""
-        from validation import (
-            estimate_share_of_totals,
-        )  # takes numpy, which a run without votes does not need
+        # Takes numpy, which not every run needs.
+        from validation import estimate_share_of_totals
 
         totals = [self.clusters.totals(label)[0] for label in (count, of) if label is not None]
         k, n = totals if of is not None else (totals[0], self.clusters.totals(count)[1])
-        return (
-            estimate_share_of_totals(k, n)
-            if self.clusters.named
-            else compute_wilson_interval(sum(k), sum(n))
-        )
+        if self.clusters.named:
+            return estimate_share_of_totals(k, n)
+        return compute_wilson_interval(sum(k), sum(n))
 
     def _kappa(self, names: tuple[str, str]) -> Estimate:
         """Return the kappa of two voters, over tasks."""
@@ -113,12 +111,12 @@ class VoteCounts:
         items: list[tuple[str, str, Hashable]] = []
         named = len(self.clusters.in_cluster)
         for labels in sorted(self.pairs[names]):
-            for place, count in enumerate(self.clusters.totals((names, labels))[0]):
-                # A trace that tells no task is of its own, not of that of another pair of labels.
-                cluster = place if place < named else (labels, place)
+            for n, count in enumerate(self.clusters.totals((names, labels))[0]):
+                # A trace without a task is a cluster by itself, also for other pairs of labels.
+                cluster = n if n < named else (labels, n)
                 items += [(*labels, cluster)] * count
-        first, second, places = zip(*items, strict=True)
-        clusters = places if self.clusters.named else None
+        first, second, tasks = zip(*items, strict=True)
+        clusters = tasks if self.clusters.named else None
         return measure_agreement(first, second, clusters=clusters).kappa
 
 

@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
-from annotator.reports.frequency import FrequencyTable, frequency_tables
-from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
+from annotator.reports.frequency import FrequencyTable, count_frequencies
+from annotator.reports.tables.frequency import (
+    describe_votes,
+    explain_unjudged,
+    list_headings,
+    write_cells,
+    write_heading,
+)
 from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
@@ -75,14 +81,14 @@ def serialize_tables(pages: "PageRequest") -> dict[str, Any]:
     """Return the tables of runs; the cells are the same as in every format.
 
     Raises:
-        AnnotatorError: as :func:`annotator.reports.frequency.frequency_tables`.
+        AnnotatorError: as :func:`annotator.reports.frequency.count_frequencies`.
     """
     runs = pages.runs
     names = [sanitize_line(name, 120) for name in name_runs(runs)]
     tables = [
         _serialize_table(table, n, names[n] if len(runs) > 1 else "")
         for n, run in enumerate(runs)
-        for table in frequency_tables(
+        for table in count_frequencies(
             run,
             pages.calibrations,
             transfer=pages.transfer,
@@ -105,8 +111,8 @@ def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, An
         "rubric": table.rubric,
         "run": run,
         "title": f"{table.rubric}{group}{f', {name}' if name else ''}",
-        "heading": heading(table),
-        "header": list(header(table)),
+        "heading": write_heading(table),
+        "header": list(list_headings(table)),
         "group": table.group,
         "corrected": table.correction is not None,
         "rows": [
@@ -114,14 +120,14 @@ def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, An
                 "kind": row.kind,
                 "code": row.code,
                 "name": row.name,
-                "cells": list(cells(row, table)),
+                "cells": list(write_cells(row, table)),
                 "share": _serialize_share(row.share),
                 "corrected": _serialize_share(row.labels.corrected) if row.labels else None,
             }
             for row in (table.all_rows if table.judged else ())
         ],
-        "votes": votes_lines(table.votes) if table.votes else [],
-        "notes": list(table.notes if table.judged else filter(None, unjudged_lines(table))),
+        "votes": describe_votes(table.votes) if table.votes else [],
+        "notes": list(table.notes if table.judged else filter(None, explain_unjudged(table))),
     }
 
 

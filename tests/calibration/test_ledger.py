@@ -40,7 +40,8 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
         assert done.code == 0, done.err
         made = calibration(run / "calibration.json")
         looks.append((made["look"]["split"], made["look"]["look"], made["look"]["judges"]))
-        assert f"look {looks[-1][1]} at these labels" in done.out
+        time = "First time" if looks[-1][1] == 1 else f"Time {looks[-1][1]}"
+        assert f"{time} that this label set is used" in done.out
         assert ("compared with these test labels" in done.out) == (looks[-1] == ("test", 2, 2))
     assert looks == [("dev", 1, 1), ("dev", 2, 1), ("dev", 3, 2), ("test", 1, 1), ("test", 2, 2)]
     noted = " ".join(f"{one['look']}-{one['judge']}" for one in lines(file))

@@ -15,7 +15,7 @@ from annotator.api import summarize
 from annotator.base.errors import AnnotatorError
 from annotator.cooperbench.stats import Stats, StatsCounts, compute_statistics, parse_channel
 from annotator.cooperbench.stats.difficulty import compute_areas, find_bucket
-from annotator.reports.formats import FORMATS, render
+from annotator.reports.table import FORMATS, render
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
 from tests.conftest import PATCHES, write_run

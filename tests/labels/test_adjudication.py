@@ -169,7 +169,7 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
     )
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
-    assert "labels: 4 of gold, design uniform, split dev" in done.out
+    assert "4 labels by gold. A uniform random sample. The dev split." in done.out
     assert "agreement (primary code, none is a code)  3/4" in done.out
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 from scipy import stats
 
-from annotator.reports.formats import FORMATS
+from annotator.reports.table import FORMATS
 from tests.calibration.build import (
     calibration,
     label,
@@ -457,23 +457,6 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
     for name in ("table", "md"):
         assert "Holm over 2 tests" in out(name)
         assert "errors are not corrected" in out(name)
-
-
-def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
-    odd = "=x\x1b]0;t\x07\ny\u202e"
-    traces = [said("t1", "alpha", model=odd), said("t2", model="two")]
-    run = make_run(tmp_path / "run", rubric, traces)
-    for name in ("table", "md"):
-        done = annotate_cli(
-            "report", run, "--by", "model", "--compare", odd, "two", "--format", name
-        )
-        assert done.code == 0, done.err
-        assert "\x1b" not in done.out
-        assert "\u202e" not in done.out
-    done = annotate_cli("report", run, "--by", "model", "--compare", odd, "two", "--format", "csv")
-    assert next(csv.DictReader(io.StringIO(done.out)))["first"].startswith("'=")
-    done = annotate_cli("report", run, "--by", "model", "--compare", odd, "no\x1b]0;t\x07")
-    said_in_words(done)
 
 
 # Corrected differences
@@ -1029,18 +1012,3 @@ def test_calibrations_of_different_confidence(annotate_cli, calibrate, tmp_path,
     done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
     said_in_words(done)
     assert "the calibrations differ in --confidence" in done.err
-
-
-@pytest.mark.parametrize("format_", ["table", "json", "csv", "md", "latex"])
-def test_what_is_in_no_share_of_a_side_is_said(annotate_cli, tmp_path, rubric, format_):
-    traces = [said(f"a{n}", "alpha", merge="clean") for n in range(4)]
-    traces += [said(f"b{n}", "beta", merge="conflicts") for n in range(4)]
-    traces += [said(f"u{n}", status="undecided", merge="conflicts") for n in range(3)]
-    traces += [said("f", status="failed", merge="conflicts")]
-    run = make_run(tmp_path / "run", rubric, traces)
-    sides = ("--by", "merge", "--values", "conflicts", "clean")
-    done = annotate_cli("compare", run, *sides, "--format", format_)
-    assert done.code == 0, done.err
-    if format_ != "csv":
-        assert "conflicts: 3 undecided and 1 failed traces are in none of" in done.out
-    assert "clean: " not in done.out.replace("conflicts and clean", "")

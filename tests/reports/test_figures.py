@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from annotator.reports.figures.style import settings
+from annotator.reports.figures.style import apply_style
 from tests.calibration.build import (
     label,
     make_rubric,
@@ -377,7 +377,7 @@ def test_nothing_is_cut_and_no_text_covers_another(
     place = tmp_path / "x.png"
     done = annotate_cli("figure", run, "--plot", plot, *options, "--out", place)
     assert done.code == 0, done.err
-    with settings():
+    with apply_style():
         texts = visible_texts(drawn[0])
     for n, (words, box) in enumerate(texts):
         for other, its in texts[:n]:

@@ -83,7 +83,7 @@ def test_what_a_caption_says(annotate_cli, run):
     [caption] = re.findall(r"\\caption{(.*)}", printed(annotate_cli, "report", run))
     for part in ("first v1 (", "judge llm:m (", "judged 60 (labelled 30, none 30)", "skipped 0"):
         assert part in caption
-    for part in ("failed 0", "Counted: traces with the code as primary.", r"Wilson 95 \%"):
+    for part in ("failed 0", "Counted: traces with the code as primary.", r"95 \% intervals"):
         assert part in caption
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
-from annotator.reports.formats import FORMATS, render
-from annotator.reports.frequency import frequency_tables
+from annotator.reports.frequency import count_frequencies
+from annotator.reports.table import FORMATS, render
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejected
@@ -84,7 +84,7 @@ def fifty(tmp_path: Path) -> Path:
 
 def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
     """Wilson for 48 of 50: [0.8654, 0.9890] (CooperBench, arXiv 2601.13295, prints 86 to 99)."""
-    [table] = frequency_tables(open_run(fifty))
+    [table] = count_frequencies(open_run(fifty))
     row = next(row for row in table.rows if row.code == "work_overlap")
     text = render(tabulate([table]), "table")
     assert (table.judged, table.skipped, table.failed) == (50, 5, 3)
@@ -92,7 +92,9 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
     assert (failed.count, failed.trace_id, failed.why) == (3, "t55", "refused")
     assert row.share is not None
     assert (row.share.k, row.share.n, row.anywhere) == (48, 50, 48)
-    assert all("sampling error only" in render(tabulate([table]), name) for name in FORMATS)
+    assert all(
+        "They do not include the judge" in render(tabulate([table]), name) for name in FORMATS
+    )
     [line] = [line for line in text.splitlines() if line.startswith("work_overlap")]
     assert line.split() == [
         "work_overlap",
@@ -169,7 +171,7 @@ def test_rows_for_people_alone(
 
 def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:
     """49 are labelled, 48 of them with work_overlap; 3 failed ones may hold anything."""
-    [table] = frequency_tables(open_run(fifty), of_labelled=True)
+    [table] = count_frequencies(open_run(fifty), of_labelled=True)
     rows = {row.code: row for row in table.all_rows}
     share = rows["work_overlap"].share
     assert share is not None
@@ -210,7 +212,7 @@ def test_shares_of_labelled_traces_go_with_tables_only(
 
 
 def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
-    [table] = frequency_tables(open_run(fifty))
+    [table] = count_frequencies(open_run(fifty))
     assert [row.code for row in table.rows] == [
         *(code.id for code in load_rubric("symptoms").codes),
         "none",
@@ -224,7 +226,7 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     rejected = (Rejected("work_overlap", "not found", ("made up",)),)
     run = write(tmp_path / "run", [annotation(1, None, rejected=rejected)])
     assert "1 of the traces counted as none had findings" in render(
-        tabulate(frequency_tables(open_run(run))), "table"
+        tabulate(count_frequencies(open_run(run))), "table"
     )
 
 
@@ -285,7 +287,7 @@ def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> 
 def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, None)], limit=5, status="interrupted")
     for name in FORMATS:
-        text = render(tabulate(frequency_tables(open_run(run))), name)
+        text = render(tabulate(count_frequencies(open_run(run))), name)
         assert "Only the first 5 traces" in text, name
         assert "not finished" in text, name
 

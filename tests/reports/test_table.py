@@ -13,10 +13,9 @@ from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.cooperbench.stats import StatsCounts, compute_statistics
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
-from annotator.reports.digits import limits, percent, points, to_digits
-from annotator.reports.formats import FORMATS, render
-from annotator.reports.frequency import frequency_tables
-from annotator.reports.table import Table
+from annotator.reports.digits import format_limits, format_number, format_percent, format_points
+from annotator.reports.frequency import count_frequencies
+from annotator.reports.table import FORMATS, Table, render
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
 from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
@@ -38,17 +37,20 @@ def run(tmp_path):
 )
 def test_a_share_halfway_between_two_digits_is_rounded_up(k, n, printed):
     """By hand: 6.25, 18.75, 56.25, 28.75 (in binary a little less) and 0.05 %."""
-    assert percent(compute_wilson_interval(k, n)) == printed
+    assert format_percent(compute_wilson_interval(k, n)) == printed
 
 
 def test_digits_of_differences_and_other_numbers():
     """By hand: 3 / 16 - 3 / 5 = -.4125, 3 / 8 - 5 / 16 = .0625; the mean of 5 in 8 runs, .625."""
-    gaps = points(estimate_difference(3, 16, 3, 5)), points(estimate_difference(3, 8, 5, 16))
+    gaps = (
+        format_points(estimate_difference(3, 16, 3, 5)),
+        format_points(estimate_difference(3, 8, 5, 16)),
+    )
     assert [value for value, _ in gaps] == ["-41.3", "+6.3"]
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
-    assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
-    assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
-    assert to_digits(0.3 - 0.1 - 0.2, 1, "+") == "+0.0"
+    assert [format_number(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
+    assert format_number(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
+    assert format_number(0.3 - 0.1 - 0.2, 1, "+") == "+0.0"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_digits_of_differences_and_other_numbers():
     ],
 )
 def test_limits_that_say_nothing_are_not_printed(value, ends, reason, printed):
-    assert limits(Estimate("share", value, *ends, 9, 0.95, "wilson", reason)) == printed
+    assert format_limits(Estimate("share", value, *ends, 9, 0.95, "wilson", reason)) == printed
 
 
 def test_a_plan_is_rounded_as_other_tables():
@@ -86,9 +88,9 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
     for trace in read_traces([str(EXAMPLES)]):
         counted.add(trace)
     reports = {
-        ("report", run): frequency.tabulate(frequency_tables(open_run(run))),
+        ("report", run): frequency.tabulate(count_frequencies(open_run(run))),
         ("report", run, "--by", "model"): frequency.tabulate(
-            frequency_tables(open_run(run), by="model")
+            count_frequencies(open_run(run), by="model")
         ),
         ("report", run, "--co-occurrence"): co_occurrence.tabulate(
             count_co_occurrences(open_run(run))
@@ -106,9 +108,9 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
 
 
 def test_a_data_frame_has_the_full_precision(run):
-    [table] = frequency.tabulate(frequency_tables(open_run(run)))
+    [table] = frequency.tabulate(count_frequencies(open_run(run)))
     frame = table.to_pandas().set_index("code")
-    row = frequency_tables(open_run(run))[0].rows[0]
+    row = count_frequencies(open_run(run))[0].rows[0]
     assert row.share is not None
     assert tuple(frame.loc["alpha", ["value", "low", "high", "count"]]) == (
         *(row.share.value, row.share.low, row.share.high),
@@ -168,7 +170,7 @@ class Cells(HTMLParser):
 
 def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
     for tables in (
-        frequency.tabulate(frequency_tables(open_run(strange), by="who")),
+        frequency.tabulate(count_frequencies(open_run(strange), by="who")),
         co_occurrence.tabulate(count_co_occurrences(open_run(strange))),
     ):
         for table in tables:

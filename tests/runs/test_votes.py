@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from annotator.reports.formats import FORMATS, render
-from annotator.reports.frequency import frequency_tables
+from annotator.reports.frequency import count_frequencies
+from annotator.reports.table import FORMATS, render
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import (
@@ -429,7 +429,7 @@ def ten(tmp_path: Path) -> Path:
 
 
 def test_kappa_and_flips_by_hand(ten):
-    [table] = frequency_tables(open_run(ten))
+    [table] = count_frequencies(open_run(ten))
     assert table.votes is not None
     kappas = {pair.name: (pair.kappa.value, pair.kappa.n) for pair in table.votes.pairs}
     assert kappas == {"llm:x again": (1.0, 10), "llm:x, llm:y": (pytest.approx(0.4), 10)}
@@ -460,7 +460,7 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path):
     down = Vote("llm:y", 1, "failed", error="down")
     ones = [judged_by_two(1, "A", "A"), judged_by_two(2, "A", "A")]
     ones[1] = replace(ones[1], votes=(*ones[1].votes[:2], down))
-    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
     assert table.votes is not None
     assert (table.votes.failed, table.votes.unanimous.k) == (1, 2)
     assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1
@@ -472,7 +472,7 @@ def test_undecided_votes_of_judged_traces_are_told(tmp_path):
     ones = [judged_by_two(n, "A", "A") for n in (1, 2)]
     ones[0] = replace(ones[0], votes=(*ones[0].votes, open_))
     ones[1] = replace(ones[1], votes=(open_,), status="undecided", primary=None, secondary=())
-    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
     told = "1 votes in judged traces were undecided and were not counted."
     assert told in table.notes
 
@@ -495,7 +495,7 @@ def test_why_traces_with_votes_are_undecided_is_told(tmp_path):
             ]
         )
     ]
-    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
     assert table.votes is not None
     assert (table.votes.ties, table.votes.failed) == (2, 2)
     for told in (
@@ -542,7 +542,7 @@ def test_votes_on_traces_of_one_task_are_not_independent(tmp_path):
         for n, pair in enumerate(pairs)
     ]
     run = open_run(write(tmp_path / "run", traces))
-    over_tasks, alone = (frequency_tables(run, cluster=cluster)[0].votes for cluster in (None, ()))
+    over_tasks, alone = (count_frequencies(run, cluster=cluster)[0].votes for cluster in (None, ()))
     assert over_tasks is not None
     assert alone is not None
     assert over_tasks.unanimous.design_effect == pytest.approx(40 / 7)

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import asdict, replace
 
 import pytest
-from annotator.base.files import read_bounded_lines
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.files import read_bounded_lines
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.runs.run import open_run, open_runs
 from annotator.web.index import Filter, Index

@@ -158,7 +158,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve
     assert len(drawn) == 6  # of the 15 failed ones, of which the rules decide 3
     assert {label.inclusion_probability for label in found} == {0.4}
     said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
-    assert "labels: 6 of ann, 6 of 6 drawn traces are labelled, design uniform" in said.out
+    assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
 
 
 def test_two_annotators_are_adjudicated(traces, tmp_path, serve, visit):
@@ -212,7 +212,7 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     adjudicate += ("--adjudicate", "ann", "bob", "--from", "ann.jsonl", "--from", "bob.jsonl")
     serve(*adjudicate).stop()
     said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
-    assert "labels: 3 of gold" in said.out
+    assert "3 labels by gold." in said.out
     assert "The judge left 2 labelled traces undecided, where people say" in said.out
     assert "1 traces of the sheet are not labelled yet." in said.out
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annotator.reports.frequency import FrequencyTable
     from annotator.runs.run import Run
 
-# Kind -> its module here; each has figure(FigureSource) -> Plot.
+# Kind -> its module here; each has draw_figure(FigureSource) -> Plot.
 PLOTS = {
     "frequency": "frequency",
     "co-occurrence": "co_occurrence",
@@ -39,7 +39,7 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 @dataclass(frozen=True, slots=True)
 class FigureSource:
-    """What figures are drawn from; each kind takes its own part."""
+    """The data of figures; each kind uses a part of it."""
 
     runs: "Sequence[Run]" = ()
     tables: "Sequence[FrequencyTable]" = ()
@@ -50,8 +50,8 @@ class FigureSource:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure, what it rests on (``title``, ``about``: kept in the file's metadata), and what it
-    leaves out, a line each.
+    """A figure, its ``title`` and sources (``about``) for the file's metadata, and the things that
+    it leaves out, a line each.
     """
 
     figure: "Figure"
@@ -92,11 +92,11 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
             or the file cannot be written.
     """
     check(file)
-    from annotator.reports.figures.style import settings
+    from annotator.reports.figures.style import apply_style
 
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
-    with settings():
-        plot: Plot = module.figure(source)
+    with apply_style():
+        plot: Plot = module.draw_figure(source)
         data = _render(plot, file.suffix.lower()[1:])
     write_file(file, data)
     return tuple(plot.left_out)

@@ -1,13 +1,13 @@
-"""Which codes stand in the same traces."""
+"""A matrix of the codes in the same traces."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import stack, to_glyphs
-from annotator.reports.headings import name_judge
+from annotator.reports.table import name_judge
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw a matrix for each run and rubric.
 
     Raises:

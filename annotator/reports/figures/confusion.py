@@ -1,4 +1,4 @@
-"""What a person and a judge call the same traces."""
+"""A matrix of the codes that a person and a judge give the same traces."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
@@ -6,13 +6,13 @@ from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
-from annotator.reports.headings import name_judge
+from annotator.reports.table import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import tabulate_confusion
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw a matrix for each calibrated run and rubric.
 
     Raises:
@@ -38,14 +38,16 @@ def figure(source: FigureSource) -> Plot:
     panels, about = [], []
     for run, name, rubric in drawn:
         title = f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(name)}"
-        panel, basis = _panel(run, rubric, source.calibrations, title if len(drawn) > 1 else "")
+        panel, basis = _draw_panel(
+            run, rubric, source.calibrations, title if len(drawn) > 1 else ""
+        )
         panels.append(panel)
         about.append(basis)
     names = dict.fromkeys(rubric.id for _, _, rubric in drawn)
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
-def _panel(
+def _draw_panel(
     run: Run, rubric: Scheme, calibrations: Calibrations, title: str
 ) -> tuple[FigurePanel, str]:
     """Return the panel of a run, people's labels in rows, and a line about its basis."""

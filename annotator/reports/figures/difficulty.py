@@ -24,7 +24,7 @@ from annotator.reports.figures.style import (
     to_glyphs,
     wrap,
 )
-from annotator.reports.tables.stats import retention_cells
+from annotator.reports.tables.stats import write_retention
 
 _ACROSS = 3  # panels beside each other
 _MOST = 12
@@ -43,7 +43,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw the curve of all models together and, if there are several, of each; of many models,
     those with most pairs.
 
@@ -60,7 +60,9 @@ def figure(source: FigureSource) -> Plot:
     notices = [notice] if names else []
     about = [f"{difficulty.pairs} pairs with a difficulty, {difficulty.models} models"]
     for curve in (difficulty.pooled, *difficulty.by_model):
-        about.append(f"{to_glyphs(curve.model or 'pooled')}: {curve.pairs} pairs; {_areas(curve)}")
+        about.append(
+            f"{to_glyphs(curve.model or 'pooled')}: {curve.pairs} pairs; {_describe_areas(curve)}"
+        )
     panels = [difficulty.pooled, *(curve for curve in curves if curve in chosen)]
     about += [*source.stats.notes, *notices]
     return Plot(_draw_panels(panels), "success by difficulty", about, notices)
@@ -85,7 +87,9 @@ def _draw_panels(curves: Sequence[Curve]) -> Figure:
         plot = figure.add_subplot(down, across, n + 1)
         plot.set(xlim=(0, 1), ylim=(0, 100), yticks=[0, 25, 50, 75, 100])
         plot.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-        areas = wrap(f"{format_count(curve.pairs, 'pair')}; {_areas(curve)}", 42 if several else 74)
+        areas = wrap(
+            f"{format_count(curve.pairs, 'pair')}; {_describe_areas(curve)}", 42 if several else 74
+        )
         axis = f"difficulty (0 easiest, 1 hardest pair)\n{areas}"
         plot.set_xlabel(axis, labelpad=2, size=SMALL)
         if n % across == 0:
@@ -95,23 +99,23 @@ def _draw_panels(curves: Sequence[Curve]) -> Figure:
         if several:
             name = "all models" if curve.model is None else to_glyphs(curve.model)
             plot.set_title(wrap(name, 32), loc="left", size=SIZE, weight="bold")
-        _draw(plot, curve)
+        _draw_curve(plot, curve)
     return figure
 
 
-def _areas(curve: Curve) -> str:
+def _describe_areas(curve: Curve) -> str:
     """Return what the table says of a curve's areas, in words."""
-    *_, solo, coop, _, retained, limits = retention_cells(curve)
+    *_, solo, coop, _, retained, limits = write_retention(curve)
     words = f"area: solo {solo}, coop {coop}; retention {retained}"
     words += f" {limits}" if limits != UNDEFINED else ""
     reason = curve.retention.reason
     return f"{words} ({reason})" if reason else words
 
 
-def _draw(plot: Axes, curve: Curve) -> None:
+def _draw_curve(plot: Axes, curve: Curve) -> None:
     model = to_glyphs(curve.model or "")
     for (name, look), away in zip(_STYLES.items(), (-_APART, _APART), strict=True):
-        for part in _neighbours(curve.buckets):
+        for part in _split_gaps(curve.buckets):
             points = []
             for bucket in part:
                 share = bucket.solo if name == "solo" else bucket.coop
@@ -130,7 +134,7 @@ def _draw(plot: Axes, curve: Curve) -> None:
         plot.text(0.5, 50, "no curve", ha="center", va="center", color=GREY)
 
 
-def _neighbours(buckets: Sequence[Bucket]) -> list[list[Bucket]]:
+def _split_gaps(buckets: Sequence[Bucket]) -> list[list[Bucket]]:
     """Return the buckets in parts without an empty bucket between them: a line through it would
     look as if it were measured.
     """

@@ -96,7 +96,7 @@ def draw_dots(
 
     def draw(plot: Axes) -> None:
         plot.set_ylim(end, 0)
-        _scale(plot, rows, full=full)
+        _set_scale(plot, rows, full=full)
         for number, (row, (top, bottom)) in enumerate(zip(rows, spans, strict=True)):
             if row.apart and number:
                 plot.axhline(top - _APART / 2, color=GREY, linewidth=0.5)
@@ -121,7 +121,7 @@ def draw_dots(
     return FigurePanel(title, key if len(key) > 1 else [], below, _WIDTH, LINE * end, draw)
 
 
-def _scale(plot: Axes, rows: Sequence[DotRow], *, full: bool) -> None:
+def _set_scale(plot: Axes, rows: Sequence[DotRow], *, full: bool) -> None:
     limits = [find_limits(mark.share) for row in rows for mark in row.marks]
     most = 1.0 if full else max((pair[1] for pair in limits if pair), default=1.0)
     most = max(100 * most, 1.0)

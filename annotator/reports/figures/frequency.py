@@ -10,7 +10,7 @@ from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
 from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
-from annotator.reports.tables.frequency import about
+from annotator.reports.tables.frequency import describe_source
 from annotator.rubrics import NONE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Tables = Sequence[FrequencyTable]
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw the tables: a panel for each rubric, in it a series for each group or run.
 
     Raises:
@@ -30,28 +30,30 @@ def figure(source: FigureSource) -> Plot:
     for table in tables:
         codes = (row.code for row in table.rows)
         by_rubric.setdefault((table.rubric_sha256, *codes), []).append(table)
-    dots = [_panel(panel, alone=len(by_rubric) == 1) for panel in by_rubric.values()]
-    return Plot(stack(dots), title("frequency", tables), basis(tables))
+    dots = [_draw_panel(panel, alone=len(by_rubric) == 1) for panel in by_rubric.values()]
+    return Plot(stack(dots), write_title("frequency", tables), describe_basis(tables))
 
 
-def title(kind: str, tables: Tables) -> str:
-    """Return the title of a file: what it shows, and of which rubrics."""
+def write_title(kind: str, tables: Tables) -> str:
+    """Return the title of a file: its kind of figure and rubrics."""
     names = dict.fromkeys(f"{table.rubric} v{table.version}" for table in tables)
     return f"{kind}: {', '.join(names)}"
 
 
-def basis(tables: Tables) -> list[str]:
-    """Return what the tables rest on: the lines over them, hashes, runs and notes."""
+def describe_basis(tables: Tables) -> list[str]:
+    """Return the sources of the tables: the lines over them, hashes, runs and notes."""
     lines = [
-        "  ".join([*about(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"])
+        "  ".join(
+            [*describe_source(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"]
+        )
         for table in tables
     ]
     notes = [sanitize_line(note, 2000) for table in tables for note in table.notes]
     return list(dict.fromkeys([*lines, *notes]))
 
 
-def name_of(table: FrequencyTable, among: Tables) -> str:
-    """Return what tells a table from the others: its group, its judge, its run; or ""."""
+def name_series(table: FrequencyTable, among: Tables) -> str:
+    """Return the name of a table among others: its group, its judge, its run; or ""."""
     parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
     if len({other.judge for other in among}) > 1:
         parts.append(table.judge or "")
@@ -66,31 +68,31 @@ def count_labels(correction: "Correction") -> str:
     return f"{format_count(correction.labels, 'label')}{where}"
 
 
-def _panel(tables: Tables, *, alone: bool) -> FigurePanel:
+def _draw_panel(tables: Tables, *, alone: bool) -> FigurePanel:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
             f"figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
             f" {len(LOOKS)} can be told apart in a figure: take an attribute with fewer values, or"
             " fewer runs"
         )
-    # A group without a judged trace has no lane, but stands in the key.
+    # A group without a judged trace has no lane, but is in the key.
     with_lane = [table for table in tables if table.judged] or list(tables[:1])
     series: list[Series] = []
     for number, table in enumerate(tables):
-        series += _series(table, number, name_of(table, tables), lane=table in with_lane)
+        series += _list_series(table, number, name_series(table, tables), lane=table in with_lane)
     rows = [
         DotRow(
             to_glyphs(code),
-            [mark for table in with_lane for mark in _marks(table, code)],
+            [mark for table in with_lane for mark in _list_marks(table, code)],
             apart=code == NONE,
         )
-        for code in _order(with_lane)
+        for code in _order_codes(with_lane)
     ]
     title = "" if alone else f"{to_glyphs(tables[0].rubric)} v{tables[0].version}"
-    return draw_dots(title, series, rows, _below(with_lane, alone=len(tables) == 1))
+    return draw_dots(title, series, rows, _list_notes(with_lane, alone=len(tables) == 1))
 
 
-def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> list[Series]:
+def _list_series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> list[Series]:
     look = LOOKS[number]
     of = f"{name}: " if name else ""
     if not lane:
@@ -109,7 +111,7 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> lis
     ]
 
 
-def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
+def _list_marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
     row = next(row for row in table.rows if row.code == code)
     count_text = "none found" if row.count is None else f"{row.count} found"
     instead = "not judged" if row.unknown == NO_RULE else f"{count_text}, no share"
@@ -118,7 +120,7 @@ def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
         yield Mark(row.labels.corrected)
 
 
-def _order(tables: Tables) -> list[str]:
+def _order_codes(tables: Tables) -> list[str]:
     """Return the codes by their share in all tables together, those not judged and none last."""
 
     def place(code: str) -> tuple[bool, bool, float]:
@@ -130,7 +132,7 @@ def _order(tables: Tables) -> list[str]:
     return sorted((row.code for row in tables[0].rows), key=place)
 
 
-def _below(tables: Tables, *, alone: bool) -> list[str]:
+def _list_notes(tables: Tables, *, alone: bool) -> list[str]:
     first = tables[0]
     corrections = [table.correction for table in tables if table.correction]
     sizes = [(table.correction.traces, table.judged) for table in tables if table.correction]
@@ -138,13 +140,13 @@ def _below(tables: Tables, *, alone: bool) -> list[str]:
     of = f"judged traces{n}" if all(size == judged for size, judged in sizes) else "traces"
     lines = [f"{first.counted}, % of {of}"]
     rows = [row for table in tables for row in table.rows]
-    own_levels = _levels(row.share.confidence for row in rows if row.share)
+    own_levels = _list_levels(row.share.confidence for row in rows if row.share)
     if not own_levels:
         lines.append("The judge screens for codes: what it finds is counted and has no share.")
     elif not corrections:
         lines.append(f"Bars: {own_levels} intervals (Wilson), sampling error only.")
     else:
-        level = _levels(correction.confidence for correction in corrections)
+        level = _list_levels(correction.confidence for correction in corrections)
         lines.append(
             f"Bars: {level} intervals; the judge's own: {own_levels}, sampling error only."
         )
@@ -158,5 +160,5 @@ def _below(tables: Tables, *, alone: bool) -> list[str]:
     return lines
 
 
-def _levels(confidences: Iterable[float]) -> str:
+def _list_levels(confidences: Iterable[float]) -> str:
     return ", ".join(f"{100 * confidence:g} %" for confidence in sorted(set(confidences)))

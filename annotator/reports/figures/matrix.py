@@ -1,4 +1,4 @@
-"""A square of counts, a row and a column for each code; the count stands in its cell."""
+"""A square of counts, a row and a column for each code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +27,8 @@ def draw_matrix(
 ) -> FigurePanel:
     """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on.
 
-    ``counts``: None where the judge cannot find the code. ``caption``: what is counted; after it
-    stand the ``notes``. ``sides``: the names of rows and columns, if they differ.
+    ``counts``: None if the judge cannot find the code. ``caption``: a sentence on the counts, which
+    the ``notes`` follow. ``sides``: the names of rows and columns, if they differ.
     """
     n = len(codes)
     large = n > _NAMED  # so many cells that zeros would hide the other counts
@@ -52,9 +52,11 @@ def draw_matrix(
             plot.set_ylabel(sides[0], weight="bold")
             plot.set_xlabel(sides[1], weight="bold")
         shares = filled / max(filled.max(), 1)
-        _squares(plot, ~unknown, 0.4, facecolors=_COLOURS(shares[~unknown]), edgecolors=FAINT)
-        _squares(plot, unknown, 0.4, facecolors="#eee", edgecolors="#bdbdbd", hatch="////")
-        _squares(plot, np.eye(n, dtype=bool) & ~unknown, 0.7, facecolors="none", edgecolors=GREY)
+        _draw_squares(plot, ~unknown, 0.4, facecolors=_COLOURS(shares[~unknown]), edgecolors=FAINT)
+        _draw_squares(plot, unknown, 0.4, facecolors="#eee", edgecolors="#bdbdbd", hatch="////")
+        _draw_squares(
+            plot, np.eye(n, dtype=bool) & ~unknown, 0.7, facecolors="none", edgecolors=GREY
+        )
         for (row, column), share in np.ndenumerate(shares):
             text = UNDEFINED if unknown[row, column] else texts[row][column]
             if text:
@@ -62,7 +64,7 @@ def draw_matrix(
                 place = (column + 0.5, row + 0.5)
                 cell = plot.text(*place, text, ha="center", va="center", color=colour)
                 cell.set_gid(f"count:{row}:{column}")
-                cell.set_in_layout(False)  # it stands within its cell
+                cell.set_in_layout(False)  # it fits into its cell
 
     hatched = ["Hatched: the judge cannot find the code."] if unknown.any() else []
     empty = ["Empty: 0."] if large and (filled[~unknown] == 0).any() else []
@@ -72,7 +74,7 @@ def draw_matrix(
     return FigurePanel(title, [], below, n * width, n * height, draw)
 
 
-def _squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:
+def _draw_squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:
     """Draw cells of a mask at once: thousands of patches would take half a minute."""
     corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
     squares = [corners + place for place in np.argwhere(cells)[:, ::-1]]

@@ -1,11 +1,16 @@
-"""How far a judge can be relied on, code by code: precision and recall."""
+"""The precision and recall of a judge, code by code."""
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.correct import Correction
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
-from annotator.reports.figures.frequency import basis, count_labels, name_of, title
+from annotator.reports.figures.frequency import (
+    count_labels,
+    describe_basis,
+    name_series,
+    write_title,
+)
 from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
@@ -17,7 +22,7 @@ _SERIES = (
 )
 
 
-def figure(source: FigureSource) -> Plot:
+def draw_figure(source: FigureSource) -> Plot:
     """Draw the precision and recall behind the corrected shares, a panel for each table.
 
     Raises:
@@ -37,14 +42,14 @@ def figure(source: FigureSource) -> Plot:
     for table, correction in corrected:
         among = [other for other in tables if other.rubric_sha256 == table.rubric_sha256]
         rubric = f"{to_glyphs(table.rubric)} v{table.version}" if among != tables else ""
-        name = "  ".join(filter(None, (rubric, name_of(table, among))))
-        panels.append(_panel(table, correction, name))
+        name = "  ".join(filter(None, (rubric, name_series(table, among))))
+        panels.append(_draw_panel(table, correction, name))
     others = dict.fromkeys(table.rubric for table in source.tables if not table.correction)
     left_out = [f"{rubric}: not calibrated, not drawn" for rubric in others]
-    return Plot(stack(panels), title("reliability", tables), basis(tables), left_out)
+    return Plot(stack(panels), write_title("reliability", tables), describe_basis(tables), left_out)
 
 
-def _panel(table: FrequencyTable, correction: Correction, name: str) -> FigurePanel:
+def _draw_panel(table: FrequencyTable, correction: Correction, name: str) -> FigurePanel:
     rows = []
     for row in table.rows:
         if labels := row.labels:

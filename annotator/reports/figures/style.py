@@ -78,7 +78,7 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def settings() -> AbstractContextManager[None]:
+def apply_style() -> AbstractContextManager[None]:
     """Draw with the settings of this file and of no ``matplotlibrc``."""
     return style.context(_SETTINGS, after_reset=True)
 

@@ -20,26 +20,27 @@ def render(tables: Sequence[Table]) -> str:
             writer.writerow([column.name for column in table.columns])
         for record in table.records:
             cells = [
-                _cell(record.get(column.key), printed=column.printed) for column in table.columns
+                _write_cell(record.get(column.key), printed=column.printed)
+                for column in table.columns
             ]
             writer.writerow(cells)
     for table in () if recorded else tables:
         for row in (table.header, *table.rows) if table.header else ():
-            writer.writerow([_cell_as_printed(cell) for cell in row])
+            writer.writerow([_copy_cell(cell) for cell in row])
     return out.getvalue().rstrip("\n")
 
 
-def _cell_as_printed(cell: str) -> object:
+def _copy_cell(cell: str) -> object:
     if cell == UNDEFINED:
         return ""
     try:
         float(cell)
     except ValueError:
-        return _cell(cell)
+        return _write_cell(cell)
     return cell  # a number may begin as a formula does
 
 
-def _cell(value: Any, *, printed: bool = False) -> object:
+def _write_cell(value: Any, *, printed: bool = False) -> object:
     if printed:
         return "" if value == UNDEFINED else value
     if isinstance(value, (list, tuple)):

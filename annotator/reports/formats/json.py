@@ -10,10 +10,10 @@ def render(tables: Sequence[Table]) -> str:
     """Return the documents of the tables as a list, or the one that holds all of the report."""
     if tables and not tables[0].header and tables[0].document is not None:
         return dump_json(tables[0].document, 2)
-    return dump_json([_document(table) for table in tables if table.header], 2)
+    return dump_json([_make_document(table) for table in tables if table.header], 2)
 
 
-def _document(table: Table) -> Mapping[str, object]:
+def _make_document(table: Table) -> Mapping[str, object]:
     if table.document is not None:
         return table.document
     if table.records:

@@ -44,20 +44,24 @@ def render(tables: Sequence[Table]) -> str:
     tables = [table.readable for table in tables]
     floats = [table for table in tables if table.header]
     for n, table in enumerate(floats, 1):
-        parts.append(_float(table, _label(table.name, labels)))
+        parts.append(_write_float(table, _choose_label(table.name, labels)))
         if n % _FLOATS == 0 and n < len(floats):
             parts.append(r"\clearpage")
-    if prose := [text for table in tables if not table.header for text in _sentences(table)]:
-        parts.append(r"\noindent{\footnotesize " + _prose(prose) + r"\par}")
+    if prose := [text for table in tables if not table.header for text in _list_sentences(table)]:
+        parts.append(r"\noindent{\footnotesize " + _write_prose(prose) + r"\par}")
     return "\n\n".join(parts)
 
 
-def _sentences(table: Table) -> list[str]:
+def _list_sentences(table: Table) -> list[str]:
     title = table.caption or (table.title and f"{table.title}.")
-    return [*([title] if title else ()), *table.sentences, *map(_end, filter(None, table.lines))]
+    return [
+        *([title] if title else ()),
+        *table.sentences,
+        *map(_end_sentence, filter(None, table.lines)),
+    ]
 
 
-def _end(line: str) -> str:
+def _end_sentence(line: str) -> str:
     return line if line.endswith((".", ":")) else f"{line}."
 
 
@@ -78,15 +82,15 @@ def _write_char(char: str) -> str:
     return f"[U+{ord(char):04X}]"
 
 
-def _prose(sentences: Sequence[str]) -> str:
+def _write_prose(sentences: Sequence[str]) -> str:
     return " ".join(escape(sentence.strip().replace("  ", "; ")) for sentence in sentences)
 
 
-def _number(cell: str) -> str:
+def _write_number(cell: str) -> str:
     return "--" if cell == "-" else _MINUS.sub("$-$", escape(cell))
 
 
-def _heading(name: str) -> str:
+def _write_heading(name: str) -> str:
     """Return the name of a column, on several lines where that makes it narrower."""
     lines = [_guard(line) for line in wrap(name, _WIDTH, break_long_words=False)]
     if len(lines) < 2:
@@ -100,17 +104,17 @@ def _guard(text: str) -> str:
     return "{}" + shown if shown[:1] in ("[", "*") else shown
 
 
-def _row(texts: Sequence[str], cells: Iterable[str]) -> str:
+def _write_row(texts: Sequence[str], cells: Iterable[str]) -> str:
     return " & ".join([_guard(texts[0]), *map(escape, texts[1:]), *cells]) + r" \\"
 
 
-def _float(table: Table, label: str) -> str:
+def _write_float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
     place = "table*" if len(table.header) > _ONE_COLUMN else "table"
     header, *rows = table.cells
     texts = table.texts
-    head = _row(header[:texts], map(_heading, header[texts:]))
-    lines = [_row(cells[:texts], map(_number, cells[texts:])) for cells in rows]
+    head = _write_row(header[:texts], map(_write_heading, header[texts:]))
+    lines = [_write_row(cells[:texts], map(_write_number, cells[texts:])) for cells in rows]
     columns = "l" + _SENTENCES * (texts - 1) + "r" * (len(header) - texts)
     for n in reversed(table.rules):
         lines.insert(n, r"\midrule")
@@ -118,7 +122,7 @@ def _float(table: Table, label: str) -> str:
         [
             rf"\begin{{{place}}}[htbp]",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{_prose(_sentences(table))}}}",
+            rf"\caption{{{_write_prose(_list_sentences(table))}}}",
             rf"\label{{{label}}}",
             r"\smallskip",
             # Wider than the text, it sticks out on both sides and not off the page.
@@ -134,7 +138,7 @@ def _float(table: Table, label: str) -> str:
     )
 
 
-def _label(name: str, taken: set[str]) -> str:
+def _choose_label(name: str, taken: set[str]) -> str:
     """Return a label that is not taken yet, and take it."""
     plain = "tab:" + (re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-") or "table")
     label, n = plain, 1

@@ -14,10 +14,10 @@ _SPECIAL = re.compile(
 
 def render(tables: Sequence[Table]) -> str:
     """Return the tables in Markdown."""
-    return "\n\n".join("\n\n".join(_parts(table.readable)) for table in tables)
+    return "\n\n".join("\n\n".join(_list_parts(table.readable)) for table in tables)
 
 
-def _parts(table: Table) -> list[str]:
+def _list_parts(table: Table) -> list[str]:
     title = _escape(table.title)
     parts = [f"**{title}**" if table.header else title] if title else []
     if table.header:

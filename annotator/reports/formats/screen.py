@@ -57,7 +57,7 @@ def _show_rows(table: Table, console: Console) -> None:
     records = table.records if len(table.records) == len(body) else [{}] * len(body)
     lines = []
     for line, record in zip(body, records, strict=True):
-        bar = _bar(record.get("value"), room) if room >= _LEAST else ""
+        bar = _draw_bar(record.get("value"), room) if room >= _LEAST else ""
         lines.append(Text(line + bar, "dim" if _is_zero(record) else ""))
     for n in sorted({0, *table.rules}, reverse=True):
         lines.insert(n, rule)
@@ -70,7 +70,7 @@ def _is_zero(record: Record) -> bool:
     return judged and not record.get("count") and not record.get("corrected_value")
 
 
-def _bar(share: float | None, room: int) -> str:
+def _draw_bar(share: float | None, room: int) -> str:
     """Return the judge's share as a bar; any share above 0 has a mark."""
     if not share:
         return ""
@@ -79,7 +79,7 @@ def _bar(share: float | None, room: int) -> str:
 
 
 def _pad(rows: Sequence[Line], texts: int) -> list[str]:
-    """Return aligned lines; the limits of intervals stand below each other."""
+    """Return aligned lines, with the limits of intervals in columns of their own."""
     columns = [_align(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_len, column)) for column in columns]
     lines = []

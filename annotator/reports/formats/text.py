@@ -7,20 +7,20 @@ from annotator.reports.table import Line, Table
 
 def render(tables: Sequence[Table]) -> str:
     """Return the tables as aligned text, without colours."""
-    return "\n\n".join(_text(table.readable) for table in tables)
+    return "\n\n".join(_write_table(table.readable) for table in tables)
 
 
-def _text(table: Table) -> str:
+def _write_table(table: Table) -> str:
     if not table.header:
         return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
     lines = [table.title, ""] if table.title else []
-    lines += rule_lines(table.cells, table.rules, table.texts)
+    lines += align_lines(table.cells, table.rules, table.texts)
     if table.lines:
         lines += [*([""] if table.notes else ()), *table.lines]
     return "\n".join([*lines, *(["", *table.sentences] if table.notes else ())])
 
 
-def rule_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1) -> list[str]:
+def align_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1) -> list[str]:
     """Return the lines of a table, the first row its header: aligned, and ruled off below the
     header and before those of the other rows whose numbers ``rules`` has. The first ``texts``
     columns are aligned to the left.

@@ -1,1 +1,1 @@
-"""What each kind of report has counted, as tables: one module for each, with ``tabulate``."""
+"""The tables of each kind of report: one module for each, with ``tabulate``."""

@@ -1,26 +1,25 @@
-"""Which codes stand in the same traces, as tables for every format."""
+"""Pairs of codes in the same traces, as tables."""
 
 from collections.abc import Sequence
 
 from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Table, columns_of
+from annotator.reports.table import Table, make_columns, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
 _ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
-_COLUMNS = columns_of(*_ABOUT, "code", "other", "count", "n", "notes")
+_COLUMNS = make_columns(" ".join((*_ABOUT, "code other count n notes")))
 
 
 def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:
     """Return the counts as tables, with a record for each pair of codes; a sentence where there are
     none.
     """
-    return [_table(pairs) for pairs in counted] or [Table(notes=(NOTHING,), columns=_COLUMNS)]
+    return [_make_table(pairs) for pairs in counted] or [Table(notes=(NOTHING,), columns=_COLUMNS)]
 
 
-def _table(pairs: CoOccurrence) -> Table:
+def _make_table(pairs: CoOccurrence) -> Table:
     title = (
         f"{name_rubric(pairs.rubric, pairs.version, pairs.rubric_sha256)}"
         f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"

@@ -6,25 +6,31 @@ from typing import Any
 
 from annotator.base.text import sanitize_line
 from annotator.reports.comparison import Difference, GroupComparison
-from annotator.reports.digits import UNDEFINED, percent, points, to_digits
-from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Table, columns_of, flatten
+from annotator.reports.digits import UNDEFINED, format_number, format_percent, format_points
+from annotator.reports.table import (
+    Column,
+    Line,
+    Table,
+    flatten,
+    make_columns,
+    name_judge,
+    name_rubric,
+)
 from annotator.rubrics import NONE
 
 _COLUMNS = (
-    *columns_of("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),
-    *columns_of("code", "first_count", "first_n", "second_count", "second_n"),
+    *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
+    *make_columns("first_n second_count second_n"),
     Column("difference", "difference_value"),
-    Column("low", "difference_low"),
-    Column("high", "difference_high"),
+    *(Column(end, f"difference_{end}") for end in ("low", "high")),
     Column("corrected_difference", "corrected_value"),
-    *columns_of("corrected_low", "corrected_high"),
+    *make_columns("corrected_low corrected_high"),
     *(Column("method", "difference_method"), Column("test", "test_name")),
-    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *columns_of("confidence")),
+    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *make_columns("confidence")),
     Column("corrected_method", "corrected_method"),
     Column("corrected_p", "corrected_test_p"),
     Column("corrected_p_holm", "corrected_adjusted"),
-    *columns_of("pooled", "runs", "notes"),
+    *make_columns("pooled runs notes"),
 )
 
 
@@ -32,12 +38,12 @@ def tabulate(comparisons: Sequence[GroupComparison]) -> list[Table]:
     """Return comparisons as tables. They print differences in percentage points; the records hold
     them as shares.
     """
-    return [_table(compared) for compared in comparisons]
+    return [_make_table(compared) for compared in comparisons]
 
 
-def _table(compared: GroupComparison) -> Table:
-    title = _title(compared)
-    header, rows = _rows(compared)
+def _make_table(compared: GroupComparison) -> Table:
+    title = _write_title(compared)
+    header, rows = _write_rows(compared)
     about: dict[str, Any] = {
         "rubric": compared.rubric.id,
         "rubric_sha256": compared.rubric.sha256,
@@ -53,13 +59,15 @@ def _table(compared: GroupComparison) -> Table:
         below=len(compared.code_groups),
         caption=f"{title}; differences in percentage points.",
         name="-".join((compared.rubric.id, *names)),
-        records=[about | _record(row, compared) for row in (*compared.rows, *compared.code_groups)],
+        records=[
+            about | _make_record(row, compared) for row in (*compared.rows, *compared.code_groups)
+        ],
         columns=_COLUMNS,
         document=asdict(compared) | about | {"judges": judges},
     )
 
 
-def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
+def _make_record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     return {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
         **{
@@ -73,7 +81,7 @@ def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     }
 
 
-def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
+def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     """Return the heading and the rows of a comparison as text; differences in points."""
     corrected = any(row.corrected for row in compared.rows)
     rows: list[Line] = []
@@ -81,16 +89,20 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
         cells: Line = (
             sanitize_line(row.code, 64),
             f"{row.first.k}/{row.first.n}",
-            percent(row.first),
+            format_percent(row.first),
             f"{row.second.k}/{row.second.n}",
-            percent(row.second),
-            *points(row.difference),
-            _p(row.test.p),
-            _p(row.adjusted),
+            format_percent(row.second),
+            *format_points(row.difference),
+            _format_p(row.test.p),
+            _format_p(row.adjusted),
         )
         if corrected:
             p = row.corrected_test.p if row.corrected_test else None
-            cells += (*points(row.corrected), _p(p), _p(row.corrected_adjusted))
+            cells += (
+                *format_points(row.corrected),
+                _format_p(p),
+                _format_p(row.corrected_adjusted),
+            )
         rows.append(cells)
     level = f"{100 * compared.confidence:g} % interval"
     header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
@@ -99,13 +111,13 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     return (*header, *more), rows
 
 
-def _p(value: float | None) -> str:
+def _format_p(value: float | None) -> str:
     if value is None:
         return UNDEFINED
-    return "<.0001" if value < 0.0001 else to_digits(value, 4)
+    return "<.0001" if value < 0.0001 else format_number(value, 4)
 
 
-def _title(compared: GroupComparison) -> str:
+def _write_title(compared: GroupComparison) -> str:
     values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
     sides = ", ".join(f"{side} {sanitize_line(value, 80)} (n={n})" for side, value, n in values)
     rubric = compared.rubric

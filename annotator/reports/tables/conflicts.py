@@ -7,21 +7,20 @@ from typing import Any
 
 from annotator.base.text import format_count, sanitize_line
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
-from annotator.reports.digits import UNDEFINED, limits, percent
-from annotator.reports.table import Line, Table, columns_of, flatten
+from annotator.reports.digits import UNDEFINED, format_limits, format_percent
+from annotator.reports.table import Line, Table, flatten, make_columns
 from validation import Estimate
 
 _Group = tuple[str | None, Sequence[PatchPair]]
 _ROWS = (*KINDS, "any", "none")
 _HEADER = ("pairs", "n", "%", "95 % interval", "tasks")
-_SHARES = columns_of(
-    *("attribute", "attribute_value", "kind", "count", "n", "value", "low", "high"),
-    *("method", "confidence", "design_effect", "tasks", "reason"),
-)
-_LIST = columns_of(
-    *("trace_id", "kind", "path", "name", "ours_patch", "ours_says", "ours_lines"),
-    *("theirs_patch", "theirs_says", "theirs_lines"),
-)
+_SHARES = make_columns("""
+    attribute attribute_value kind count n value low high method confidence design_effect tasks
+    reason
+""")
+_LIST = make_columns("""
+    trace_id kind path name ours_patch ours_says ours_lines theirs_patch theirs_says theirs_lines
+""")
 _MISSES = (
     "True shares of conflicts are higher: in a test on 48 unseen pairs, 20 of 24 conflicts were"
     " found, and all 20 were right (docs/representations.md)."
@@ -36,23 +35,25 @@ def tabulate(counts: PairCounts) -> list[Table]:
     values = sorted({pair.value for pair in counts.pairs if pair.value is not None})
     groups = [(value, [x for x in counts.pairs if x.value == value]) for value in values]
     every: list[_Group] = [(None, counts.pairs), *groups]
-    records = [_record(counts.by, *group, kind) for group in every for kind in _ROWS]
+    records = [_make_record(counts.by, *group, kind) for group in every for kind in _ROWS]
     document = {**asdict(counts), "shares": records}
-    head = Table(title=_heading(counts), records=records, columns=_SHARES, document=document)
-    tables = [head, _by_kind("conflicts by kind", counts.pairs)]
+    head = Table(title=_write_heading(counts), records=records, columns=_SHARES, document=document)
+    tables = [head, _tabulate_kinds("conflicts by kind", counts.pairs)]
     if counts.by:
         by = sanitize_line(counts.by, 80)
-        rows = [(sanitize_line(value, 80), *_cells(count_pairs(pairs))) for value, pairs in groups]
+        rows = [
+            (sanitize_line(value, 80), *_write_cells(count_pairs(pairs))) for value, pairs in groups
+        ]
         title = f"conflicts by {by}"
         tables.append(Table(title=title, header=(by, *_HEADER), rows=rows, name=title))
         tables += [
-            _by_kind(f"conflicts, {by} = {row[0]}", x[1])
+            _tabulate_kinds(f"conflicts, {by} = {row[0]}", x[1])
             for row, x in zip(rows, groups, strict=True)
         ]
-    return [*tables, Table(notes=list(_notes(counts, every)))]
+    return [*tables, Table(notes=list(_write_notes(counts, every)))]
 
 
-def _heading(counts: PairCounts) -> str:
+def _write_heading(counts: PairCounts) -> str:
     size = (
         f"{format_count(len(counts.pairs), 'pair')} of patches in"
         f" {format_count(counts.traces, 'trace')}"
@@ -64,18 +65,18 @@ def _heading(counts: PairCounts) -> str:
     return f"{size}  {sanitize_line(named)}  unreadable {counts.unreadable}"
 
 
-def _by_kind(title: str, pairs: Sequence[PatchPair]) -> Table:
-    rows = [(kind, *_cells(count_pairs(pairs, kind))) for kind in _ROWS]
+def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:
+    rows = [(kind, *_write_cells(count_pairs(pairs, kind))) for kind in _ROWS]
     return Table(title=title, header=("kind", *_HEADER), rows=rows, last=True, below=1, name=title)
 
 
-def _cells(share: Estimate) -> Line:
+def _write_cells(share: Estimate) -> Line:
     tasks = share.inputs.get("clusters")
     shown = UNDEFINED if tasks is None else str(tasks)
-    return str(share.inputs["k"]), str(share.n), percent(share), limits(share), shown
+    return str(share.inputs["k"]), str(share.n), format_percent(share), format_limits(share), shown
 
 
-def _record(
+def _make_record(
     by: str | None, value: str | None, pairs: Sequence[PatchPair], kind: str
 ) -> dict[str, Any]:
     share = count_pairs(pairs, kind)
@@ -90,7 +91,7 @@ def _record(
     }
 
 
-def _notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
+def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
     yield "pairs: pairs of patches with such a conflict; a pair may have several kinds."
     yield _MISSES
     for reason, n in Counter(x.uncounted for x in counts.pairs if x.uncounted).items():
@@ -123,11 +124,11 @@ def list_conflicts(pairs: Sequence[PatchPair]) -> Table:
         f"{format_count(len(records), 'conflict')} in {format_count(len(pairs), 'pair')} of patches"
     )
     document = {"pairs": [asdict(pair) for pair in pairs]}
-    lines = [line for pair in pairs for line in _lines(pair)]
+    lines = [line for pair in pairs for line in _write_lines(pair)]
     return Table(title=title, lines=lines, records=records, columns=_LIST, document=document)
 
 
-def _lines(pair: PatchPair) -> Iterator[str]:
+def _write_lines(pair: PatchPair) -> Iterator[str]:
     if pair.trace_id and pair.conflicts:
         yield sanitize_line(pair.trace_id)
     if pair.uncounted and not pair.trace_id:

@@ -6,10 +6,24 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import format_count, sanitize_line
-from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
+from annotator.reports.digits import (
+    UNDEFINED,
+    format_bounds,
+    format_limits,
+    format_number,
+    format_percent,
+)
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Sort, Table, columns_of, flatten
+from annotator.reports.table import (
+    Column,
+    Line,
+    Sort,
+    Table,
+    flatten,
+    make_columns,
+    name_judge,
+    name_rubric,
+)
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
 from annotator.runs.failures import ADVICE
@@ -43,19 +57,14 @@ SCHEMA: dict[str, type] = {
     **{"labels_sha256": str, "split": str, "design": str},
 }
 
-_COLUMNS = (
-    *columns_of("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit"),
-    *columns_of("kind", "code", "name", "count", "n", "value", "low", "high"),
-    *columns_of("percent", "interval_percent", "method", "confidence", "design_effect"),
-    *columns_of("clusters", "reason", "bounds_low", "bounds_high", "bounds_percent"),
-    *columns_of("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
-    *columns_of("flips", "flips_n", "attribute", "attribute_value"),
-    *columns_of(
-        "corrected_n", "corrected_value", "corrected_low", "corrected_high", "corrected_percent"
-    ),
-    *columns_of("corrected_interval_percent", "corrected_method", "corrected_confidence"),
-    *columns_of("labels_flagged", "labels_missed", "mark"),
-)
+_COLUMNS = make_columns("""
+    rubric rubric_sha256 judge judge_sha256 run run_status limit kind code name count n value low
+    high percent interval_percent method confidence design_effect clusters reason bounds_low
+    bounds_high bounds_percent primary_or_secondary labelled none undecided skipped failed flips
+    flips_n attribute attribute_value corrected_n corrected_value corrected_low corrected_high
+    corrected_percent corrected_interval_percent corrected_method corrected_confidence
+    labels_flagged labels_missed mark
+""")
 
 
 def tabulate(
@@ -65,74 +74,69 @@ def tabulate(
 
     ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first.
     ``meanings`` adds a column with the first sentence of each code's definition.
-
-    That the shares are of the labelled traces alone is a field of JSON and CSV where they are, and
-    so is whose labels are counted where these are people's.
     """
-    labelled = columns_of("of_labelled") if any(table.of_labelled for table in counted) else []
-    people = columns_of(*_PEOPLE) if any(table.people for table in counted) else []
-    columns = (*_COLUMNS, *labelled, *people, *columns_of("notes"))
+    labelled = make_columns("of_labelled") if any(table.of_labelled for table in counted) else []
+    people = make_columns(" ".join(_PEOPLE)) if any(table.people for table in counted) else []
+    columns = (*_COLUMNS, *labelled, *people, *make_columns("notes"))
     tables = [_sort(table) if sort == "share" else table for table in counted]
-    return [_table(table, columns, meanings) for table in tables]
+    return [_make_table(table, columns, meanings) for table in tables]
 
 
 def _sort(table: FrequencyTable) -> FrequencyTable:
     """Return the table with the largest share first; none stays last of its rows."""
     *codes, none = table.rows
-    rows = (*sorted(codes, key=_size, reverse=True), none)
-    groups = tuple(sorted(table.code_groups, key=_size, reverse=True))
+    rows = (*sorted(codes, key=_find_size, reverse=True), none)
+    groups = tuple(sorted(table.code_groups, key=_find_size, reverse=True))
     return replace(table, rows=rows, code_groups=groups)
 
 
-def _size(row: Row) -> tuple[float, int]:
+def _find_size(row: Row) -> tuple[float, int]:
     """Return what a row is sorted by: its share, corrected if it can be, and then its count."""
     share = row.labels.corrected if row.labels else row.share
     value = -1.0 if share is None or share.value is None else share.value
     return value, -1 if row.count is None else row.count
 
 
-def _table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
-    common = _common_record(table)
-    names, rows = header(table), [cells(row, table) for row in table.all_rows]
+def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
+    common = _describe_table(table)
+    names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
     notes = table.notes
     if meanings:
         definitions = read_definitions(table.rubric, table.rubric_sha256)
         names = (names[0], "meaning", *names[1:])
         rows = [
-            (first, _meaning(row, definitions), *rest)
+            (first, _explain_code(row, definitions), *rest)
             for row, (first, *rest) in zip(table.all_rows, rows, strict=True)
         ]
         if not definitions:
             notes = (*notes, _NAMES_ONLY)
     return Table(
-        title=heading(table),
+        title=write_heading(table),
         header=names,
         rows=rows,
         notes=notes,
-        lines=votes_lines(table.votes) if table.votes else (),
+        lines=describe_votes(table.votes) if table.votes else (),
         last=True,
         below=len(table.code_groups),
         texts=2 if meanings else 1,
-        instead=() if table.judged else ["", *unjudged_lines(table)],
-        caption=f"{heading(table)}. Counted: {table.counted}.",
+        instead=() if table.judged else ["", *explain_unjudged(table)],
+        caption=f"{write_heading(table)}. Counted: {table.counted}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
-        records=[common | _record(row, table) for row in table.all_rows],
+        records=[common | _make_record(row, table) for row in table.all_rows],
         schema=SCHEMA,
         columns=columns,
-        document=_document(table),
+        document=_make_document(table),
     )
 
 
-def _meaning(row: Row, definitions: Mapping[str, str]) -> str:
+def _explain_code(row: Row, definitions: Mapping[str, str]) -> str:
     """Return the first sentence of a code's definition, else the row's name."""
     text = definitions.get(row.code, row.name) if row.kind == "code" else row.name
     return sanitize_line(_SENTENCE_END.split(text, 1)[0], 400)
 
 
-def about(table: FrequencyTable) -> list[str]:
-    """Return what a table is of, in parts: rubric, group, judge, the run if others are alike, and
-    how many traces there were.
-    """
+def describe_source(table: FrequencyTable) -> list[str]:
+    """Return the source of a table in parts: rubric, group, judge, run and numbers of traces."""
     group = []
     if table.group:
         group = [f"{sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"]
@@ -162,12 +166,12 @@ def about(table: FrequencyTable) -> list[str]:
     ]
 
 
-def heading(table: FrequencyTable) -> str:
+def write_heading(table: FrequencyTable) -> str:
     """Return the line over a table."""
-    return "  ".join(about(table))
+    return "  ".join(describe_source(table))
 
 
-def header(table: FrequencyTable) -> Line:
+def list_headings(table: FrequencyTable) -> Line:
     """Return the names of the columns of a table."""
     names: Line = ("code", "count", "n", "%", "95 % interval")
     names += ("bounds %",) if table.bounded else ()
@@ -178,22 +182,27 @@ def header(table: FrequencyTable) -> Line:
     return (*names, "corrected %", level, "labels", "mark")
 
 
-def cells(row: Row, table: FrequencyTable) -> Line:
-    """Return one row's cells as text, in the order of :func:`header`."""
+def write_cells(row: Row, table: FrequencyTable) -> Line:
+    """Return one row's cells as text, in the order of :func:`list_headings`."""
     line: Line = (
         sanitize_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
         UNDEFINED if row.count is None else str(row.count),
         str(table.n),
-        percent(row.share),
-        limits(row.share),
+        format_percent(row.share),
+        format_limits(row.share),
     )
     if table.bounded:
-        line += (bracket(row.bounds) if row.bounds else UNDEFINED,)
+        line += (format_bounds(row.bounds) if row.bounds else UNDEFINED,)
     if table.choice == "primary":
         line += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
     if labels := row.labels:
         labelled = f"{labels.flagged}+{labels.missed}"
-        line += (percent(labels.corrected), limits(labels.corrected), labelled, labels.mark)
+        line += (
+            format_percent(labels.corrected),
+            format_limits(labels.corrected),
+            labelled,
+            labels.mark,
+        )
     elif table.correction:
         line += (UNDEFINED,) * 4
     return line
@@ -209,10 +218,8 @@ _ADVICE: Mapping[str, str] = {
 }
 
 
-def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
-    """Yield why no trace could be judged: each reason with its traces, the first of
-    them, and what to do.
-    """
+def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
+    """Yield why no trace could be judged: each reason with an example, and the remedy."""
     if not table.unjudged:
         yield "No table: no trace was judged yet."
         return
@@ -230,23 +237,21 @@ def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
         yield ""
 
 
-def votes_lines(votes: Votes) -> list[str]:
+def describe_votes(votes: Votes) -> list[str]:
     """Return how far the votes agree, a line each."""
-    lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
+    lines = [f"votes unanimous  {_write_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
-        value = UNDEFINED
-        if kappa.value is not None:
-            value = to_digits(kappa.value, 2)
+        value = UNDEFINED if kappa.value is None else format_number(kappa.value, 2)
         if kappa.value is not None and kappa.low is not None and kappa.high is not None:
-            value += f" [{to_digits(max(kappa.low, -1.0), 2)}, {to_digits(kappa.high, 2)}]"
+            value += f" [{format_number(max(kappa.low, -1.0), 2)}, {format_number(kappa.high, 2)}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {sanitize_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
         "flips: traces where some votes have the code and some have not, of those with any"
     )
     lines += [
-        f"  {sanitize_line(code, 64)}  {_share(flip)}"
+        f"  {sanitize_line(code, 64)}  {_write_share(flip)}"
         for code, flip in votes.flips.items()
         if flip.value is not None
     ]
@@ -254,8 +259,8 @@ def votes_lines(votes: Votes) -> list[str]:
     return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
 
 
-def _share(share: Interval) -> str:
-    return f"{share.k}/{share.n}  {percent(share)} %  {limits(share)}"
+def _write_share(share: Interval) -> str:
+    return f"{share.k}/{share.n}  {format_percent(share)} %  {format_limits(share)}"
 
 
 _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
@@ -267,7 +272,7 @@ def _pick(table: FrequencyTable, *names: str) -> dict[str, Any]:
     return {name: getattr(table, name) for name in names}
 
 
-def _common_record(table: FrequencyTable) -> dict[str, Any]:
+def _describe_table(table: FrequencyTable) -> dict[str, Any]:
     attribute, value = table.group or (None, None)
     return {
         **_pick(table, *_ABOUT),
@@ -277,30 +282,30 @@ def _common_record(table: FrequencyTable) -> dict[str, Any]:
         "attribute_value": value,
         "labels": table.correction.labels if table.correction else None,
         "transferred": table.correction.transferred if table.correction else None,
-        **(_people_record(table.people) if table.people else {}),
+        **(_record_people(table.people) if table.people else {}),
         "notes": "\n".join(table.notes),
     }
 
 
-def _people_record(people: "LabelsUsed") -> dict[str, str]:
+def _record_people(people: "LabelsUsed") -> dict[str, str]:
     names, files = ", ".join(people.annotators), ", ".join(people.files)
     values = (names, files, people.sha256, people.split, people.design)
     return dict(zip(_PEOPLE, values, strict=True))
 
 
-def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
+def _make_record(row: Row, table: FrequencyTable) -> dict[str, Any]:
     voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
     return {
-        **flatten(_row_value(row, table)),
+        **flatten(_describe_row(row, table)),
         "kind": row.kind,
         "count": row.count,
-        "bounds_percent": bracket(row.bounds) if row.bounds else None,
+        "bounds_percent": format_bounds(row.bounds) if row.bounds else None,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
     }
 
 
-def _document(table: FrequencyTable) -> dict[str, object]:
+def _make_document(table: FrequencyTable) -> dict[str, object]:
     group = dict(zip(("attribute", "value"), table.group, strict=True)) if table.group else None
     return {
         **_pick(table, *_ABOUT),
@@ -316,20 +321,20 @@ def _document(table: FrequencyTable) -> dict[str, object]:
             for kind, reason in table.unjudged.items()
             if reason.status == "failed"
         },
-        "votes": _votes_value(table.votes),
+        "votes": _record_votes(table.votes),
         "counted": table.counted,
         "group": group,
-        **({"people": _people_value(table.people)} if table.people else {}),
+        **({"people": _describe_people(table.people)} if table.people else {}),
         **({"of_labelled": True} if table.of_labelled else {}),
         "labels": table.correction and table.correction.labels,
         "transferred": table.correction and table.correction.transferred,
-        "rows": [_row_value(row, table) for row in table.rows],
-        "code_groups": [_row_value(row, table) for row in table.code_groups],
+        "rows": [_describe_row(row, table) for row in table.rows],
+        "code_groups": [_describe_row(row, table) for row in table.code_groups],
         "notes": list(table.notes),
     }
 
 
-def _people_value(people: "LabelsUsed") -> dict[str, object]:
+def _describe_people(people: "LabelsUsed") -> dict[str, object]:
     names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
     return {name: getattr(people, name) for name in names}
 
@@ -337,7 +342,7 @@ def _people_value(people: "LabelsUsed") -> dict[str, object]:
 _NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))
 
 
-def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
+def _describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
     return {
         "code": row.code,
@@ -345,20 +350,20 @@ def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
         **share,
         "k": row.count,
         "n": table.n,
-        "percent": percent(row.share),
-        "interval_percent": limits(row.share),
+        "percent": format_percent(row.share),
+        "interval_percent": format_limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
-        "bounds_percent": bracket(row.bounds) if row.bounds else UNDEFINED,
+        "bounds_percent": format_bounds(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
-        **(_correction_value(row.labels) if row.labels else {}),
+        **(_describe_correction(row.labels) if row.labels else {}),
     }
 
 
-def _correction_value(labels: "CodeEstimates") -> dict[str, object]:
+def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
     return {
         "corrected": labels.corrected.as_dict(),
-        "corrected_percent": percent(labels.corrected),
-        "corrected_interval_percent": limits(labels.corrected),
+        "corrected_percent": format_percent(labels.corrected),
+        "corrected_interval_percent": format_limits(labels.corrected),
         "precision": labels.precision.as_dict(),
         "recall": labels.recall.as_dict(),
         "labels_flagged": labels.flagged,
@@ -367,7 +372,7 @@ def _correction_value(labels: "CodeEstimates") -> dict[str, object]:
     }
 
 
-def _votes_value(votes: Votes | None) -> dict[str, object] | None:
+def _record_votes(votes: Votes | None) -> dict[str, object] | None:
     if votes is None:
         return None
     pairs = [

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.base.text import sanitize_line
 from annotator.calibration.sample.draw import Assumed, Planned
-from annotator.reports.digits import UNDEFINED, to_digits
+from annotator.reports.digits import UNDEFINED, format_number
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE
 
@@ -21,9 +21,14 @@ def tabulate(planned: Sequence[Planned]) -> Table:
             (
                 sanitize_line(code, 64),
                 str(codes[code].judged),
-                to_digits(100 * codes[code].share, 1),
-                UNDEFINED if codes[code].tasks is None else to_digits(codes[code].design_effect, 1),
-                *(f"±{to_digits(100 * cell.half_width, 1)} ({cell.expected})" for cell in widths),
+                format_number(100 * codes[code].share, 1),
+                UNDEFINED
+                if codes[code].tasks is None
+                else format_number(codes[code].design_effect, 1),
+                *(
+                    f"±{format_number(100 * cell.half_width, 1)} ({cell.expected})"
+                    for cell in widths
+                ),
             )
         )
     return Table(
@@ -39,26 +44,30 @@ def tabulate(planned: Sequence[Planned]) -> Table:
 
 
 def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
-    """Yield what the widths rest on."""
+    """Yield the assumptions of the widths."""
     by_code = {cell.assumed for cell in codes.values()}
     if by_code == {Assumed()} or len(by_code) == 1:
         [assumed] = by_code
         missed = (
             "misses as many as it flags wrongly"
             if assumed.recall is None
-            else f"flags {to_digits(100 * assumed.recall, 0)} % of what there is"
+            else f"flags {format_number(100 * assumed.recall, 0)} % of what there is"
         )
         yield (
-            f"Assumed: the judge is right in {to_digits(100 * assumed.precision, 0)} % of what it"
-            f" flags, and {missed} (--precision, --recall, --calibration)."
+            f"Assumed: the judge is right in {format_number(100 * assumed.precision, 0)} % of what"
+            f" it flags, and {missed} (--precision, --recall, --calibration)."
         )
     else:
-        told = ", ".join(
-            f"{sanitize_line(code, 64)} {to_digits(100 * cell.assumed.precision, 0)}"
-            + ("" if cell.assumed.recall is None else f"/{to_digits(100 * cell.assumed.recall, 0)}")
+        assumptions = ", ".join(
+            f"{sanitize_line(code, 64)} {format_number(100 * cell.assumed.precision, 0)}"
+            + (
+                ""
+                if cell.assumed.recall is None
+                else f"/{format_number(100 * cell.assumed.recall, 0)}"
+            )
             for code, cell in codes.items()
         )
-        yield f"Assumed of the judge, precision/recall in %: {told}."
+        yield f"Assumed of the judge, precision/recall in %: {assumptions}."
     tasks = {cell.tasks for cell in codes.values()} - {None}
     if tasks == {1}:
         yield "All traces of this split are of one task: there will be no interval."

@@ -9,13 +9,14 @@ import numpy as np
 
 from annotator.calibration.estimates import (
     Judged,
+    TaskInfluences,
     correct_share,
     count_open,
     find_influences,
     place_answers,
 )
 from annotator.calibration.model import OPEN, LabelledTrace
-from annotator.reports.comparison_sides import JudgedTrace, Kind, Sides, Terms
+from annotator.reports.sides import JudgedTrace, Kind, Sides, Terms
 from annotator.traces.clusters import ClusterCounts
 from validation import (
     LEAST_CLUSTERS,
@@ -32,8 +33,13 @@ from validation.resampling import Floats
 
 @dataclass(frozen=True, slots=True)
 class CorrectedDifferences:
-    """The corrected difference of each code with its test, the p of these by Holm, the corrected
-    shares of both sides and the labels that they rest on. ``notes`` say how they were made.
+    """The corrected differences of codes.
+
+    Attributes:
+        gaps, tests, adjusted: each code's difference, its test, and the p of these by Holm.
+        shares: the corrected shares of both sides, by code.
+        people: the labels of both sides.
+        notes: how the shares were corrected.
     """
 
     gaps: tuple[Estimate, ...]
@@ -56,10 +62,21 @@ class _Side:
     people: Sequence[LabelledTrace]
     clustered: bool
 
-    def judged(self, code: str) -> Judged:
-        """Return what is counted of a code."""
+    def count(self, code: str) -> Judged:
+        """Return the counts of a code."""
         clusters = self.counts if self.clustered else None
         return Judged(self.total, sum(self.counts.totals(code)[0]), clusters, self.open)
+
+    def find_influences(self, code: str) -> TaskInfluences | None:
+        """Return the amount that each task adds to the corrected share of a code."""
+        return find_influences(code, self.count(code), self.people)
+
+    def correct(self, code: str, terms: Terms, over_tasks: TaskInfluences | None) -> Estimate:
+        """Return the corrected share of a code."""
+        judged = self.count(code)
+        return correct_share(
+            code, judged, self.people, terms.confidence, terms.population, over_tasks
+        )
 
 
 def correct_differences(
@@ -67,26 +84,31 @@ def correct_differences(
 ) -> CorrectedDifferences:
     """Return the difference of the corrected shares of each code, first minus second.
 
-    Each side is corrected by the labels of its own traces. Where the sides share tasks (or traces
-    are pairs), so do their errors: their covariance is that of what each task adds to the two
-    shares. With ``pool``, for independent groups, traces with the same answer of the judge are
-    taken to have the code equally often on both sides, and the labels of both tell how often.
+    Each side is corrected by the labels of its own traces. If the sides share tasks (or traces
+    are pairs), so do their errors: their covariance is that of the amounts that each task adds to
+    the two shares.
 
-    ``sides`` hold the traces that count, as :func:`choose_answers` says.
+    Args:
+        sides: the traces that count, see :func:`choose_answers`.
+        codes: the codes whose differences are returned.
+        kind: how the sides belong together.
+        terms: the settings of the calibrations.
+        pool: for independent groups: traces with the same answer of the judge are taken to have
+            the code equally often on both sides, and the labels of both tell how often.
     """
     clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
     first, second = (_count_side(n, side, kind, clustered) for n, side in enumerate(sides))
     seen = sorted({label for side in sides for trace in side for label in trace.labels})
-    shares = [
-        {
-            code: correct_share(
-                code, side.judged(code), side.people, terms.confidence, terms.population
-            )
-            for code in dict.fromkeys((*codes, *seen))
-            if code not in OPEN.values()
-        }
-        for side in (first, second)
-    ]
+    shares: tuple[dict[str, Estimate], dict[str, Estimate]] = ({}, {})
+    together: dict[str, float | None] = {}
+    for code in dict.fromkeys((*codes, *seen)):
+        if code in OPEN.values():
+            continue
+        influences = first.find_influences(code), second.find_influences(code)
+        for side, of_side, over_tasks in zip((first, second), shares, influences, strict=True):
+            of_side[code] = side.correct(code, terms, over_tasks)
+        # All tasks of a corpus are there: they do not vary.
+        together[code] = None if terms.population == "corpus" else _covary(*influences)
     labels = f"{len(first.people)} and {len(second.people)}"
     how = f"Corrected: each side by its own labels ({labels})."
     if pool:
@@ -95,32 +117,27 @@ def correct_differences(
             " the same answer of the judge had the code equally often on both. If the sides differ,"
             " these differences are too small; only the test of no difference is to be trusted."
         )
-    gaps, tests = [], []
-    for code in codes:
-        if pool:
-            gap, test = _pool(code, (first, second), terms)
-        else:
-            both = shares[0][code], shares[1][code]
-            corpus = terms.population == "corpus"  # whose tasks are all there
-            together = None if corpus else _find_covariance(code, (first, second))
-            gap, test = _subtract(both, together, terms.confidence)
-        gaps.append(gap)
-        tests.append(test)
+        pairs = [_pool(code, (first, second), terms) for code in codes]
+    else:
+        pairs = [
+            _subtract((shares[0][code], shares[1][code]), together[code], terms.confidence)
+            for code in codes
+        ]
     return CorrectedDifferences(
-        tuple(gaps),
-        tuple(tests),
-        tuple(adjust_p_values([test.p for test in tests], "holm")),
-        (shares[0], shares[1]),
+        tuple(gap for gap, _ in pairs),
+        tuple(test for _, test in pairs),
+        tuple(adjust_p_values([test.p for _, test in pairs], "holm")),
+        shares,
         (first.people, second.people),
         (how, *_describe_open(first, second)),
     )
 
 
 def choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
-    """Return the judge's answers whose traces count in corrected shares, None for what it decided,
-    and the statuses of traces that do not count.
+    """Return the judge's answers whose traces count in corrected shares, and the statuses of the
+    traces that do not count. None is the answer of the traces that it decided.
 
-    Traces that it did not decide count if people labelled some of them on each side that has any.
+    Other traces count if people labelled some of them on each side that has any.
     """
     counted: set[str | None] = {None}
     left = []
@@ -161,13 +178,13 @@ def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered:
 def _subtract(
     shares: tuple[Estimate, Estimate], together: float | None, confidence: float
 ) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares, whose errors have the covariance ``together``,
-    and the test of none.
+    """Return the difference of two corrected shares and its test; their errors have the covariance
+    ``together``.
     """
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:
-            return _nothing(n, f"the {name} side: {share.reason or 'not known'}", confidence)
+            return _undefine(n, f"the {name} side: {share.reason or 'not known'}", confidence)
     variance, frees, unlabelled = -2 * (together or 0.0), [], 0.0
     for share in shares:
         free = share.inputs["df"]
@@ -186,7 +203,9 @@ def _subtract(
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
     inputs = {"first": shares[0].value, "second": shares[1].value, "covariance": together}
-    return _test(gap, variance, df, n, confidence, "post-stratified", inputs, slack=unlabelled / 2)
+    return _test_difference(
+        gap, variance, df, n, confidence, "post-stratified", inputs, slack=unlabelled / 2
+    )
 
 
 def _count_labels(share: Estimate) -> int:
@@ -194,17 +213,14 @@ def _count_labels(share: Estimate) -> int:
     return int(share.inputs["n1_raw"] + share.inputs["n0_raw"] + others)
 
 
-def _find_covariance(code: str, sides: tuple[_Side, _Side]) -> float | None:
-    """Return the covariance of the errors of the two corrected shares, None where they share no
-    task.
-    """
-    by_name: list[dict[str, float]] = []
-    for side in sides:
-        over_tasks = find_influences(code, side.judged(code), side.people)
-        if over_tasks is None:
-            return None
-        names, influences = over_tasks
-        by_name.append(dict(zip(names, influences.on_share.tolist(), strict=True)))
+def _covary(first: TaskInfluences | None, second: TaskInfluences | None) -> float | None:
+    """Return the covariance of the errors of two corrected shares, None if they share no task."""
+    if first is None or second is None:
+        return None
+    by_name = [
+        dict(zip(names, influences.on_share.tolist(), strict=True))
+        for names, influences in (first, second)
+    ]
     shared = by_name[0].keys() & by_name[1].keys()
     if not shared:
         return None
@@ -236,9 +252,9 @@ class _Answers:
 
 
 def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares with the error rates of all labels, and the
-    test of none: the sum over the judge's answers of (W1 - W2) p, W the share of a side's traces
-    with the answer.
+    """Return the difference of two corrected shares with the error rates of all labels, and its
+    test: the sum over the judge's answers of (W1 - W2) p, W the share of a side's traces with the
+    answer.
 
     The variance is at least that of independent traces and labels with Jeffreys' prior, and at
     least that over tasks.
@@ -246,14 +262,14 @@ def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate
     every = dict.fromkeys((*sides[0].open, *sides[1].open), 0)
     placed = []
     for side in sides:
-        judged = replace(side.judged(code), clusters=side.counts, open=every | dict(side.open))
+        judged = replace(side.count(code), clusters=side.counts, open=every | dict(side.open))
         _, rows, of_labels, columns = place_answers(code, judged, side.people)
         placed.append(_Answers(np.array(rows, dtype=float), of_labels, columns))
     cells = _count_cells(code, [*sides[0].people, *sides[1].people], placed)
     n = int(sum(side.size for side in placed))
     both = placed[0].shares + placed[1].shares
     if any(labels.share is None for labels, share in zip(cells, both, strict=True) if share):
-        return _nothing(n, "no label of traces with one of the judge's answers", terms.confidence)
+        return _undefine(n, "no label of traces with one of the judge's answers", terms.confidence)
     p = np.array([labels.share or 0.0 for labels in cells])
     q = np.array([labels.mean for labels in cells])
     between = placed[0].shares - placed[1].shares
@@ -266,24 +282,22 @@ def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate
         variance = max(variance, _spread_over_tasks(code, sides, placed, p))
         df = float(min(len({trace.cluster for trace in side.people}) for side in sides) - 1)
     inputs = {"first": float(placed[0].shares @ p), "second": float(placed[1].shares @ p)}
-    return _test(float(between @ p), variance, df, n, terms.confidence, "pooled", inputs)
+    return _test_difference(float(between @ p), variance, df, n, terms.confidence, "pooled", inputs)
 
 
 def _count_cells(
     code: str, people: Sequence[LabelledTrace], placed: Sequence[_Answers]
 ) -> list[Cell]:
-    """Return what the labels of both sides say of the traces with each of the judge's answers."""
+    """Return the labels of both sides by the judge's answer."""
+    cells: list[list[LabelledTrace]] = [[] for _ in range(placed[0].counts.shape[1])]
     columns = [column for side in placed for column in side.columns]
+    for trace, column in zip(people, columns, strict=True):
+        cells[column].append(trace)
     return [
         make_cell(
-            [
-                code in t.counted.human
-                for t, column in zip(people, columns, strict=True)
-                if column == n
-            ],
-            [t.weight for t, column in zip(people, columns, strict=True) if column == n],
+            [code in trace.counted.human for trace in traces], [trace.weight for trace in traces]
         )
-        for n in range(placed[0].counts.shape[1])
+        for traces in cells
     ]
 
 
@@ -306,7 +320,7 @@ def _spread_over_tasks(
     return compute_cluster_variance(np.concatenate(added))
 
 
-def _test(
+def _test_difference(
     gap: float,
     variance: float,
     df: float | None,
@@ -316,8 +330,8 @@ def _test(
     inputs: Mapping[str, float | None],
     slack: float = 0.0,
 ) -> tuple[Estimate, Test]:
-    """Return a difference with its interval, and Student's test of none. ``slack``: how far traces
-    in cells without labels may move the difference, up or down.
+    """Return a difference with its interval, and Student's test. ``slack``: how far traces in
+    cells without labels may move the difference, up or down.
     """
     if df is not None and df < LEAST_CLUSTERS - 1:
         reason = f"labels of fewer than {LEAST_CLUSTERS} tasks"
@@ -334,6 +348,6 @@ def _test(
     return estimate, Test("t", statistic, compute_p_value(statistic, df), n)
 
 
-def _nothing(n: int, reason: str, confidence: float) -> tuple[Estimate, Test]:
+def _undefine(n: int, reason: str, confidence: float) -> tuple[Estimate, Test]:
     estimate = Estimate("difference", None, None, None, n, confidence, "post-stratified", reason)
     return estimate, Test("t", None, None, n, reason)

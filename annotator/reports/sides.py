@@ -1,0 +1,253 @@
+"""The two sides of a comparison: their judged traces, with people's labels."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Literal
+
+from annotator.base.errors import AnnotatorError
+from annotator.calibration.correct import fit_calibration, match_traces
+from annotator.calibration.estimates import count_open
+from annotator.calibration.model import (
+    OPEN_ANSWERS,
+    Calibration,
+    CountedLabels,
+    LabelledTrace,
+    count_answer,
+)
+from annotator.reports.counts import JUDGED
+from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation, get_attribute
+from annotator.runs.run import Run, name_runs
+from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
+
+Kind = Literal["paired", "same tasks", "independent"]
+RUN, JUDGE = "run", "judge"  # can be compared as if they were attributes
+_PAIRED_SHARE = 0.5  # of both sides must have a partner for a paired comparison
+
+
+class EmptySide(AnnotatorError):
+    """A side of a comparison by one rubric has no judged trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTrace:
+    """A trace of a side.
+
+    Attributes:
+        key: the name that its partner on the other side has, too.
+        labels: the judge's labels that are counted, or one of
+            :data:`annotator.calibration.model.OPEN` if it did not decide.
+        person: the labels of a person, if there are any.
+        cluster: its task, None if it tells none.
+    """
+
+    trace_id: str
+    key: Hashable
+    labels: tuple[str, ...]
+    person: LabelledTrace | None
+    cluster: str | None
+
+    @property
+    def open(self) -> str | None:
+        """The judge's answer if it did not decide, else None."""
+        return next(iter(OPEN_ANSWERS.intersection(self.labels)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The settings that the calibrations of the compared runs share, and all their warnings.
+
+    ``cluster_by``: the attributes that together name a trace's cluster.
+    """
+
+    confidence: float = 0.95
+    population: Literal["process", "corpus"] = "process"
+    cluster_by: tuple[str, ...] = DEFAULT_CLUSTER
+    warnings: tuple[str, ...] = ()
+
+
+Sides = tuple[list[JudgedTrace], list[JudgedTrace]]
+
+
+def read_sides(
+    runs: Sequence[Run],
+    scheme: Scheme,
+    names: tuple[str, str, str],
+    calibrations: Sequence[Calibration],
+    cluster: Sequence[str] | None = None,
+) -> tuple[Sides, Terms, list[str]]:
+    """Return the judged, undecided and failed traces of both sides, the terms of their
+    calibrations, and notes about traces that are in no share of the judge.
+
+    Args:
+        runs: the runs whose traces are compared.
+        scheme: the rubric.
+        names: the attribute and its two values.
+        calibrations: those of the rubric, or none.
+        cluster: the attributes that make a cluster; None: those of the calibrations.
+
+    Raises:
+        EmptySide: a side has no judged trace.
+        AnnotatorError: a side has a trace twice; a calibration is not of its run; no trace has any
+            of the attributes of ``cluster``.
+    """
+    attribute, *values = names
+    sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
+    statuses: Counter[tuple[str, str]] = Counter()
+    attributes: set[str] = set()
+    terms: Terms | None = None
+    for run, name in zip(runs, name_runs(runs), strict=True):
+        people: dict[str, LabelledTrace] = {}
+        if calibrations:
+            people, terms_of_run = _read_people(run, scheme, calibrations, cluster)
+            terms = _join_terms(terms, terms_of_run)
+        by = terms.cluster_by if terms else DEFAULT_CLUSTER if cluster is None else tuple(cluster)
+        for annotation in run.annotations(scheme.id):
+            value = _read_value(annotation, attribute, name)
+            if value in ("true", "false"):  # a side may be named in any case
+                value = next((side for side in sides if side.lower() == value), value)
+            statuses[value, annotation.status] += 1
+            if annotation.status in JUDGED:
+                attributes.update(annotation.attributes)
+            if value in sides and annotation.status != "skipped":
+                person = people.get(annotation.trace_id)
+                sides[value].append(_make_trace(annotation, scheme, attribute, person, by))
+    for value, side in sides.items():
+        _check_side(value, side, attribute, scheme, statuses)
+        sides[value] = drop_repeated(side, attrgetter("trace_id"))
+    if cluster and attributes.isdisjoint(cluster):
+        present = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {present}")
+    notes = [
+        f"{side}: {statuses[side, 'undecided']} undecided and {statuses[side, 'failed']} failed"
+        " traces are in none of the judge's own shares."
+        for side in values
+        if statuses[side, "undecided"] or statuses[side, "failed"]
+    ]
+    return (sides[values[0]], sides[values[1]]), terms or Terms(cluster_by=by), notes
+
+
+def _check_side(
+    value: str,
+    side: Sequence[JudgedTrace],
+    attribute: str,
+    scheme: Scheme,
+    statuses: Counter[tuple[str, str]],
+) -> None:
+    if all(trace.open for trace in side):
+        judged: Counter[str] = Counter()
+        for (other, status), n in statuses.items():
+            judged[other] += n if status in JUDGED else 0
+        counts = ", ".join(f"{other} ({n})" for other, n in judged.most_common(12) if n)
+        raise EmptySide(
+            f"no trace judged by {scheme.id} has {attribute} = {value}; there are"
+            f" {counts or 'none at all'}"
+        )
+    [(trace_id, times)] = Counter(x.trace_id for x in side if not x.open).most_common(1)
+    if times > 1:
+        raise AnnotatorError(
+            f"{attribute} = {value}: {trace_id!r} is in {times} of the runs, and would count as"
+            " often; compare the runs themselves: --by run, or --by judge"
+        )
+
+
+def drop_repeated(
+    traces: list[JudgedTrace], name: Callable[[JudgedTrace], Hashable]
+) -> list[JudgedTrace]:
+    """Return one trace of each name: the one that the judge decided, else the first."""
+    names = {name(trace) for trace in traces if not trace.open}
+    kept = []
+    for trace in traces:
+        if not trace.open or name(trace) not in names:
+            kept.append(trace)
+            names.add(name(trace))
+    return kept
+
+
+def find_kind(sides: Sides) -> Kind:
+    """Return how two sides of decided traces belong together."""
+    keys = [[trace.key for trace in side] for side in sides]
+    unique = all(len(set(side)) == len(side) for side in keys)
+    shared = set(keys[0]).intersection(keys[1])
+    if unique and len(shared) >= _PAIRED_SHARE * max(map(len, keys)):
+        return "paired"
+    first, second = ({trace.cluster for trace in side} - {None} for side in sides)
+    return "same tasks" if first & second else "independent"
+
+
+def pair_traces(sides: Sides) -> Sides:
+    """Return the traces of both sides that have a partner, in the same order."""
+    partners = {trace.key: trace for trace in sides[1]}
+    first = [trace for trace in sides[0] if trace.key in partners]
+    return first, [partners[trace.key] for trace in first]
+
+
+def count_groups(sides: Sides, scheme: Scheme) -> Sides:
+    """Return the sides with groups of codes in place of the codes."""
+
+    def count(trace: JudgedTrace) -> JudgedTrace:
+        person = trace.person
+        labels = trace.labels if trace.open else scheme.groups_of(trace.labels)
+        if person:
+            counted = CountedLabels(scheme.groups_of(person.counted.human), labels)
+            person = replace(person, counted=counted)
+        return replace(trace, labels=labels, person=person)
+
+    return [count(trace) for trace in sides[0]], [count(trace) for trace in sides[1]]
+
+
+def _join_terms(before: Terms | None, terms: Terms) -> Terms:
+    """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
+    if before is None:
+        return terms
+    # If no trace of a run tells its task, each is a cluster by itself.
+    by = before.cluster_by or terms.cluster_by
+    joined = replace(before, cluster_by=by, warnings=())
+    if joined != replace(terms, cluster_by=terms.cluster_by or by, warnings=()):
+        raise AnnotatorError(
+            "the calibrations differ in --confidence, --population or --cluster: calibrate again"
+        )
+    return replace(joined, warnings=tuple(dict.fromkeys((*before.warnings, *terms.warnings))))
+
+
+def _read_people(
+    run: Run, scheme: Scheme, calibrations: Sequence[Calibration], cluster: Sequence[str] | None
+) -> tuple[dict[str, LabelledTrace], Terms]:
+    """Return the labelled traces of a run; their weights add up to the traces it judged."""
+    calibration, sample, reason = fit_calibration(run, scheme.id, calibrations, cluster)
+    if reason:
+        raise AnnotatorError(
+            f"the calibration for {scheme.id} does not fit: {reason}. Groups are compared by the"
+            " labels of their own traces: calibrate this run"
+        )
+    traces = match_traces(calibration, sample, cluster)
+    size = sample.total + sum(count_open(sample.statuses, traces).values())
+    scale = size / sum(trace.weight for trace in traces) if traces else 1.0
+    people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
+    by = calibration.cluster_by if cluster is None else tuple(cluster)
+    return people, Terms(calibration.confidence, calibration.population, by, calibration.warnings)
+
+
+def _read_value(annotation: Annotation, attribute: str, run: str) -> str:
+    if attribute == RUN:
+        return run
+    if attribute == JUDGE:
+        return annotation.judge
+    return get_attribute(annotation.attributes, attribute)
+
+
+def _make_trace(
+    annotation: Annotation,
+    scheme: Scheme,
+    attribute: str,
+    person: LabelledTrace | None,
+    by: Sequence[str],
+) -> JudgedTrace:
+    task = find_cluster(annotation.attributes, DEFAULT_CLUSTER)
+    key: Hashable = annotation.trace_id
+    if attribute not in (RUN, JUDGE) and task is not None:
+        key = (task, annotation.trace_id.rpartition("/")[2])
+    cluster = find_cluster(annotation.attributes, by)
+    return JudgedTrace(annotation.trace_id, key, count_answer(annotation, scheme), person, cluster)
