@@ -19,7 +19,7 @@ import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.llm.context import observe
+from annotator.judges.llm.request import observe
 from annotator.prompts.render import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces

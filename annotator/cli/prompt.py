@@ -11,8 +11,8 @@ from annotator.base.text import escape_controls, escape_header, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.judges.llm.answer import answer_schema
-from annotator.judges.llm.context import Reader, Tokens
-from annotator.judges.llm.prices import find_listing
+from annotator.judges.llm.cost import find_listing
+from annotator.judges.llm.request import Reader, Tokens
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import Considered, Prompt
 from annotator.prompts.truncate import PromptPart

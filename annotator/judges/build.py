@@ -13,10 +13,10 @@ from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.rubrics.annotations import Require, Usage
 
 if TYPE_CHECKING:  # a client is imported only where a model is asked
-    from annotator.judges.llm import LLMJudge
     from annotator.judges.llm.batch import FileOutbox
     from annotator.judges.llm.cache import AnswerCache
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.judge import LLMJudge
+    from annotator.judges.llm.model import Session
     from annotator.judges.llm.settings import Options
 
 Settings = Mapping[str, Any]
@@ -154,7 +154,7 @@ class BuiltJudge:
         """
         if not self.session or not self.settings:
             return
-        from annotator.judges.llm.budget import Budget
+        from annotator.judges.llm.cost import Budget
 
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
@@ -202,9 +202,8 @@ class BuiltJudge:
             self.settle.append(outbox.settle)
 
     def _exchange_files(self, cache: "AnswerCache", notice: Callable[[str], None]) -> None:
-        from annotator.judges.llm.batch import FileOutbox
-        from annotator.judges.llm.results import Intake
-        from annotator.judges.llm.secrets import Secrets
+        from annotator.judges.llm.batch import FileOutbox, Intake
+        from annotator.judges.llm.redact import Secrets
 
         assert self.settings  # noqa: S101 - only then is it called
         [member] = self.members
@@ -364,9 +363,9 @@ _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
 
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
-    from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.pace import Pace
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.judge import LLMJudge
+    from annotator.judges.llm.model import Session
+    from annotator.judges.llm.rate_limit import Pace
 
     session = Session(
         Pace(concurrency, settings.rpm, settings.tpm),

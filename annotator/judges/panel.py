@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from annotator.base.errors import Pending
-from annotator.judges.llm import Judgement, LLMJudge, together
+from annotator.judges.llm.judge import Judgement, LLMJudge, together
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.traces import Trace
@@ -72,7 +72,7 @@ class Panel:
         return frozenset(code.id for code in rubric.codes)
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """See :meth:`annotator.judges.llm.LLMJudge.screens`."""
+        """See :meth:`annotator.judges.llm.judge.LLMJudge.screens`."""
         return frozenset()
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:

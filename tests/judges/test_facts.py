@@ -14,7 +14,7 @@ import pytest
 from annotator.cooperbench.facts import registry
 from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.cooperbench.facts.registry import KINDS, draw_facts
-from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
+from annotator.judges.llm.request import FIRST, MOST_CHARACTERS, MOST_LINES, observe
 from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.judges.llm.dialects import find_dialect
+from annotator.judges.llm.provider import find_dialect
 from annotator.rubrics.annotations import Annotation
 from annotator.traces import Trace
 from tests.conftest import set_model

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from annotator.base.text import hide_url_secrets
-from annotator.judges.llm.secrets import Secrets
+from annotator.judges.llm.redact import Secrets
 from annotator.traces import Trace
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import ARGS, IGNORED, RIGHT, Cli, Runs, ask, llm

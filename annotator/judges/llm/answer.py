@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from annotator.base.text import escape_header, sanitize_line
 from annotator.judges.base import Mode
-from annotator.judges.llm.reply import Reply
+from annotator.judges.llm.response import Reply
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Claim, Quote, Verdict

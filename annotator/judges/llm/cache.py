@@ -18,7 +18,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import cache_folder
 from annotator.base.text import sanitize_line
-from annotator.judges.llm.reply import Reply
+from annotator.judges.llm.response import Reply
 from annotator.rubrics.annotations import Usage
 
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer

@@ -1,31 +1,54 @@
-"""One OpenAI-compatible endpoint: calls, retries, and what its errors mean."""
+"""openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
 
 import asyncio
 import email.utils
 import json
+import logging
+import os
 import random
 import re
+import ssl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
-from urllib.parse import urlsplit
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib import import_module
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
-from openai import APIConnectionError, APIStatusError
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    DefaultAioHttpClient,
+    OpenAIError,
+)
 from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
-from annotator.base.errors import JudgeStopped
+from annotator import __version__
+from annotator.base.errors import AnnotatorError, JudgeStopped
+from annotator.base.regular import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
-from annotator.judges.llm.budget import Budget, Expected
-from annotator.judges.llm.client import Transient, describe_redirect, open_client
-from annotator.judges.llm.native import Native, open_native
-from annotator.judges.llm.pace import Pace
-from annotator.judges.llm.prices import Price, read_cost
-from annotator.judges.llm.reply import (
+from annotator.judges.llm.cost import Budget, Expected, Price, read_cost
+from annotator.judges.llm.provider import (
+    Fields,
+    as_contents,
+    as_messages,
+    as_responses,
+    read_contents,
+    read_messages,
+)
+from annotator.judges.llm.rate_limit import Pace
+from annotator.judges.llm.redact import Secrets
+from annotator.judges.llm.response import (
+    LONGEST_RESPONSE,
     TRANSIENT,
     CallFailed,
     ModeRefused,
@@ -34,10 +57,300 @@ from annotator.judges.llm.reply import (
     read_reply,
     too_long,
 )
-from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.secrets import Secrets
-from annotator.judges.llm.settings import NATIVE, Options
+from annotator.judges.llm.settings import NATIVE, Options, is_local, own_headers, without_secrets
 from annotator.rubrics.annotations import Usage
+
+_VERSION = re.compile(r"/(v\d\w*)/*$")
+_PACKINGS = ("identity", "gzip", "deflate")
+_FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
+
+
+class Transient(Exception):
+    """Worth another attempt. ``after`` is the server's Retry-After in seconds, if it sent one."""
+
+    def __init__(self, reason: str, after: float | None = None, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+        self.status = status
+
+
+class _Client(DefaultAioHttpClient):
+    """The library's HTTP client, which reads no answer that has no end.
+
+    A download that the library streams to a file (of batch results) is not held in memory: who
+    asked for it bounds it.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Return the response; raise :class:`Transient` if it is longer than any answer is."""
+        for transport in (self._transport, *self._mounts.values()):
+            if session := getattr(transport, "client", None):
+                session.cookie_jar.clear()  # the library beneath keeps them, too
+        try:
+            response = await super().send(request, **options | {"stream": True})
+        except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
+            raise httpx2.RemoteProtocolError(str(error), request=request) from None
+        try:
+            packing = response.headers.get("content-encoding", "identity").lower()
+            if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+                words = (
+                    f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
+                )
+                raise Transient(words)
+            if options.get("stream") and response.is_success:
+                return response
+            data = await _read(response)
+        except BaseException:
+            await response.aclose()
+            raise
+        await response.aclose()
+        headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
+        kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
+        headers.append((b"content-type", kind.encode(errors="replace")))
+        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > LONGEST_RESPONSE:
+            raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
+    return bytes(data)
+
+
+class _OtherHeader(AsyncOpenAI):
+    """The library's client for servers that take the key in a header of another name."""
+
+    key_header = "api-key"
+
+    @property
+    def auth_headers(self) -> dict[str, str]:
+        """The header with the key."""
+        return {self.key_header: self.api_key}
+
+    def _auth_headers(self, security: Any) -> dict[str, str]:
+        return self.auth_headers
+
+    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
+        """Miss no Authorization."""
+
+
+def open_client(
+    options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
+) -> AsyncOpenAI:
+    """Return openai's client for the endpoint of ``options``, with at most so many connections.
+
+    Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
+    certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
+    key in a header of its own. A redirect is not followed: the key would go with it. ``batches``:
+    for files and batches, which belong to no deployment of Azure.
+
+    Raises:
+        AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
+            header of the user's own has no value.
+    """
+    address, query = split_address(options.base_url, batches)
+    with explain_address(options, key):
+        given: dict[str, Any] = {
+            "api_key": key,
+            "base_url": address,
+            "default_headers": all_headers(options),
+            "default_query": query,
+            "timeout": options.timeout,
+            "max_retries": attempts - 1,
+            "http_client": open_http(options, connections),
+        }
+        if version := query.get("api-version"):
+            azure = AsyncAzureOpenAI(api_version=version, **given)
+            azure._azure_ad_token = None  # of the environment: it would go in place of the key
+            return azure
+        if (header := options.spoken.key_header) == "Authorization":
+            return AsyncOpenAI(**given)
+        client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
+        return client(**given)
+
+
+def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
+    """Return a URL without what is secret in it, and its query; as in :func:`open_client`."""
+    parts = urlsplit(url)
+    path = parts.path.partition("/deployments/")[0] if batches else parts.path
+    netloc = parts.netloc.rpartition("@")[2]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return urlunsplit(parts._replace(netloc=netloc, path=path, query="")), query
+
+
+def all_headers(options: Options) -> dict[str, str]:
+    """Return the headers of every request besides those of the key; raises as own_headers."""
+    return {"User-Agent": f"failure-annotator/{__version__}", **own_headers(options)}
+
+
+def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
+    """Return the HTTP client of every API, with at most so many connections.
+
+    Raises:
+        ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
+    """
+    parts = urlsplit(options.base_url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in its query")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    password = unquote(parts.username or ""), unquote(parts.password or "")
+    return _Client(
+        verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
+        # No proxy leads to this machine.
+        mounts={f"all://{host}": None} if is_local(options.base_url) else None,
+        auth=password if any(password) else None,  # it is sent in place of the key
+        follow_redirects=False,
+        limits=httpx2.Limits(max_connections=connections),
+        headers={"Accept-Encoding": "gzip, deflate"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they grow without end
+        **more,
+    )
+
+
+@cache  # 20 ms for each client, and as much for each proxy
+def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
+    try:
+        if file:
+            open_checked(file).close()  # to open a pipe would block
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
+
+
+def describe_redirect(error: APIStatusError) -> str:
+    """Return what to do about an error that sends a call elsewhere; "" of any other."""
+    status = error.status_code
+    if status not in (301, 302, 303, 307, 308):
+        return ""
+    place = re.match(
+        r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
+    )
+    where = f" to {sanitize_line(place[1], 200)}" if place else ""
+    return (
+        f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
+        " follow: give the address that answers as --base-url"
+    )
+
+
+@contextmanager
+def explain_address(options: Options, key: str) -> Iterator[None]:
+    """Raise :class:`AnnotatorError` where a client cannot use the address or a proxy."""
+    secrets = Secrets.of(options, key)
+    with secrets.kept():
+        try:
+            yield
+        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
+            words = sanitize_line(secrets.clean_text(hide_url_secrets(str(error))), 200)
+            where = without_secrets(options.base_url)
+            raise AnnotatorError(f"{where} cannot be called: {words}") from error
+
+
+class Native(Protocol):
+    """Asks a provider by its own API."""
+
+    async def post(self, body: Mapping[str, Any]) -> object:
+        """Return the answer to a request for a chat completion, as one; what is none is returned
+        as it is.
+
+        Raises:
+            openai.APIStatusError, openai.APIConnectionError: as openai's client.
+            ValueError: it cannot be read.
+            JudgeStopped: the request cannot be put to this API.
+        """
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+def open_native(options: Options, key: str, connections: int) -> Native:
+    """Return the client for the API of ``options``; raises as
+    :func:`annotator.judges.llm.endpoint.open_client`.
+    """
+    with explain_address(options, key):
+        return (_Anthropic if options.api == "anthropic" else _Gemini)(options, key, connections)
+
+
+class _Anthropic:
+    """Messages, by the SDK's client; its ``messages.create`` would build classes of an answer."""
+
+    def __init__(self, options: Options, key: str, connections: int) -> None:
+        address, query = split_address(options.base_url)
+        self._sdk: Any = import_module("anthropic")
+        self._client = self._sdk.AsyncAnthropic(
+            api_key=key,
+            base_url=address.rstrip("/").removesuffix("/v1"),
+            default_headers=all_headers(options),
+            default_query=query,
+            timeout=options.timeout,
+            max_retries=0,
+            http_client=open_http(options, connections),
+        )
+
+    async def post(self, body: Mapping[str, Any]) -> object:
+        """See :meth:`Native.post`."""
+        try:
+            request = as_messages(body)
+            answer = await self._client.post("/v1/messages", body=request, cast_to=object)
+        except self._sdk.APIStatusError as error:
+            raise APIStatusError(error.message, response=error.response, body=error.body) from error
+        except self._sdk.APIConnectionError as error:
+            raise APIConnectionError(request=error.request) from error
+        except self._sdk.AnthropicError as error:
+            raise ValueError(str(error)) from error
+        return read_messages(json.loads(answer) if isinstance(answer, str) else answer)
+
+    async def close(self) -> None:
+        """See :meth:`Native.close`."""
+        await self._client.close()
+
+
+class _Gemini:
+    """``generateContent``, by the SDK's client, which is given the whole request as JSON."""
+
+    def __init__(self, options: Options, key: str, connections: int) -> None:
+        address, query = split_address(options.base_url)
+        # It says which of two variables it takes the key from, and takes it from neither.
+        logging.getLogger("google_genai").setLevel(logging.ERROR)
+        genai: Any = import_module("google.genai")
+        self._error: type[Any] = import_module("google.genai.errors").APIError
+        self._http = open_http(options, connections, params=query)
+        version = _VERSION.search(address)
+        http: Fields = {
+            "base_url": address[: version.start()] if version else address,
+            "api_version": version[1] if version else "v1beta",
+            "headers": all_headers(options),
+            "httpx_async_client": self._http,
+        }
+        self._client = genai.Client(api_key=key, vertexai=False, http_options=http)
+
+    async def post(self, body: Mapping[str, Any]) -> object:
+        """See :meth:`Native.post`."""
+        config: Fields = {
+            "http_options": {"extra_body": as_contents(body)},
+            "should_return_http_response": True,
+            "automatic_function_calling": {"disable": True},
+        }
+        models = self._client.aio.models
+        try:  # its contents give way to those of the body
+            answer = await models.generate_content(model=body["model"], contents="-", config=config)
+        except self._error as error:
+            words = str(error.message)
+            raise APIStatusError(words, response=error.response, body=error.details) from error
+        except httpx2.RequestError as error:
+            raise APIConnectionError(request=error.request) from error
+        except (AttributeError, TypeError) as error:  # an error in a form that it does not expect
+            raise ValueError(str(error)) from error
+        return read_contents(json.loads(answer.sdk_http_response.body or ""))
+
+    async def close(self) -> None:
+        """See :meth:`Native.close`."""
+        self._client.close()  # a client for calls that wait, which it opens unasked
+        await self._client.aio.aclose()
+        await self._http.aclose()
+
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)

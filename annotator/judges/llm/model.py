@@ -1,13 +1,14 @@
-"""One model behind an endpoint: the form in which it answers, its price, and a question to it."""
+"""What all judges of one run share: how fast they ask, what the run may cost, what is known."""
 
 import asyncio
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from pydantic_core import to_json
 
@@ -15,17 +16,25 @@ from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.text import sanitize_line
 from annotator.judges.base import MODES, Mode
 from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
-from annotator.judges.llm.budget import Expected
-from annotator.judges.llm.cache import MODE
-from annotator.judges.llm.context import (
+from annotator.judges.llm.cache import MODE, AnswerCache
+from annotator.judges.llm.cost import (
+    Budget,
+    Expected,
+    Price,
+    expect_dollars,
+    find_listing,
+    least_tokens,
+)
+from annotator.judges.llm.provider import as_responses
+from annotator.judges.llm.rate_limit import Pace
+from annotator.judges.llm.request import (
     BYTES_PER_TOKEN,
     DEAREST_BYTES_PER_TOKEN,
+    Question,
+    form_of,
+    libraries,
 )
-from annotator.judges.llm.prices import Price, expect_dollars, find_listing, least_tokens
-from annotator.judges.llm.question import Question, form_of, libraries
-from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
-from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.session import Outbox, Session
+from annotator.judges.llm.response import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.settings import (
     Options,
     api_key,
@@ -38,8 +47,48 @@ from annotator.prompts.render import Prompt, tiny_question
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
-if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
+if TYPE_CHECKING:
     from annotator.judges.llm.endpoint import Endpoint
+
+
+class Outbox(Protocol):
+    """Takes questions that are not answered at once.
+
+    ``asks_again``: what was answered badly can be asked again in a resumed run. ``spent``: what it
+    used for no answer.
+    """
+
+    asks_again: bool
+    spent: Usage
+
+    def refusal(self, key: str) -> ModeRefused | None:
+        """Return why the server does not take a question, if that is what its results say."""
+
+    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
+        """Take a question that may cost ``most`` dollars.
+
+        Raises Pending, or CallFailed if it will not be answered.
+        """
+
+    def close(self) -> None:
+        """Drop the questions that are neither kept nor sent."""
+
+
+@dataclass
+class Session:
+    """One pace and one budget for all models, one cache of answers, and the user's price files.
+
+    ``in_batches``: the questions go into batches, which have prices of their own. ``offline``:
+    nothing is called, and no key is needed.
+    """
+
+    pace: Pace = field(default_factory=Pace)
+    budget: Budget | None = None
+    cache: AnswerCache | None = None
+    prices: tuple[Path, ...] = ()
+    in_batches: bool = False
+    offline: bool = False
+
 
 SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
 """Tokens of an answer: measured were 1,490 to 4,046, by model."""

@@ -25,7 +25,7 @@ from annotator.base.extras import explain_extra
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.judges.base import Mode
-from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
+from annotator.judges.llm.provider import NAMES, Dialect, find_dialect, find_native
 from annotator.prompts.render import Considered, Layout
 
 DEFAULT_URL = "https://api.openai.com/v1"

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import replace_surrogates, sanitize_line
-from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
-from annotator.judges.llm.responses import as_completion
+from annotator.judges.llm.provider import GENERIC, OVERFLOW, Dialect, as_completion
 from annotator.rubrics.annotations import FailureKind, Usage
 
 LONGEST_RESPONSE = 16 << 20  # bytes

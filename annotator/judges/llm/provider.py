@@ -1,0 +1,515 @@
+"""How servers that speak OpenAI's protocol differ: one row for each, and nowhere else.
+
+A new endpoint is one row. What the rows say was read in the providers' documentation.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from annotator.base.errors import AnnotatorError, JudgeStopped
+from annotator.judges.base import Mode
+
+KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
+
+# Models that think before they answer: greedy decoding makes many of them repeat themselves, and
+# hosted ones reject a temperature.
+_THINKS = re.compile(
+    r"\bo[1345]\b|gpt-?5|gpt-oss|deepseek-?r|qwq|qwen-?3|magistral|think|reason|\br1\b|glm-?[45]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is different about one kind of server.
+
+    ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
+    a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
+    it expects the key. ``forms``: the forms of answer that it takes, the surest first.
+    ``overflow``: its words for a prompt that is too long, with the numbers ``limit``, ``asked`` and
+    ``answer`` (the longest one, where it needs room beside the prompt) where it gives them.
+    ``sends``: what every request to it says, so that it does not cut a prompt.
+    ``local``: it serves open models where its user runs it, with a temperature of its own where
+    none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
+    ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
+    ``cache_write``: the price of input that is put into its cache, as a factor of that of input.
+    ``batch_url``: what the lines of its batches are addressed to.
+    """
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    cap: str = "max_completion_tokens"
+    seed: str = "seed"
+    key_header: KeyHeader = "Authorization"
+    forms: tuple[Mode, ...] = ("json_schema", "tools", "named", "json")
+    overflow: tuple[str, ...] = ()
+    sends: Mapping[str, Any] = field(default_factory=dict)
+    local: bool = False
+    costs: bool = False
+    thoughts_apart: bool = False
+    cache_write: float = 1.0
+    batch_url: str = "/v1/chat/completions"
+
+    def ladder(self, here: bool) -> tuple[Mode, ...]:
+        """Return the forms to try, in order.
+
+        ``strict`` first, but not on this machine (``here``): such servers hold to any schema, and
+        only the full one bounds its texts and lists, without which a small model goes on to the end
+        of its context.
+        """
+        strict: tuple[Mode, ...] = ("strict",)
+        return self.forms if here or "json_schema" not in self.forms else strict + self.forms
+
+    def temperature(self, model: str, here: bool) -> float | None:
+        """Return the temperature that is sent where the user gives none, None for the server's.
+
+        ``here``: the server is on this machine.
+        """
+        greedy = self.local or (here and self.name == GENERIC.name)  # a pickled one is another
+        return 0.0 if greedy and not _THINKS.search(model) else None
+
+
+_OPENAI = (
+    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|resulted in) (?P<asked>\d+)",
+    r"exceeds the context window of this model",
+)
+_VLLM = (
+    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|contains at least) "
+    r"(?P<asked>\d+)",
+    r"prompt \(length (?P<asked>\d+)\) is longer than the maximum model length of (?P<limit>\d+)",
+)
+
+DIALECTS = (
+    Dialect("openai", (".openai.com",), overflow=_OPENAI),
+    Dialect(
+        "azure",
+        (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
+        key_header="api-key",
+        overflow=_OPENAI,
+        batch_url="/chat/completions",
+    ),
+    Dialect(
+        "mistral",
+        (".mistral.ai",),
+        cap="max_tokens",
+        seed="random_seed",
+        overflow=(
+            r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
+        ),
+    ),
+    Dialect(
+        "gemini",
+        ("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
+        cap="max_tokens",
+        overflow=(
+            r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
+            r" \(?(?P<limit>\d+)",
+        ),
+        thoughts_apart=True,
+    ),
+    Dialect(
+        "openrouter",
+        (".openrouter.ai",),
+        cap="max_tokens",
+        overflow=(
+            r"maximum context length is (?P<limit>\d+) tokens.*?requested about (?P<asked>\d+)",
+        ),
+        # Where the model reads 8,192 tokens or less, or the account has it so, the middle of a
+        # longer prompt is left out. https://openrouter.ai/docs/guides/features/message-transforms
+        sends={"plugins": [{"id": "context-compression", "enabled": False}]},
+        costs=True,
+    ),
+    Dialect(
+        "ollama",
+        (":11434", ".ollama.com"),
+        cap="max_tokens",
+        forms=("json_schema", "json"),  # it takes tools, and leaves it to the model to call one
+        overflow=(r"input length exceeds (?:the )?(?:maximum )?context length",),
+        local=True,
+    ),
+    Dialect(
+        "lmstudio",
+        (":1234",),
+        cap="max_tokens",
+        forms=("json_schema", "json"),
+        overflow=(
+            r"first (?P<asked>\d+) tokens when context the overflows.*?context length of only "
+            r"(?P<limit>\d+)",
+            r"number of tokens to keep from the initial prompt is greater than the context length",
+            r"n_keep \((?P<asked>\d+)\) >= n_ctx \((?P<limit>\d+)\)",
+        ),
+        local=True,
+    ),
+    Dialect(
+        "llamacpp",
+        (":8080",),
+        cap="max_tokens",
+        forms=("json_schema", "json"),  # a named tool is answered in plain text
+        overflow=(r"exceed_context_size_error", r"exceeds the available context size"),
+        local=True,
+    ),
+    Dialect("vllm", (":8000",), overflow=_VLLM, local=True),
+    Dialect(
+        "sglang",
+        (":30000",),
+        overflow=(
+            r"input \((?P<asked>\d+) tokens\) is longer than the model's context length"
+            r" \((?P<limit>\d+)",
+            r"maximum context length of (?P<limit>\d+) tokens.*?requested a total of "
+            r"(?P<asked>\d+)",
+        ),
+        local=True,
+    ),
+    Dialect(
+        "anthropic",
+        (".anthropic.com",),
+        cap="max_tokens",
+        forms=("tools", "named", "json"),  # it ignores response_format
+        overflow=(
+            r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
+            r"exceed context limit: (?P<asked>\d+) \+ (?P<answer>\d+) > (?P<limit>\d+)",
+        ),
+        cache_write=1.25,
+    ),
+)
+GENERIC = Dialect("generic")
+NAMES = tuple(dialect.name for dialect in (*DIALECTS, GENERIC))
+
+# A gateway passes on what the server behind it says: the words of all count for each.
+OVERFLOW = tuple(
+    re.compile(words, re.IGNORECASE)
+    for words in dict.fromkeys(words for dialect in DIALECTS for words in dialect.overflow)
+)
+
+
+def find_native(api: str) -> Dialect:
+    """Return the dialect of a provider's own API, which holds to a schema, but to no full one."""
+    return replace(find_dialect("", api), forms=("strict", "tools", "named", "json"))
+
+
+def find_dialect(url: str, name: str | None = None) -> Dialect:
+    """Return the dialect of a name, else that of the server at ``url``, else the generic one.
+
+    Raises:
+        AnnotatorError: there is none of that name.
+    """
+    if name is not None:
+        named = [dialect for dialect in (*DIALECTS, GENERIC) if dialect.name == name]
+        if not named:
+            raise AnnotatorError(f"dialect: {name!r} is unknown; there are {', '.join(NAMES)}")
+        return named[0]
+    parts = urlsplit(url)
+    if "api-version" in parse_qs(parts.query):  # through a gateway, too
+        return find_dialect(url, "azure")
+    host = f".{parts.hostname or ''}"
+    here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    for dialect in DIALECTS:
+        for place in dialect.hosts:
+            at_port = place.startswith(":") and here and place == f":{parts.port}"
+            if at_port or (not place.startswith(":") and host.endswith(f".{place.lstrip('.')}")):
+                return dialect
+    return GENERIC
+
+
+_CAPS = ("max_completion_tokens", "max_tokens")
+_OURS = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])
+
+
+def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request for a chat completion as one of the Responses API.
+
+    Nothing is to be kept there: the traces are the user's.
+
+    Raises:
+        JudgeStopped: it sets a seed, which that API does not take.
+    """
+    if body.get("seed") is not None:
+        raise JudgeStopped("the Responses API takes no seed: leave --seed out")
+    request: dict[str, Any] = {"input": _items(body["messages"]), "store": False}
+    for name, value in body.items():
+        if name in _CAPS:
+            request["max_output_tokens"] = value
+        elif name not in _OURS:
+            request[name] = value
+    if effort := body.get("reasoning_effort"):
+        request["reasoning"] = {**request.get("reasoning", {}), "effort": effort}
+    if tools := body.get("tools"):
+        request["tools"] = [{"type": "function", **tool["function"]} for tool in tools]
+    if isinstance(choice := body.get("tool_choice"), Mapping):
+        request["tool_choice"] = {"type": "function", "name": choice["function"]["name"]}
+    elif choice:
+        request["tool_choice"] = choice
+    if form := body.get("response_format"):
+        shape = form.get("json_schema")
+        request["text"] = {"format": {"type": form["type"], **shape} if shape else form}
+    return request
+
+
+def _items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages as items of input; calls of tools and what was said to them are own."""
+    items: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "tool":
+            answered = {"call_id": message["tool_call_id"], "output": message["content"]}
+            items.append({"type": "function_call_output", **answered})
+            continue
+        if message.get("content"):
+            items.append({"role": message["role"], "content": message["content"]})
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            named = {"name": function["name"], "arguments": function["arguments"]}
+            items.append({"type": "function_call", "call_id": call["id"], **named})
+    return items
+
+
+def as_completion(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer of the Responses API as a chat completion; what is none has no message."""
+    texts, refusals, calls = [], [], []
+    items = [item for item in answer["output"] if isinstance(item, dict)]
+    for item in items:
+        if item.get("type") == "function_call":
+            function = {"name": item.get("name"), "arguments": item.get("arguments")}
+            calls.append({"id": item.get("call_id"), "function": function})
+        parts = item.get("content") if item.get("type") == "message" else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                texts.append(str(part.get("text") or ""))
+                refusals.append(str(part.get("refusal") or ""))
+    if not items and answer.get("status") != "incomplete":
+        return dict(answer)
+    message = {"content": "".join(texts), "tool_calls": calls, "refusal": "".join(refusals)}
+    details = answer.get("incomplete_details")
+    why = details.get("reason") if isinstance(details, dict) else None
+    finish = {"max_output_tokens": "length"}.get(str(why), why) or "stop"
+    return {**answer, "choices": [{"message": message, "finish_reason": finish}]}
+
+
+_CHAT = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])
+_SIGNED = "signature:"  # begins the id of a call that Gemini signed
+_ENDS = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
+# The model erred, and can be asked again. What else ends an answer of Gemini's is no answer.
+_ERRED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+
+Fields = dict[str, Any]
+
+
+def as_messages(body: Mapping[str, Any]) -> Fields:
+    """Return a request for a chat completion as one of Anthropic's Messages.
+
+    The instructions are the same for all traces of a rubric, and are put into the cache with the
+    tools before them; the trace is not, which nobody asks about again.
+    """
+    request = {name: value for name, value in body.items() if name not in _CHAT}
+    request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
+    request["messages"] = _join_results(map(_anthropic_turn, _turns(body)), "content")
+    if system := _system(body):
+        request["system"] = [
+            {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
+        ]
+    config = {"effort": body["reasoning_effort"]} if "reasoning_effort" in body else {}
+    if schema := _schema(body):
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if config:
+        request["output_config"] = _extra(body, "output_config") | config
+    return request
+
+
+def _anthropic_turn(turn: Fields) -> Fields:
+    if turn["role"] == "tool":
+        result = {"tool_use_id": turn["tool_call_id"], "content": turn["content"]}
+        return {"role": "user", "content": [{"type": "tool_result", "is_error": True, **result}]}
+    calls = [
+        {"type": "tool_use", "id": call["id"], **_function(call, "input")}
+        for call in turn.get("tool_calls") or ()
+    ]
+    if not calls:
+        return {"role": turn["role"], "content": turn["content"]}
+    text = [{"type": "text", "text": turn["content"]}] if turn.get("content") else []
+    return {"role": turn["role"], "content": text + calls}
+
+
+def read_messages(answer: Any) -> Any:
+    """Return an answer of Anthropic's as a chat completion; its usage is read as it is."""
+    blocks = _dicts(answer, "content")
+    if blocks is None:
+        return answer
+    texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
+    calls = [
+        _call(block.get("id"), block.get("name"), block.get("input"))
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    stop = str(answer.get("stop_reason") or "stop")
+    refusal = ""
+    if stop == "refusal":
+        told = answer.get("stop_details")
+        details = told if isinstance(told, dict) else {}
+        given = (details.get("category"), details.get("explanation"))
+        refusal = ": ".join(str(word) for word in given if word) or "it gives no reason"
+    return answer | _choice("".join(texts), calls, refusal, stop)
+
+
+def as_contents(body: Mapping[str, Any]) -> Fields:
+    """Return a request for a chat completion as one of Gemini's ``generateContent``.
+
+    Its cache is implicit: it goes by how requests begin.
+    """
+    names = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "seed": "seed"}
+    request = {
+        name: value
+        for name, value in body.items()
+        if name not in _CHAT and name not in names and name != "model"
+    }
+    turns = (_gemini_turn(turn, body) for turn in _turns(body))
+    request["contents"] = _join_results(turns, "parts")
+    if system := _system(body):
+        request["systemInstruction"] = {"parts": [{"text": system}]}
+    config = {names[name]: body[name] for name in names if name in body}
+    if effort := body.get("reasoning_effort"):
+        config["thinkingConfig"] = {"thinkingLevel": str(effort).upper()}
+    if schema := _schema(body):
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    if config := _extra(body, "generationConfig") | config:
+        request["generationConfig"] = config
+    if tools := body.get("tools"):
+        functions = [tool["function"] for tool in tools]
+        described = [
+            {
+                "name": function["name"],
+                "description": function["description"],
+                "parametersJsonSchema": function["parameters"],
+            }
+            for function in functions
+        ]
+        calling: Fields = {"mode": "ANY"}
+        if body.get("tool_choice") != "required":
+            calling["allowedFunctionNames"] = [function["name"] for function in functions]
+        request["tools"] = [{"functionDeclarations": described}]
+        request["toolConfig"] = {"functionCallingConfig": calling}
+    return request
+
+
+def _gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
+    """Return a turn; a call that was signed is signed again, else newer models refuse it."""
+    if turn["role"] == "tool":
+        name = body["tools"][0]["function"]["name"]
+        response = {"name": name, "response": {"error": turn["content"]}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+    parts: list[Fields] = [{"text": turn["content"]}] if turn.get("content") else []
+    for call in turn.get("tool_calls") or ():
+        part: Fields = {"functionCall": _function(call, "args")}
+        if call["id"].startswith(_SIGNED):
+            part["thoughtSignature"] = call["id"].removeprefix(_SIGNED)
+        parts.append(part)
+    return {"role": "user" if turn["role"] == "user" else "model", "parts": parts}
+
+
+def read_contents(answer: Any) -> Any:
+    """Return an answer of Gemini's as a chat completion: its first candidate, without thoughts."""
+    if not isinstance(answer, dict):
+        return answer
+    counted = {"usage": _gemini_usage(answer.get("usageMetadata"))}
+    candidates = _dicts(answer, "candidates")
+    if not candidates:
+        feedback = answer.get("promptFeedback")
+        reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+        blocked = _choice("", [], f"the prompt is blocked: {reason}", "stop") if reason else {}
+        return answer | counted | blocked
+    candidate = candidates[0]
+    parts = [
+        part for part in _dicts(candidate.get("content"), "parts") or () if not part.get("thought")
+    ]
+    calls = []
+    for part in parts:
+        if isinstance(function := part.get("functionCall"), dict):
+            signature = part.get("thoughtSignature")
+            identity = f"{_SIGNED}{signature}" if signature else None
+            calls.append(_call(identity, function.get("name"), function.get("args")))
+    reason = str(candidate.get("finishReason") or "STOP")
+    refusal = ""
+    if reason not in _ENDS and reason not in _ERRED:
+        refusal = f"the answer is blocked: {reason}"
+    text = "".join(str(part.get("text") or "") for part in parts)
+    return answer | counted | _choice(text, calls, refusal, _ENDS.get(reason, "stop"))
+
+
+def _gemini_usage(given: object) -> Fields:
+    """Return the counts of an answer by the names of a chat completion; of what is 0 it says
+    nothing, and thoughts are charged as output.
+    """
+    counts = {
+        name: value
+        for name, value in (given.items() if isinstance(given, dict) else ())
+        if isinstance(value, int)
+    }
+    if "promptTokenCount" not in counts:
+        return {}
+    read = counts["promptTokenCount"] + counts.get("toolUsePromptTokenCount", 0)
+    thoughts = counts.get("thoughtsTokenCount", 0)
+    return {
+        "prompt_tokens": read,
+        "prompt_tokens_details": {"cached_tokens": counts.get("cachedContentTokenCount", 0)},
+        "completion_tokens": counts.get("candidatesTokenCount", 0) + thoughts,
+        "completion_tokens_details": {"reasoning_tokens": thoughts},
+        "total_tokens": counts.get("totalTokenCount", 0),
+    }
+
+
+def _turns(body: Mapping[str, Any]) -> list[Fields]:
+    return [message for message in body["messages"] if message["role"] != "system"]
+
+
+def _join_results(turns: Iterable[Fields], name: str) -> list[Fields]:
+    """Return the turns with what is said to several calls of one turn in one turn, too: both APIs
+    refuse calls that are not all answered in the next.
+    """
+    joined: list[Fields] = []
+    for turn in turns:
+        if joined and joined[-1]["role"] == turn["role"]:
+            joined[-1] |= {name: joined[-1][name] + turn[name]}
+        else:
+            joined.append(turn)
+    return joined
+
+
+def _system(body: Mapping[str, Any]) -> str:
+    systems = [message["content"] for message in body["messages"] if message["role"] == "system"]
+    return "\n\n".join(systems)
+
+
+def _schema(body: Mapping[str, Any]) -> Fields | None:
+    form = body.get("response_format") or {}
+    schema: Fields | None = form.get("json_schema", {}).get("schema")
+    return schema
+
+
+def _extra(body: Mapping[str, Any], name: str) -> Fields:
+    """Return what the user wants in a part of the request that has something of ours, too."""
+    extra = body.get(name, {})
+    if not isinstance(extra, dict):
+        raise JudgeStopped(f"extra_body: {name}: expected an object")
+    return extra
+
+
+def _function(call: Fields, arguments: str) -> Fields:
+    function = call["function"]
+    return {"name": function["name"], arguments: json.loads(function["arguments"])}
+
+
+def _call(identity: object, name: object, arguments: object) -> Fields:
+    return {"id": identity, "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def _choice(text: str, calls: list[Fields], refusal: str, finish: str) -> Fields:
+    message = {"content": text, "tool_calls": calls, "refusal": refusal}
+    return {"choices": [{"message": message, "finish_reason": finish}]}
+
+
+def _dicts(value: object, name: str) -> list[Fields] | None:
+    """Return the objects in a list of an object, None if there is no such list."""
+    items = value.get(name) if isinstance(value, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None
