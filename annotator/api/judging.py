@@ -13,7 +13,7 @@ from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
 from annotator.base.text import sanitize_line
 from annotator.judges.base import Judge
-from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
+from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, parse_settings
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Usage
 from annotator.runs.distribute import (
@@ -411,5 +411,5 @@ def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
         AnnotatorError: a setting is unknown or wrong.
     """
     if isinstance(model, str):
-        return model_settings({"model": model, **settings})
-    return model_settings({"models": [{"model": name} for name in model], **settings})
+        return parse_settings({"model": model, **settings})
+    return parse_settings({"models": [{"model": name} for name in model], **settings})

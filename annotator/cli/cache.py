@@ -28,10 +28,10 @@ def _file() -> Path:
 @command.command("info")
 def info() -> None:
     """Show the file, its size and its answers."""
-    from annotator.judges.llm.cache import contents
+    from annotator.judges.llm.cache import list_models
 
     file = _file()
-    held = contents(file)
+    held = list_models(file)
     lines = [
         f"file     {sanitize_line(str(file), 4096)}",
         f"answers  {sum(model.answers for model in held)}",

@@ -18,7 +18,7 @@ from annotator.judges.build import (
     BuiltJudge,
     build_judge,
     is_judge_file,
-    model_settings,
+    parse_settings,
     read_settings,
 )
 
@@ -209,7 +209,7 @@ def choose_judge(
     under = {option: value for option, value in given.items() if option not in on_line}
     more = {"over": over, "under": under, **limits}
     try:
-        settings = read_settings(file, **more) if file else model_settings({}, **more)
+        settings = read_settings(file, **more) if file else parse_settings({}, **more)
         return build_judge(settings, concurrency=concurrency, offline=dry_run)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error

@@ -10,9 +10,9 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import escape_controls, escape_header, sanitize_line
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
-from annotator.judges.llm.answer import answer_schema
+from annotator.judges.llm.answer import build_answer_schema
 from annotator.judges.llm.cost import find_listing
-from annotator.judges.llm.request import Reader, Tokens
+from annotator.judges.llm.request import PromptBuilder, TokenCounter
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import Considered, Prompt
 from annotator.prompts.truncate import PromptPart
@@ -64,7 +64,7 @@ def command(
     options = Options(
         model, windows=windows, facts=facts, considered=considered, rubric_last=rubric_last
     )
-    reader = Reader(options, context or find_listing(model, options.base_url).context)
+    reader = PromptBuilder(options, context or find_listing(model, options.base_url).context)
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
         other = reader.prompts(trace, load_rubric(diff))
@@ -72,7 +72,7 @@ def command(
         lines = difflib.unified_diff(_split(other), _split(prompts), *names[::-1], lineterm="")
         text = "\n".join(lines) or "no difference"
     else:
-        schema = answer_schema(load_rubric(rubric), considered)
+        schema = build_answer_schema(load_rubric(rubric), considered)
         text = "\n\n".join(_show(prompt, schema, reader.tokens) for prompt in prompts)
     say(escape_controls(text) if sys.stdout.isatty() else text)
 
@@ -103,7 +103,7 @@ def _join(part: PromptPart) -> str:
     return "".join(piece for piece, _ in part.pieces)
 
 
-def _show(prompt: Prompt, schema: str, tokens: Tokens) -> str:
+def _show(prompt: Prompt, schema: str, tokens: TokenCounter) -> str:
     rows = [(escape_header(part.id), _join(part)) for part in prompt.parts]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]

@@ -5,12 +5,22 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
+from pydantic import ValidationError
+
+from annotator.base.text import sanitize_line
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
-Mode = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
-MODES: tuple[Mode, ...] = ("auto", "strict", "json_schema", "tools", "named", "json")
+ResponseFormat = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
+RESPONSE_FORMATS: tuple[ResponseFormat, ...] = (
+    "auto",
+    "strict",
+    "json_schema",
+    "tools",
+    "named",
+    "json",
+)
 """The forms in which a model can be made to answer, the surest first; ``auto`` finds one."""
 
 BUILT_IN = ("rules", "llm")
@@ -135,3 +145,11 @@ class FreeJudge:
 async def resolve(value: Any) -> Any:
     """Return a value, or what it resolves to if it has to be awaited."""
     return await value if inspect.isawaitable(value) else value
+
+
+def describe_validation(error: ValidationError) -> str:
+    """Return the first problem of a value as one line: the path of its field and the reason."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    path = ".".join(map(str, problem["loc"]))
+    reason = sanitize_line(str(problem["msg"]).removeprefix("Value error, "), 300)
+    return f"{path}: {reason}" if path else reason

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a client is imported only where a model is asked
     from annotator.judges.llm.settings import Options
 
 Settings = Mapping[str, Any]
-MOST_SAMPLES = 99
+MAX_SAMPLES = 99
 BATCH_WAIT = 26.0  # hours: batches are promised to end within a day
 
 
@@ -80,9 +80,9 @@ class ModelSettings:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, int) or not 1 <= self.samples <= MOST_SAMPLES:
+        if not isinstance(self.samples, int) or not 1 <= self.samples <= MAX_SAMPLES:
             raise AnnotatorError(
-                f"{self.source}samples: expected a number from 1 to {MOST_SAMPLES},"
+                f"{self.source}samples: expected a number from 1 to {MAX_SAMPLES},"
                 f" found {self.samples!r}"
             )
         if self.require not in get_args(Require):
@@ -144,7 +144,9 @@ class BuiltJudge:
     session: "Session | None" = None
     settle: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
-    _told: str | None = field(default=None, init=False)  # what of the cache the user was told
+    _reported_problem: str | None = field(
+        default=None, init=False
+    )  # what of the cache the user was told
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
         """Give the judge what belongs to this run; ``notice`` is told what the user should know.
@@ -177,7 +179,7 @@ class BuiltJudge:
         else:
             cache = AnswerCache(default_file())
         if cache.problem:
-            self._told = cache.problem
+            self._reported_problem = cache.problem
             notice(f"{cache.problem}; going on without it")
         return cache
 
@@ -202,7 +204,7 @@ class BuiltJudge:
             self.settle.append(outbox.settle)
 
     def _exchange_files(self, cache: "AnswerCache", notice: Callable[[str], None]) -> None:
-        from annotator.judges.llm.batch import FileOutbox, Intake
+        from annotator.judges.llm.batch import BatchImport, FileOutbox
         from annotator.judges.llm.redact import Secrets
 
         assert self.settings  # noqa: S101 - only then is it called
@@ -210,15 +212,15 @@ class BuiltJudge:
         options = member.options
         outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, options)
         secrets = Secrets.of(options, os.environ.get(options.api_key_env, ""))
-        intake = Intake(cache, options, member.price, secrets)
+        batch_import = BatchImport(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
-            before = len(intake.errors)
-            intake.take(file)
-            if new := list(intake.errors.values())[before:]:
+            before = len(batch_import.errors)
+            batch_import.take(file)
+            if new := list(batch_import.errors.values())[before:]:
                 notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].words}")
-        if intake.problem:  # only now: what was answered is kept
-            raise AnnotatorError(intake.problem)
-        outbox.errors = intake.errors
+        if batch_import.problem:  # only now: what was answered is kept
+            raise AnnotatorError(batch_import.problem)
+        outbox.errors = batch_import.errors
 
     def count_unbilled(self) -> Usage:
         """Return the cost of answers from batches that no annotation has yet."""
@@ -237,7 +239,7 @@ class BuiltJudge:
         """Let go of files."""
         cache = self.session and self.session.cache
         if cache:
-            if cache.problem and cache.problem != self._told:
+            if cache.problem and cache.problem != self._reported_problem:
                 notice(f"{cache.problem}; answers since then are not kept")
             cache.close()
         for member in self.members:
@@ -273,11 +275,11 @@ def build_judge(
     if isinstance(judge, ModelSettings):
         return _build_models(judge, concurrency, offline)
     if isinstance(judge, Mapping):
-        return _build_models(model_settings(judge), concurrency, offline)
+        return _build_models(parse_settings(judge), concurrency, offline)
     if isinstance(judge, Path):
         return _build_models(read_settings(judge), concurrency, offline)
     if not isinstance(judge, str):
-        return BuiltJudge(_host(judge, find_origin(type(judge).__module__)), judge)
+        return BuiltJudge(_wrap_judge(judge, find_origin(type(judge).__module__)), judge)
     if judge == "rules":
         from annotator.judges.rules import RulesJudge
 
@@ -291,7 +293,7 @@ def build_judge(
         raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
     if is_judge_file(judge):
         return _build_models(read_settings(Path(judge)), concurrency, offline)
-    return _build_models(model_settings({"model": judge}), concurrency, offline)
+    return _build_models(parse_settings({"model": judge}), concurrency, offline)
 
 
 def is_judge_file(name: str) -> bool:
@@ -299,7 +301,7 @@ def is_judge_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
-def model_settings(
+def parse_settings(
     settings: Settings,
     *,
     over: Settings = MappingProxyType({}),
@@ -320,7 +322,7 @@ def model_settings(
         SettingsError: settings that do not go together.
         AnnotatorError: a setting is unknown or wrong, or no model is named.
     """
-    from annotator.judges.llm.settings import NATIVE, all_options
+    from annotator.judges.llm.settings import NATIVE, build_options
 
     common = dict(settings)
     limits = {name: common.pop(name) for name in _LIMITS if name in common} | limits
@@ -344,7 +346,7 @@ def model_settings(
         not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
-        models=tuple(all_options({}, each, source)),
+        models=tuple(build_options({}, each, source)),
         **votes,
         source=source,
         **limits,
@@ -352,10 +354,10 @@ def model_settings(
 
 
 def read_settings(file: Path, **more: Any) -> ModelSettings:
-    """Return the settings in a judge file; ``more`` and errors as in :func:`model_settings`."""
+    """Return the settings in a judge file; ``more`` and errors as in :func:`parse_settings`."""
     from annotator.judges.llm.settings import read_judge_file
 
-    return model_settings(read_judge_file(file), source=f"{file}: ", **more)
+    return parse_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
 _NO_LIMITS = {"models", "samples", "require", "source"}
@@ -365,20 +367,20 @@ _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
     from annotator.judges.llm.judge import LLMJudge
     from annotator.judges.llm.model import Session
-    from annotator.judges.llm.rate_limit import Pace
+    from annotator.judges.llm.rate_limit import RateLimiter
 
     session = Session(
-        Pace(concurrency, settings.rpm, settings.tpm),
+        RateLimiter(concurrency, settings.rpm, settings.tpm),
         prices=settings.prices,
         in_batches=settings.batch or settings.by_file,
         offline=offline or settings.by_file,
     )
     members = [
-        LLMJudge(_greedy(options) if settings.samples == 1 else options, session)
+        LLMJudge(_set_default_temperature(options) if settings.samples == 1 else options, session)
         for options in settings.models
     ]
     for member in members:
-        told = member.options.spoken.costs  # with every answer
+        told = member.options.provider.costs  # with every answer
         if member.price is None and not told and settings.max_cost is not None:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
@@ -392,17 +394,17 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     return BuiltJudge(judge, settings, settings, members, session)
 
 
-def _greedy(options: "Options") -> "Options":
+def _set_default_temperature(options: "Options") -> "Options":
     """Return the options with the temperature that a local server is sent where none is given."""
     from annotator.judges.llm.settings import is_local
 
     if options.temperature is not None:
         return options
     here = is_local(options.base_url)
-    return replace(options, temperature=options.spoken.temperature(options.model, here))
+    return replace(options, temperature=options.provider.temperature(options.model, here))
 
 
-def _host(judge: Any, origin: str) -> PaidJudge:
+def _wrap_judge(judge: Any, origin: str) -> PaidJudge:
     """Return a judge with all that a run asks; a built-in one has it."""
     if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
         ours: PaidJudge = judge

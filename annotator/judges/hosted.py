@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from annotator.base.errors import (
     AnnotatorError,
@@ -17,7 +17,7 @@ from annotator.base.errors import (
 )
 from annotator.base.plugins import describe_error
 from annotator.base.text import replace_surrogates
-from annotator.judges.base import MEMBERS, FreeJudge, Judge, resolve
+from annotator.judges.base import MEMBERS, FreeJudge, Judge, describe_validation, resolve
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
@@ -87,6 +87,9 @@ class HostedJudge(FreeJudge):
             raise
         except UnreadableTrace as error:  # steps that cannot be read, say
             verdict = Verdict(error=str(error), failure="unreadable")
+        except ValidationError as error:
+            reason = describe_validation(error).removeprefix("0.")  # of the tuple around it
+            verdict = Verdict(error=f"{self._name} returned an invalid verdict: {reason}")
         except Exception as error:
             verdict = Verdict(error=f"{self._name} raised {describe_error(error)}")
         if not verdict.error and (problem := self._find_problem(verdict, rubric)):

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from annotator.base.errors import Pending
-from annotator.judges.llm.judge import Judgement, LLMJudge, together
+from annotator.judges.llm.judge import JudgeCall, LLMJudge, gather_all
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.traces import Trace
@@ -108,25 +108,25 @@ class Panel:
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""
         asked = [
-            [Judgement(trace, rubric, sample) for sample in range(1, self.samples + 1)]
+            [JudgeCall(trace, rubric, sample) for sample in range(1, self.samples + 1)]
             for _ in self.members
         ]
-        done: list[tuple[LLMJudge, Judgement]] = []
+        done: list[tuple[LLMJudge, JudgeCall]] = []
         try:
-            answers = await together(
+            answers = await gather_all(
                 [self._ask(*request, done) for request in zip(self.members, asked, strict=True)]
             )
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
-            for member, judgement in done:
-                member.drop(judgement)
+            for member, judge_call in done:
+                member.drop(judge_call)
             raise
         ballots: list[Ballot] = []
-        for member, judgements, verdicts in zip(self.members, asked, answers, strict=True):
-            for judgement, verdict in zip(judgements, verdicts, strict=True):
-                member.file(judgement, verdict)
-                ballots.append(Ballot(member.id, judgement.sample, verdict))
+        for member, judge_calls, verdicts in zip(self.members, asked, answers, strict=True):
+            for judge_call, verdict in zip(judge_calls, verdicts, strict=True):
+                member.file(judge_call, verdict)
+                ballots.append(Ballot(member.id, judge_call.sample, verdict))
         return Verdict(
             usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),
             ballots=tuple(ballots),
@@ -136,8 +136,8 @@ class Panel:
     async def _ask(
         self,
         member: LLMJudge,
-        judgements: Sequence[Judgement],
-        done: list[tuple[LLMJudge, Judgement]],
+        judge_calls: Sequence[JudgeCall],
+        done: list[tuple[LLMJudge, JudgeCall]],
     ) -> list[Verdict]:
         """Return a member's verdicts, and note in ``done`` which came.
 
@@ -145,11 +145,11 @@ class Panel:
         others. Questions that are not answered at once are all asked at once.
         """
 
-        async def decide(judgement: Judgement) -> Verdict:
-            verdict = await member.decide(judgement)
-            done.append((member, judgement))
+        async def decide(judge_call: JudgeCall) -> Verdict:
+            verdict = await member.decide(judge_call)
+            done.append((member, judge_call))
             return verdict
 
-        alone = 1 if member.warms and not member.outbox else len(judgements)
-        first = await together([decide(judgement) for judgement in judgements[:alone]])
-        return first + await together([decide(judgement) for judgement in judgements[alone:]])
+        alone = 1 if member.warms and not member.outbox else len(judge_calls)
+        first = await gather_all([decide(judge_call) for judge_call in judge_calls[:alone]])
+        return first + await gather_all([decide(judge_call) for judge_call in judge_calls[alone:]])

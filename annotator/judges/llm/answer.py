@@ -15,15 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
 from annotator.base.text import escape_header, sanitize_line
-from annotator.judges.base import Mode
-from annotator.judges.llm.response import Reply
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.response import ModelResponse
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Claim, Quote, Verdict
 from annotator.rubrics.evidence import source_id, verify
 from annotator.traces import Trace
 
-MOST_QUOTES = 8
+MAX_QUOTES = 8
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
 _ENDS = (
@@ -35,7 +35,7 @@ Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
 
-def _text(most: int, description: str, **more: str) -> Any:
+def _build_text_type(most: int, description: str, **more: str) -> Any:
     """Return a text type: the schema says ``most`` characters, a little more is no error."""
     shown: Any = {"maxLength": most, **more}
     field = Field(max_length=20_000, description=description, json_schema_extra=shown)
@@ -57,13 +57,13 @@ _SOURCES = {
 _MET = ("no", "unclear", "yes")
 
 
-class Answer(BaseModel):
+class ParsedAnswer(BaseModel):
     """The codes that apply to the run, with their evidence."""
 
     model_config = _CONFIG
 
 
-class Wrong(Exception):
+class InvalidAnswer(Exception):
     """An answer that is not accepted; the ``reasons`` are for the model to answer again.
 
     ``verdict``: what it says, if it has the right form and only its quotes are wrong, or if it
@@ -91,21 +91,21 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         Wrong: everything that is wrong with it.
     """
     rubric = prompt.rubric
-    model = answer_model(rubric, prompt.layout.considered)
+    model = build_answer_model(rubric, prompt.layout.considered)
     try:
         given, wrong = model.model_validate_json(text).model_dump(), []
         findings = given["findings"]
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
+        given, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
-    formed, missed = not wrong, _missed_tags(given, prompt)
+    formed, missed = not wrong, _find_missing_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_find_false_labels(given, rubric)]
     consistent, claims = not wrong, []
     contradictions = _find_contradictions(given, rubric)
     wrong += contradictions
-    for claim in map(_claim, findings):
+    for claim in map(_build_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
@@ -115,12 +115,14 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     if wrong:
         # A contradiction without any finding that stands is no "none".
         usable = consistent and (not contradictions or any(claim.evidence for claim in claims))
-        raise Wrong(wrong, verdict if usable else None, not read if formed or read else None)
+        raise InvalidAnswer(
+            wrong, verdict if usable else None, not read if formed or read else None
+        )
     return verdict
 
 
-def _keep_formed(
-    text: str, wrong: Sequence[tuple[int | str, ...]], model: type[Answer]
+def _keep_valid(
+    text: str, wrong: Sequence[tuple[int | str, ...]], model: type[ParsedAnswer]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the fields of an answer, and its findings, in which nothing is ``wrong``: so much of
     one that does not have the right form can be checked.
@@ -135,7 +137,7 @@ def _keep_formed(
     return {name: given[name] for name in fields}, findings
 
 
-def _claim(finding: Mapping[str, Any]) -> Claim:
+def _build_claim(finding: Mapping[str, Any]) -> Claim:
     quotes = (Quote(quote["text"], quote["source"]) for quote in finding["quotes"])
     return Claim(finding["code"], finding["rationale"], tuple(quotes))
 
@@ -151,7 +153,7 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
         yield replace(quote, source=ids.get(given) or ids.get(source_id(given), given))
 
 
-def _missed_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
+def _find_missing_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
     """Return which tags of the prompt an answer does not repeat."""
     tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
     wrong = []
@@ -220,19 +222,19 @@ def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> 
     given = {*codes, *(rubric.code(code).group for code in codes)}
     for item in met:
         single = bool(codes) and rubric.choice == "one"
-        if item not in given and (not single or _goes_before(item, codes[0], rubric)):
+        if item not in given and (not single or _precedes(item, codes[0], rubric)):
             more = f", and it goes before {codes[0]}" if single else ""
             yield f'"considered" says that {item} is met, but there is no finding of it{more}'
 
 
-def _goes_before(item: str, other: str, rubric: Rubric) -> bool:
+def _precedes(item: str, other: str, rubric: Rubric) -> bool:
     """Whether a code, or every code of a group, comes before another in the rubric's precedence."""
     codes = [code.id for code in rubric.codes if item in (code.id, code.group)]
     return bool(rubric.precedence) and all(rubric.rank(code) < rubric.rank(other) for code in codes)
 
 
 @lru_cache(maxsize=16)
-def answer_model(rubric: Rubric, considered: Considered = "codes") -> type[Answer]:
+def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type[ParsedAnswer]:
     """Return the model of an answer by ``rubric``: its codes as an enum, and an explicit "none".
 
     One class per rubric, because building one takes longer than reading an answer.
@@ -242,25 +244,25 @@ def answer_model(rubric: Rubric, considered: Considered = "codes") -> type[Answe
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
     least = min(rubric.quotes_needed(code) for code in codes)
-    return _model(codes, rubric.choice, thought, f"^({sources})$", least)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", least)
 
 
-def _model(
+def _build_model(
     codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, least: int
-) -> type[Answer]:
+) -> type[ParsedAnswer]:
     """Return the model of an answer. What the schema says more than it checks (where a quote comes
     from, how many there are) is checked with the quotes, where a wrong one can be put right.
     """
-    quote = _create(
+    quote = _create_model(
         "Quote",
-        source=_text(120, "id in the part's header", pattern=sources),
-        text=_text(600, "copied word for word"),
+        source=_build_text_type(120, "id in the part's header", pattern=sources),
+        text=_build_text_type(600, "copied word for word"),
     )
     bounds: Any = {"minItems": least}
-    quotes: Any = Field(min_length=1, max_length=MOST_QUOTES, json_schema_extra=bounds)
-    finding = _create(
+    quotes: Any = Field(min_length=1, max_length=MAX_QUOTES, json_schema_extra=bounds)
+    finding = _create_model(
         "Finding",
-        rationale=_text(800, "what the quotes show"),
+        rationale=_build_text_type(800, "what the quotes show"),
         quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
         code=Literal[codes],
     )
@@ -268,51 +270,53 @@ def _model(
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {
         # They begin differently: without that, small models give one of them twice.
-        "first_tag": _text(
+        "first_tag": _build_text_type(
             40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
         ),
-        "last_tag": _text(40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"),
+        "last_tag": _build_text_type(
+            40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
+        ),
     }
     if thought:
-        item = _create(
+        item = _create_model(
             "Considered",
             code=Literal[thought],
             met=Literal["yes", "no", "unclear"],
-            because=_text(200, "one short line"),
+            because=_build_text_type(200, "one short line"),
         )
         answer["considered"] = Annotated[list[item], Field(max_length=2 * len(thought))]  # type: ignore[valid-type]
     answer["findings"] = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
     answer["label"] = Literal[labels]
     fields: Any = {name: (kind, ...) for name, kind in answer.items()}
-    return create_model("Annotation", __base__=Answer, __doc__=Answer.__doc__, **fields)
+    return create_model("Annotation", __base__=ParsedAnswer, __doc__=ParsedAnswer.__doc__, **fields)
 
 
-def _create(name: str, **kinds: Any) -> type[BaseModel]:
+def _create_model(name: str, **kinds: Any) -> type[BaseModel]:
     fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
     return create_model(name, __config__=_CONFIG, **fields)
 
 
 @lru_cache(maxsize=16)
-def answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
-    """Return the JSON schema of :func:`answer_model` as one text."""
-    return json.dumps(answer_model(rubric, considered).model_json_schema(), sort_keys=True)
+def build_answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
+    """Return the JSON schema of :func:`build_answer_model` as one text."""
+    return json.dumps(build_answer_model(rubric, considered).model_json_schema(), sort_keys=True)
 
 
-def schema_outlines() -> list[dict[str, Any]]:
+def list_schema_outlines() -> list[dict[str, Any]]:
     """Return the JSON schemas of answers with one code, for each kind of rubric: all that a schema
     says besides the codes.
     """
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
-        _model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
+        _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
     ] + [_SOURCES]
 
 
-def answer_text(reply: Reply, mode: Mode) -> str | None:
+def extract_answer(response: ModelResponse, response_format: ResponseFormat) -> str | None:
     """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
-    if mode in ("tools", "named"):
-        return reply.calls[0][2] if len(reply.calls) == 1 else None
-    return _only_answer(reply.text)
+    if response_format in ("tools", "named"):
+        return response.calls[0][2] if len(response.calls) == 1 else None
+    return _find_only_answer(response.text)
 
 
 def _find_fenced(text: str) -> list[str]:
@@ -330,22 +334,22 @@ def _find_fenced(text: str) -> list[str]:
     return blocks
 
 
-def _only_answer(text: str) -> str | None:
+def _find_only_answer(text: str) -> str | None:
     """Return the answer in a text that is nothing but it, or holds it in its only code block.
 
     Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
     answered, gives a JSON that is not its answer.
     """
-    text = _without_ends(text)
+    text = _strip_end_tokens(text)
     if _is_object(text):
         return text
-    text = _without_thought(text)
+    text = _strip_thought(text)
     blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
     return answer if _is_object(answer) else None
 
 
-def _without_ends(text: str) -> str:
+def _strip_end_tokens(text: str) -> str:
     """Return a text without the tokens that ended it, looking once at each character."""
     kept = end = len(text)
     while True:
@@ -357,7 +361,7 @@ def _without_ends(text: str) -> str:
         kept = end = end - len(token)
 
 
-def _without_thought(text: str) -> str:
+def _strip_thought(text: str) -> str:
     """Return what follows a thought that stands first; a server may have eaten its beginning."""
     thought, end, rest = text.partition(_END_OF_THOUGHT)
     first = thought.lstrip().startswith(_THINK) or _THINK not in thought

@@ -18,11 +18,11 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.regular import explain_unreadable, open_checked
 from annotator.base.remote import cache_folder
 from annotator.base.text import sanitize_line
-from annotator.judges.llm.response import Reply
+from annotator.judges.llm.response import ModelResponse
 from annotator.rubrics.annotations import Usage
 
-MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
-_NO_MODE = f"key not like '{MODE}%' and reply != ''"
+FORMAT_KEY = "mode "  # begins the key of what is known of an endpoint, and is no answer
+_NO_FORMAT_KEY = f"key not like '{FORMAT_KEY}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
 # What a file can lead to that is not what we wrote.
@@ -57,7 +57,7 @@ class KeptAnswer:
     ``unbilled``: the answer came in a batch of this run, and no annotation has its cost yet.
     """
 
-    reply: Reply
+    response: ModelResponse
     usage: Usage
     unbilled: bool
 
@@ -97,11 +97,12 @@ class AnswerCache:
             else:
                 self._base = _open(file, alone=behind is not None)
         except (OSError, *_DAMAGED) as error:
-            self._failed(error)
+            self._handle_error(error)
 
-    def get(self, key: str, judgement: str = "") -> KeptAnswer | None:
-        """Return the answer to the question of this key, or None. The first ``judgement`` that asks
-        for an answer out of a batch is billed for it.
+    def get(self, key: str, judge_call: str = "") -> KeptAnswer | None:
+        """Return the answer with this key, or None.
+
+        The first ``judge_call`` that gets an answer out of a batch is billed for it.
         """
         if self._base is None:
             return None
@@ -112,20 +113,20 @@ class AnswerCache:
             if row is None:
                 return self._behind.get(key) if self._behind else None
             text, used, run, billed = map(str, row)
-            reply, usage = Reply.from_json(text), _read_usage(used, key, text)
+            response, usage = ModelResponse.from_json(text), _read_usage(used, key, text)
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
             return None
-        if not (judgement and self._run and run == self._run):
-            return KeptAnswer(reply, usage, False)
+        if not (judge_call and self._run and run == self._run):
+            return KeptAnswer(response, usage, False)
         if not billed:
-            self._write("update answers set trace = ? where key = ?", [(judgement, key)])
-        return KeptAnswer(reply, usage, billed in ("", judgement))
+            self._write("update answers set trace = ? where key = ?", [(judge_call, key)])
+        return KeptAnswer(response, usage, billed in ("", judge_call))
 
-    def put(self, key: str, model: str, reply: Reply, usage: Usage) -> None:
+    def put(self, key: str, model: str, response: ModelResponse, usage: Usage) -> None:
         """Keep an answer."""
-        text, used = reply.to_json(), asdict(usage)
-        used["check"] = _check(key, text, used)
+        text, used = response.to_json(), asdict(usage)
+        used["check"] = _compute_checksum(key, text, used)
         row = (key, model, text, dumps(used), self._run, "", time.time())
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
@@ -146,7 +147,7 @@ class AnswerCache:
             rows = self._base.execute("select usage from answers where run = ?", (self._run,))
             return sum((_read_usage(str(used)) for (used,) in rows), start=Usage())
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
             return Usage()
 
     def absorb(self, file: Path) -> None:
@@ -178,9 +179,9 @@ class AnswerCache:
             with self._base:
                 self._base.executemany(statement, rows)
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         self.problem = f"the answer cache {self.file} cannot be used: {sanitize_line(str(error))}"
         if "locked" in str(error) and not self._vital:
             return  # by another process, and not for ever: this one answer is not looked up or kept
@@ -199,25 +200,25 @@ class AnswerCache:
             self._base = None
 
 
-def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
-    """Return what an answer cost. The ``reply`` to its question is held against the check that was
-    kept with it; older versions kept none.
+def _read_usage(text: str, key: str = "", response: str = "") -> Usage:
+    """Return the cost of an answer, after a comparison of the ``response`` with its check sum
+    (older versions stored none).
 
     Raises:
         ValueError, TypeError: it is not what was kept.
     """
     fields = loads(text)
     check = fields.pop("check", None)
-    if check and reply and check != _check(key, reply, fields):
+    if check and response and check != _compute_checksum(key, response, fields):
         raise ValueError("an answer in it is not what was kept")
     if "cost_usd" not in fields:
         raise ValueError("what an answer in it cost is not what was kept")
     return Usage.from_fields(fields)
 
 
-def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
+def _compute_checksum(key: str, response: str, usage: Mapping[str, object]) -> str:
     """Return what tells a reply and its cost from what a damaged disk makes of them."""
-    return hashlib.blake2b(dumps([key, reply, usage]).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(dumps([key, response, usage]).encode(), digest_size=8).hexdigest()
 
 
 def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
@@ -261,7 +262,7 @@ def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CachedModel:
     """How many answers of one model a cache holds, and since when."""
 
     model: str
@@ -270,7 +271,7 @@ class Held:
     newest: _Seconds
 
 
-def contents(file: Path) -> list[Held]:
+def list_models(file: Path) -> list[CachedModel]:
     """Return what is in a cache, by model; nothing if there is no such file.
 
     Raises:
@@ -279,11 +280,11 @@ def contents(file: Path) -> list[Held]:
     try:
         open_checked(file).close()
         with closing(_open(file)) as base:
-            where = f"from answers where {_NO_MODE} group by model order by model"
+            where = f"from answers where {_NO_FORMAT_KEY} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
-            names = Held.__dataclass_fields__
+            names = CachedModel.__dataclass_fields__
             held = [dict(zip(names, row, strict=True)) for row in rows]
-            return TypeAdapter(list[Held]).validate_python(held)
+            return TypeAdapter(list[CachedModel]).validate_python(held)
     except FileNotFoundError:
         return []
     except (OSError, *_DAMAGED) as error:
@@ -302,7 +303,7 @@ def clear(file: Path, model: str | None = None) -> int:
         with closing(_open(file)) as base:
             with base:
                 where = f"from answers where {of_model}"
-                count = f"select count(*) {where} and {_NO_MODE}"
+                count = f"select count(*) {where} and {_NO_FORMAT_KEY}"
                 dropped: int = base.execute(count, values).fetchone()[0]
                 base.execute(f"delete {where}", values)
             base.execute("vacuum")

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from annotator.base.errors import AnnotatorError, BudgetReached
 from annotator.base.yaml import read_yaml
-from annotator.judges.llm.provider import Dialect
+from annotator.judges.base import describe_validation
+from annotator.judges.llm.provider import Provider
 from annotator.judges.llm.response import read_dollars, read_usage
 from annotator.rubrics.annotations import Usage
 
@@ -72,7 +73,7 @@ class _PriceFile(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ModelListing:
     """What the price files say of one model; None where they say nothing."""
 
     price: Price | None = None
@@ -80,7 +81,7 @@ class Listed:
     context: int | None = None
 
 
-def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
+def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> ModelListing:
     """Return what is known of ``model`` at ``url``; ``files`` win over the shipped list, in order.
 
     Raises:
@@ -88,38 +89,36 @@ def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
     """
     host = urlsplit(url).hostname or ""
     for path in (*files, _SHIPPED):
-        file = _read(path)
+        file = _read_file(path)
         fitting = [entry for entry in file.models if entry.is_for(model, host)]
         if fitting:
             entry = max(
                 fitting, key=lambda entry: entry.model == model
             )  # before entry without the date
             source = f"{path.name} as of {file.as_of}"
-            prices = _price(entry, 1.0, source), _price(entry, entry.batch, source)
-            return Listed(*prices, entry.context)
-    return Listed()
+            prices = _build_price(entry, 1.0, source), _build_price(entry, entry.batch, source)
+            return ModelListing(*prices, entry.context)
+    return ModelListing()
 
 
-def _price(entry: _PriceEntry, factor: float, source: str) -> Price:
+def _build_price(entry: _PriceEntry, factor: float, source: str) -> Price:
     cached = entry.input if entry.cached is None else entry.cached
     write = None if entry.cache_write is None else entry.cache_write * factor
     return Price(entry.input * factor, entry.output * factor, cached * factor, source, write)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> _PriceFile:
+def _read_file(path: Path) -> _PriceFile:
     value, _ = read_yaml(path)
     if isinstance(value, dict) and "as_of" in value:
         value["as_of"] = str(value["as_of"])  # YAML makes a date of it
     try:
         return _PriceFile.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
+        raise AnnotatorError(f"{path}: {describe_validation(error)}") from error
 
 
-def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
+def estimate_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
     """Return the dollars for a prompt of so many tokens, and for a long answer of at most ``cap``;
     where the server alone knows the price, a guess.
     """
@@ -129,7 +128,7 @@ def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[f
     return price.of(Usage(input_tokens=tokens)), price.of(Usage(output_tokens=answer))
 
 
-def least_tokens(body: Mapping[str, Any]) -> int:
+def count_minimum_tokens(body: Mapping[str, Any]) -> int:
     """Return the number of tokens that a request has at least: one for eight characters, fewer
     than any text has. The schema does not count: not every server reads it.
     """
@@ -137,16 +136,16 @@ def least_tokens(body: Mapping[str, Any]) -> int:
     return int(sum(len(item.get("content") or "") for item in items) / 8)
 
 
-def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 0) -> Usage:
+def read_cost(body: object, price: Price | None, provider: Provider, least: int = 0) -> Usage:
     """Return what the call used that a response answers; without the tokens or without a price,
     its cost is not known, unless the server itself says what it was. Neither that nor the input is
     where the server counts fewer tokens than the ``least`` that the prompt can have.
     """
-    usage = read_usage(body, dialect)
+    usage = read_usage(body, provider)
     if usage and usage.input_tokens < least:
         written, thoughts = usage.output_tokens, usage.reasoning_tokens
         return Usage(output_tokens=written, reasoning_tokens=thoughts, calls=1, cost_usd=None)
-    if dialect.costs and (dollars := read_dollars(body)) is not None:
+    if provider.costs and (dollars := read_dollars(body)) is not None:
         return replace(usage or Usage(), calls=1, cost_usd=dollars)
     if usage is None or usage.cost_usd is None or price is None:
         return replace(usage or Usage(), calls=1, cost_usd=None)
@@ -154,7 +153,7 @@ def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 
 
 
 @dataclass(slots=True)
-class _Outlook:
+class _ModelCosts:
     """What calls of one model have cost so far: what the next one is expected to.
 
     ``more``: the most that one has cost beyond what its prompt was expected to; None: none has been
@@ -193,7 +192,7 @@ class Budget:
         self.spent = spent
         self._reserved = 0.0
         self._in_flight = 0
-        self._outlooks: dict[str, _Outlook] = defaultdict(lambda: _Outlook(dearest))
+        self._costs_by_model: dict[str, _ModelCosts] = defaultdict(lambda: _ModelCosts(dearest))
         self._changed = asyncio.Condition()
 
     def check(self, dollars: float) -> None:
@@ -207,48 +206,48 @@ class Budget:
             f" {self.most:.4f} USD (--max-cost) are spent"
         )
 
-    async def reserve(self, call: "Expected") -> float:
+    async def reserve(self, call: "CallEstimate") -> float:
         """Wait until a call fits; return what was reserved for it.
 
         Raises:
             BudgetReached: it does not fit, and nothing is in flight.
         """
-        outlook = self._outlooks[call.model]
+        costs = self._costs_by_model[call.model]
         async with self._changed:
             while True:
-                wanted = call.dollars if call.tiny else outlook.expects(call.prompt, call.answer)
+                wanted = call.dollars if call.tiny else costs.expects(call.prompt, call.answer)
                 fits = self.spent + self._reserved + wanted <= self.most
-                if fits and not (outlook.is_blank and outlook.in_flight):
+                if fits and not (costs.is_blank and costs.in_flight):
                     self._reserved += wanted
                     self._in_flight += 1
-                    outlook.in_flight += 1
+                    costs.in_flight += 1
                     return wanted
                 if not self._in_flight:
                     raise self._reached("call", wanted)
                 await self._changed.wait()
 
     async def settle(
-        self, call: "Expected", reserved: float, dollars: float | None, *, telling: bool
+        self, call: "CallEstimate", reserved: float, dollars: float | None, *, telling: bool
     ) -> None:
         """End a call: it cost ``dollars``; what is not known counts as all that was reserved.
 
         ``telling``: a judgement was answered, so that this is what one can cost.
         """
-        outlook = self._outlooks[call.model]
+        costs = self._costs_by_model[call.model]
         async with self._changed:
             self._reserved -= reserved
             self._in_flight -= 1
-            outlook.in_flight -= 1
+            costs.in_flight -= 1
             cost = reserved if dollars is None else dollars
             self.spent += cost
             if telling and not call.tiny:
-                outlook.dearest = max(outlook.dearest, cost)
-                outlook.more = max(outlook.more or 0.0, cost - call.prompt)
+                costs.dearest = max(costs.dearest, cost)
+                costs.more = max(costs.more or 0.0, cost - call.prompt)
             self._changed.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class CallEstimate:
     """What a call is expected to use before anything of its model is known.
 
     ``tokens``: in all, roughly. ``prompt``: dollars for what is sent, rather more; ``answer``: for

@@ -23,7 +23,6 @@ import httpx2
 from openai import (
     APIConnectionError,
     APIStatusError,
-    AsyncAzureOpenAI,
     AsyncOpenAI,
     DefaultAioHttpClient,
     OpenAIError,
@@ -36,28 +35,28 @@ from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.regular import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
-from annotator.judges.llm.cost import Budget, Expected, Price, read_cost
+from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
 from annotator.judges.llm.provider import (
     Fields,
-    as_contents,
-    as_messages,
-    as_responses,
-    read_contents,
-    read_messages,
+    read_anthropic_answer,
+    read_gemini_answer,
+    write_anthropic_request,
+    write_gemini_request,
+    write_responses_request,
 )
-from annotator.judges.llm.rate_limit import Pace
+from annotator.judges.llm.rate_limit import RateLimiter
 from annotator.judges.llm.redact import Secrets
 from annotator.judges.llm.response import (
     LONGEST_RESPONSE,
     TRANSIENT,
     CallFailed,
-    ModeRefused,
-    Reply,
+    FormatRefused,
+    ModelResponse,
     Unavailable,
-    read_reply,
-    too_long,
+    parse_overflow,
+    read_response,
 )
-from annotator.judges.llm.settings import NATIVE, Options, is_local, own_headers, without_secrets
+from annotator.judges.llm.settings import NATIVE, Options, is_local, read_headers, strip_secrets
 from annotator.rubrics.annotations import Usage
 
 _VERSION = re.compile(r"/(v\d\w*)/*$")
@@ -74,15 +73,23 @@ class Transient(Exception):
         self.status = status
 
 
-class _Client(DefaultAioHttpClient):
-    """The library's HTTP client, which reads no answer that has no end.
+class _HttpClient(DefaultAioHttpClient):
+    """The library's HTTP client with a bound on the length of an answer.
 
-    A download that the library streams to a file (of batch results) is not held in memory: who
-    asked for it bounds it.
+    A streamed download (of batch results) is not held in memory; its caller bounds it.
     """
 
+    def __init__(self, key_header: str = "Authorization", key: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._key_header = key_header
+        self._key = key
+
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Return the response; raise :class:`Transient` if it is longer than any answer is."""
+        """Return the response; raise :class:`Transient` if it is too long."""
+        if self._key_header != "Authorization":  # openai's client knows only that header
+            request.headers.setdefault(self._key_header, self._key)
+            if request.headers.get("Authorization") == f"Bearer {self._key}":
+                del request.headers["Authorization"]
         for transport in (self._transport, *self._mounts.values()):
             if session := getattr(transport, "client", None):
                 session.cookie_jar.clear()  # the library beneath keeps them, too
@@ -99,7 +106,7 @@ class _Client(DefaultAioHttpClient):
                 raise Transient(words)
             if options.get("stream") and response.is_success:
                 return response
-            data = await _read(response)
+            data = await _read_body(response)
         except BaseException:
             await response.aclose()
             raise
@@ -110,7 +117,7 @@ class _Client(DefaultAioHttpClient):
         return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
 
 
-async def _read(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     data = bytearray()
     async for piece in response.aiter_bytes():
         data += piece
@@ -119,56 +126,37 @@ async def _read(response: httpx2.Response) -> bytes:
     return bytes(data)
 
 
-class _OtherHeader(AsyncOpenAI):
-    """The library's client for servers that take the key in a header of another name."""
-
-    key_header = "api-key"
-
-    @property
-    def auth_headers(self) -> dict[str, str]:
-        """The header with the key."""
-        return {self.key_header: self.api_key}
-
-    def _auth_headers(self, security: Any) -> dict[str, str]:
-        return self.auth_headers
-
-    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
-        """Miss no Authorization."""
-
-
 def open_client(
     options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
 ) -> AsyncOpenAI:
-    """Return openai's client for the endpoint of ``options``, with at most so many connections.
+    """Return openai's client for an endpoint.
 
-    Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
-    certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
-    key in a header of its own. A redirect is not followed: the key would go with it. ``batches``:
-    for files and batches, which belong to no deployment of Azure.
+    The library reads OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS, proxies and
+    certificates. An address with an ``api-version`` is Azure's.
+
+    Args:
+        options: the endpoint and the model.
+        key: the API key.
+        connections: the most connections at a time.
+        attempts: so many times each call is tried.
+        batches: the client is for files and batches, which belong to no deployment of Azure.
 
     Raises:
-        AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
+        AnnotatorError: the library cannot use the address or a proxy of the environment, or a
             header of the user's own has no value.
     """
     address, query = split_address(options.base_url, batches)
+    header = "api-key" if "api-version" in query else options.provider.key_header
     with explain_address(options, key):
-        given: dict[str, Any] = {
-            "api_key": key,
-            "base_url": address,
-            "default_headers": all_headers(options),
-            "default_query": query,
-            "timeout": options.timeout,
-            "max_retries": attempts - 1,
-            "http_client": open_http(options, connections),
-        }
-        if version := query.get("api-version"):
-            azure = AsyncAzureOpenAI(api_version=version, **given)
-            azure._azure_ad_token = None  # of the environment: it would go in place of the key
-            return azure
-        if (header := options.spoken.key_header) == "Authorization":
-            return AsyncOpenAI(**given)
-        client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
-        return client(**given)
+        return AsyncOpenAI(
+            api_key=key,
+            base_url=address,
+            default_headers=build_headers(options),
+            default_query=query,
+            timeout=options.timeout,
+            max_retries=attempts - 1,
+            http_client=open_http(options, connections, key_header=header, key=key),
+        )
 
 
 def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
@@ -180,9 +168,9 @@ def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]
     return urlunsplit(parts._replace(netloc=netloc, path=path, query="")), query
 
 
-def all_headers(options: Options) -> dict[str, str]:
+def build_headers(options: Options) -> dict[str, str]:
     """Return the headers of every request besides those of the key; raises as own_headers."""
-    return {"User-Agent": f"failure-annotator/{__version__}", **own_headers(options)}
+    return {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
 
 
 def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
@@ -197,7 +185,7 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
         raise ValueError("a name stands twice in its query")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
-    return _Client(
+    return _HttpClient(
         verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
         # No proxy leads to this machine.
         mounts={f"all://{host}": None} if is_local(options.base_url) else None,
@@ -243,12 +231,12 @@ def explain_address(options: Options, key: str) -> Iterator[None]:
         try:
             yield
         except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
-            words = sanitize_line(secrets.clean_text(hide_url_secrets(str(error))), 200)
-            where = without_secrets(options.base_url)
+            words = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
+            where = strip_secrets(options.base_url)
             raise AnnotatorError(f"{where} cannot be called: {words}") from error
 
 
-class Native(Protocol):
+class NativeClient(Protocol):
     """Asks a provider by its own API."""
 
     async def post(self, body: Mapping[str, Any]) -> object:
@@ -265,15 +253,17 @@ class Native(Protocol):
         """Close the connections."""
 
 
-def open_native(options: Options, key: str, connections: int) -> Native:
+def open_native_client(options: Options, key: str, connections: int) -> NativeClient:
     """Return the client for the API of ``options``; raises as
     :func:`annotator.judges.llm.endpoint.open_client`.
     """
     with explain_address(options, key):
-        return (_Anthropic if options.api == "anthropic" else _Gemini)(options, key, connections)
+        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
+            options, key, connections
+        )
 
 
-class _Anthropic:
+class _AnthropicClient:
     """Messages, by the SDK's client; its ``messages.create`` would build classes of an answer."""
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
@@ -282,7 +272,7 @@ class _Anthropic:
         self._client = self._sdk.AsyncAnthropic(
             api_key=key,
             base_url=address.rstrip("/").removesuffix("/v1"),
-            default_headers=all_headers(options),
+            default_headers=build_headers(options),
             default_query=query,
             timeout=options.timeout,
             max_retries=0,
@@ -290,9 +280,9 @@ class _Anthropic:
         )
 
     async def post(self, body: Mapping[str, Any]) -> object:
-        """See :meth:`Native.post`."""
+        """See :meth:`NativeClient.post`."""
         try:
-            request = as_messages(body)
+            request = write_anthropic_request(body)
             answer = await self._client.post("/v1/messages", body=request, cast_to=object)
         except self._sdk.APIStatusError as error:
             raise APIStatusError(error.message, response=error.response, body=error.body) from error
@@ -300,14 +290,14 @@ class _Anthropic:
             raise APIConnectionError(request=error.request) from error
         except self._sdk.AnthropicError as error:
             raise ValueError(str(error)) from error
-        return read_messages(json.loads(answer) if isinstance(answer, str) else answer)
+        return read_anthropic_answer(json.loads(answer) if isinstance(answer, str) else answer)
 
     async def close(self) -> None:
-        """See :meth:`Native.close`."""
+        """See :meth:`NativeClient.close`."""
         await self._client.close()
 
 
-class _Gemini:
+class _GeminiClient:
     """``generateContent``, by the SDK's client, which is given the whole request as JSON."""
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
@@ -321,15 +311,15 @@ class _Gemini:
         http: Fields = {
             "base_url": address[: version.start()] if version else address,
             "api_version": version[1] if version else "v1beta",
-            "headers": all_headers(options),
+            "headers": build_headers(options),
             "httpx_async_client": self._http,
         }
         self._client = genai.Client(api_key=key, vertexai=False, http_options=http)
 
     async def post(self, body: Mapping[str, Any]) -> object:
-        """See :meth:`Native.post`."""
+        """See :meth:`NativeClient.post`."""
         config: Fields = {
-            "http_options": {"extra_body": as_contents(body)},
+            "http_options": {"extra_body": write_gemini_request(body)},
             "should_return_http_response": True,
             "automatic_function_calling": {"disable": True},
         }
@@ -343,10 +333,10 @@ class _Gemini:
             raise APIConnectionError(request=error.request) from error
         except (AttributeError, TypeError) as error:  # an error in a form that it does not expect
             raise ValueError(str(error)) from error
-        return read_contents(json.loads(answer.sdk_http_response.body or ""))
+        return read_gemini_answer(json.loads(answer.sdk_http_response.body or ""))
 
     async def close(self) -> None:
-        """See :meth:`Native.close`."""
+        """See :meth:`NativeClient.close`."""
         self._client.close()  # a client for calls that wait, which it opens unasked
         await self._client.aio.aclose()
         await self._http.aclose()
@@ -362,7 +352,7 @@ _ONLY_RESPONSES = re.compile(
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
-_FORM = re.compile(
+_ABOUT_FORMAT = re.compile(
     r"tool|function|response_format|json|structured|strict|requested parameters", re.IGNORECASE
 )
 
@@ -375,20 +365,25 @@ class Endpoint:
     """Sends chat completions of one model."""
 
     def __init__(
-        self, options: Options, key: str, pace: Pace, budget: Budget | None, price: Price | None
+        self,
+        options: Options,
+        key: str,
+        rate_limiter: RateLimiter,
+        budget: Budget | None,
+        price: Price | None,
     ) -> None:
         self._options = options
         self._secrets = Secrets.of(options, key)
-        self._pace = pace
+        self._rate_limiter = rate_limiter
         self._budget = budget
         self._price = price
         # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
         # the pace and the budget.
-        self._native: Native | None = None
+        self._native: NativeClient | None = None
         if options.api in NATIVE:
-            self._native = open_native(options, key, pace.limit)
+            self._native = open_native_client(options, key, rate_limiter.maximum)
         else:
-            self._client = open_client(options, key, pace.limit, attempts=1)
+            self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
             # In full, so that they are not put together at every call.
             address = str(self._client.base_url).rstrip("/")  # without one where it has no path
             self._url = f"{address}/chat/completions"
@@ -412,9 +407,9 @@ class Endpoint:
     async def complete(
         self,
         body: bytes,
-        call: Expected,
+        call: CallEstimate,
         count: Callable[[Usage], None],
-    ) -> Reply:
+    ) -> ModelResponse:
         """Return the answer to one request; every attempt is reported to ``count``.
 
         Args:
@@ -433,16 +428,18 @@ class Endpoint:
         with self._secrets.kept():
             return await self._complete(body, call, count)
 
-    async def _complete(self, body: bytes, call: Expected, count: Callable[[Usage], None]) -> Reply:
+    async def _complete(
+        self, body: bytes, call: CallEstimate, count: Callable[[Usage], None]
+    ) -> ModelResponse:
         options = self._options
         begun = time.monotonic()
         attempts, queued = 0, 0.0  # seconds in which it was not its turn
         failed: Transient | None = None
 
-        async def once() -> Reply:
+        async def once() -> ModelResponse:
             nonlocal attempts, queued
             asked = time.monotonic()
-            async with self._pace.turn(call.tokens):
+            async with self._rate_limiter.slot(call.tokens):
                 reserved = await self._budget.reserve(call) if self._budget else 0.0
                 queued += time.monotonic() - asked
                 attempts += 1
@@ -452,12 +449,12 @@ class Endpoint:
                 )
 
         def stop(state: RetryCallState) -> bool:
-            hopeless = call.tiny and _error(state).status in (500, 501)
+            hopeless = call.tiny and _get_error(state).status in (500, 501)
             trying = time.monotonic() - begun - queued
             late = trying + state.upcoming_sleep > options.max_wait
             return late or attempts >= (2 if hopeless else options.attempts)
 
-        async def again() -> Reply:
+        async def again() -> ModelResponse:
             nonlocal failed
             if failed:  # the first attempt
                 error, failed = failed, None
@@ -466,39 +463,46 @@ class Endpoint:
 
         try:
             try:
-                reply = await once()
+                response = await once()
             except Transient as error:
                 # Only now: tenacity takes a tenth of the CPU of a call that succeeds.
                 failed = error
-                reply = await AsyncRetrying(
-                    stop=stop, wait=_wait, retry=retry_if_exception_type(Transient), reraise=True
+                response = await AsyncRetrying(
+                    stop=stop,
+                    wait=_compute_pause,
+                    retry=retry_if_exception_type(Transient),
+                    reraise=True,
                 )(again)
         except Transient as error:
             words = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
-                words += f"; it asks to wait {error.after:.0f} s, longer than max_wait"
+                words += (
+                    f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
+                )
             if error.status in (500, 501):
-                raise ModeRefused(words, error.status) from error
+                raise FormatRefused(words, error.status) from error
             raise Unavailable(words) from error
-        return reply
+        return response
 
     async def _attempt(
-        self, body: bytes, call: Expected, reserved: float, count: Callable[[Usage], None]
-    ) -> Reply:
+        self, body: bytes, call: CallEstimate, reserved: float, count: Callable[[Usage], None]
+    ) -> ModelResponse:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
-        begun, narrowed = time.monotonic(), self._pace.narrowed
+        begun, reductions = time.monotonic(), self._rate_limiter.reductions
         try:
-            answer = await self._sent(body)
-            usage = read_cost(answer, self._price, self._options.spoken, call.least)
-            reply = read_reply(answer, self._secrets.clean_text)
-            self._pace.succeeded()
-            self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
-            return reply
+            answer = await self._send_body(body)
+            usage = read_cost(answer, self._price, self._options.provider, call.least)
+            response = read_response(answer, self._secrets.redact)
+            self._rate_limiter.increase()
+            self._rate_limiter.correct_tokens(
+                usage.input_tokens + usage.output_tokens - call.tokens
+            )
+            return response
         except APIStatusError as error:
             usage = Usage(calls=1)  # an error is not charged
             if error.status_code == 429:
-                self._pace.refused(narrowed)
-            return _meaning(error, self._secrets)
+                self._rate_limiter.reduce(reductions)
+            return _interpret_error(error, self._secrets)
         except ValueError as error:
             raise Transient(str(error)) from error
         except _NoConnection:
@@ -511,21 +515,21 @@ class Endpoint:
                 telling = cost is not None and bool(usage.input_tokens)
                 await self._budget.settle(call, reserved, cost, telling=telling)
 
-    async def _sent(self, body: bytes) -> object:
+    async def _send_body(self, body: bytes) -> object:
         """Return the JSON that the server answers: by the Responses API, where it says that it has
-        the model there alone; raises as :meth:`_posted`.
+        the model there alone; raises as :meth:`_post`.
         """
         responses = self._responses
         try:
-            return await self._posted(body, responses)
+            return await self._post(body, responses)
         except APIStatusError as error:
             words = f"{error.message} {error.body}"
             if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(words):
                 raise
             self._responses = True
-        return await self._posted(body, responses=True)
+        return await self._post(body, responses=True)
 
-    async def _posted(self, body: bytes, responses: bool) -> object:
+    async def _post(self, body: bytes, responses: bool) -> object:
         """Return the JSON that the server answers.
 
         Raises:
@@ -534,7 +538,7 @@ class Endpoint:
             Transient: it does not answer, or not with JSON.
         """
         if responses:
-            body = to_json(as_responses(json.loads(body)))
+            body = to_json(write_responses_request(json.loads(body)))
         try:
             # Of the call as a whole, however often a blank comes.
             async with asyncio.timeout(self._options.timeout):
@@ -568,50 +572,50 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
     # Before it is cut: half a secret is found no more.
-    words = secrets.clean_text(hide_url_secrets(str(cause))) or type(cause).__name__
+    words = secrets.redact(hide_url_secrets(str(cause))) or type(cause).__name__
     return Transient(f"connection failed: {sanitize_line(words, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 
-def _wait(state: RetryCallState) -> float:
+def _compute_pause(state: RetryCallState) -> float:
     """Return the seconds until the next attempt: what the server asks for, or a random pause."""
-    after = _error(state).after
+    after = _get_error(state).after
     if after is None:
         return _backoff(state)
     least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # where it says 0 again and again
     return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
-def _error(state: RetryCallState) -> Transient:
+def _get_error(state: RetryCallState) -> Transient:
     error = state.outcome.exception() if state.outcome else None
     return error if isinstance(error, Transient) else Transient("")
 
 
-def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
+def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
     """Return the reply that an HTTP error is: that the prompt is too long for the model.
 
     Raises:
         CallFailed, JudgeStopped, ModeRefused, Transient: what any other means for the run.
     """
     status = error.status_code
-    fields = _error_fields(error.body)
+    fields = _find_error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
     given = fields.get("message") or fields.get("detail") or fields or error.body
-    message = sanitize_line(secrets.clean_text(str(given)), 300)
+    message = sanitize_line(secrets.redact(str(given)), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
     request = status < 500 and status not in TRANSIENT  # what the server has to say of ours
-    if request and (reply := too_long(words, fields, code, status == 413)):
-        return reply
+    if request and (response := parse_overflow(words, fields, code, status == 413)):
+        return response
     if request and _FILTERED.search(f"{code} {message}"):
         raise CallFailed(f"the server refuses the content: {words}", "refusal")
     if elsewhere := describe_redirect(error):
         raise JudgeStopped(elsewhere)
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
-    if status == 404 and not _FORM.search(message):
+    if status == 404 and not _ABOUT_FORMAT.search(message):
         path = urlsplit(str(error.request.url)).path
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
         raise JudgeStopped(f"no such model or address: {words}{hint}")
@@ -619,12 +623,12 @@ def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
         reason = f"more than the account may send in a minute; --context fits it: {words}"
         raise CallFailed(reason, "length")
     if status in TRANSIENT or status >= 500:
-        after = _retry_after(error.response.headers)
-        raise Transient(words, _retry_delay(fields) if after is None else after, status)
-    raise ModeRefused(f"the server rejects the request: {words}", status)
+        after = _read_retry_after(error.response.headers)
+        raise Transient(words, _read_retry_delay(fields) if after is None else after, status)
+    raise FormatRefused(f"the server rejects the request: {words}", status)
 
 
-def _error_fields(body: object) -> dict[str, Any]:
+def _find_error_fields(body: object) -> dict[str, Any]:
     """Return the fields of an error; Gemini's stand in a list of one."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
@@ -633,7 +637,7 @@ def _error_fields(body: object) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _retry_delay(fields: Mapping[str, Any]) -> float | None:
+def _read_retry_delay(fields: Mapping[str, Any]) -> float | None:
     """Return the seconds to wait for that Gemini gives in its error and in no header."""
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
@@ -643,7 +647,7 @@ def _retry_delay(fields: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _read_retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:

@@ -8,20 +8,25 @@ from typing import Any, TypeVar
 
 from annotator.base.errors import Pending, UnreadableTrace
 from annotator.base.text import hide_values, sanitize_line
-from annotator.judges.base import Mode
-from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
-from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormChanged, Model, Session
-from annotator.judges.llm.request import (
-    LEAST,
-    SHRINKS,
-    Question,
-    Reader,
-    TooLong,
-    form_sha256,
-    libraries,
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.answer import (
+    InvalidAnswer,
+    build_answer_schema,
+    extract_answer,
+    read_answer,
 )
-from annotator.judges.llm.response import CallFailed, Reply, Unanswered
-from annotator.judges.llm.settings import Options, headers_sha256
+from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormatChanged, Model, Session
+from annotator.judges.llm.request import (
+    MAX_SHRINKS,
+    MIN_CHARACTERS,
+    ModelRequest,
+    PromptBuilder,
+    TooLong,
+    hash_format,
+    list_libraries,
+)
+from annotator.judges.llm.response import CallFailed, ModelResponse, Unanswered
+from annotator.judges.llm.settings import Options, hash_environment_headers
 from annotator.prompts.parts import measure_reading
 from annotator.prompts.render import (
     Prompt,
@@ -40,7 +45,7 @@ _LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models writ
 
 
 @dataclass(slots=True)
-class Judgement:
+class JudgeCall:
     """One trace being judged, and what it cost so far.
 
     ``keys`` are those of the answers it rests on, ``bad`` of the ones that led to a failure,
@@ -71,7 +76,7 @@ class LLMJudge(Model):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         super().__init__(options, session)
         self._context = options.context or self._listed.context
-        self._reader = Reader(options, self._context)
+        self._prompt_builder = PromptBuilder(options, self._context)
 
     @property
     def id(self) -> str:
@@ -86,10 +91,10 @@ class LLMJudge(Model):
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
         headers: dict[str, Any] = (
-            {"headers_sha256": digest} if (digest := headers_sha256(options.api)) else {}
+            {"headers_sha256": digest} if (digest := hash_environment_headers(options.api)) else {}
         )
         headers |= {"headers": options.headers_sha256} if options.headers else {}
-        dialect = {"dialect": options.dialect} if options.dialect else {}
+        provider_setting = {"dialect": options.dialect} if options.dialect else {}
         api = {"api": options.api} if options.api != "auto" else {}
         return {
             "model": options.model,
@@ -102,11 +107,11 @@ class LLMJudge(Model):
             **layout,
             **facts,
             **headers,
-            **dialect,
+            **provider_setting,
             **api,
             "in_batches": self.session.in_batches,
-            "form_sha256": form_sha256(),
-            "libraries": libraries(),
+            "form_sha256": hash_format(),
+            "libraries": list_libraries(),
             "prompt_sha256": prompt_sha256(),
         }
 
@@ -122,7 +127,7 @@ class LLMJudge(Model):
         sent = json.dumps(options.parameters(1))
         unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
         learned: dict[str, Any] = {
-            "mode": self.mode,
+            "mode": self.response_format,
             **unsent,
             **api,
             "price": price,
@@ -138,7 +143,7 @@ class LLMJudge(Model):
     @property
     def state(self) -> str:
         """See :attr:`annotator.judges.base.Judge.state`."""
-        return self.session.pace.state
+        return self.session.rate_limiter.state
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """A model can give any code."""
@@ -150,104 +155,104 @@ class LLMJudge(Model):
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the model's verdict; see :meth:`annotator.judges.base.Judge.judge`."""
-        judgement = Judgement(trace, rubric)
-        verdict = await self.decide(judgement)
-        self.file(judgement, verdict)
+        judge_call = JudgeCall(trace, rubric)
+        verdict = await self.decide(judge_call)
+        self.file(judge_call, verdict)
         return verdict
 
-    async def decide(self, judgement: Judgement) -> Verdict:
+    async def decide(self, judge_call: JudgeCall) -> Verdict:
         """Return the verdict of one judgement, to be filed; raises as :meth:`judge`."""
         try:
-            verdict = await self._decided(judgement)
+            verdict = await self._judge_trace(judge_call)
         except Pending:
             raise
         except BaseException:
-            self.drop(judgement)
+            self.drop(judge_call)
             raise
-        for name in judgement.names:
-            self._note_name(name)
-        return replace(verdict, usage=judgement.usage)
+        for name in judge_call.names:
+            self._count_name(name)
+        return replace(verdict, usage=judge_call.usage)
 
-    def file(self, judgement: Judgement, verdict: Verdict) -> None:
+    def file(self, judge_call: JudgeCall, verdict: Verdict) -> None:
         """Note that the cost of a judgement is recorded. If it failed, forget its bad answers."""
-        self._bill(judgement, judgement.bad if verdict.error else ())
+        self._bill(judge_call, judge_call.bad if verdict.error else ())
 
-    def drop(self, judgement: Judgement) -> None:
+    def drop(self, judge_call: JudgeCall) -> None:
         """Count the cost of a judgement without an annotation: the run was stopped."""
-        self._overhead += judgement.usage
-        self._bill(judgement, judgement.bad)
+        self._overhead += judge_call.usage
+        self._bill(judge_call, judge_call.bad)
 
-    def _bill(self, judgement: Judgement, bad: Sequence[str]) -> None:
+    def _bill(self, judge_call: JudgeCall, bad: Sequence[str]) -> None:
         if cache := self.session.cache:
-            cache.bill(judgement.keys)
+            cache.bill(judge_call.keys)
             if not self.outbox or self.outbox.asks_again:
                 cache.forget(bad)
 
-    async def _decided(self, judgement: Judgement) -> Verdict:
+    async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
         most, words, failure = None, "", None
         guessed = 0  # how often only the tags of an answer said that the prompt was cut
-        for _ in range(SHRINKS):
+        for _ in range(MAX_SHRINKS):
             try:
-                prompts = self._reader.prompts(judgement.trace, judgement.rubric, most)
+                prompts = self._prompt_builder.prompts(judge_call.trace, judge_call.rubric, most)
             except (UnreadableTrace, CallFailed) as error:
-                return _fail(error)
+                return _make_failure(error)
             try:
-                verdicts = await together(
-                    [self._conversed(judgement, prompt) for prompt in prompts]
+                verdicts = await gather_all(
+                    [self._converse(judge_call, prompt) for prompt in prompts]
                 )
             except TooLong as error:
                 guessed += not error.sure
-                if error.most < LEAST or guessed > _GUESSES:
-                    judgement.bad += judgement.keys
-                    return _fail(error)
+                if error.most < MIN_CHARACTERS or guessed > _GUESSES:
+                    judge_call.bad += judge_call.keys
+                    return _make_failure(error)
                 most, words, failure = error.most, str(error), error.failure
                 continue
-            verdict = merge(verdicts, prompts, judgement.rubric)
+            verdict = merge(verdicts, prompts, judge_call.rubric)
             if words and verdict.error:
                 return replace(verdict, error=f"{words}; of less of it: {verdict.error}")
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 room = max(len(prompt.shown) for prompt in prompts)
-                confirmed = await self._confirmed(judgement, verdict, most, room // 2)
+                confirmed = await self._confirm(judge_call, verdict, most, room // 2)
                 # What was proposed without a quote that stands was not decided about.
                 open_ = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
                 claims = (*confirmed.claims, *open_)
                 verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
-            share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
+            share = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
             return replace(verdict, read=share)
-        judgement.bad += judgement.keys
+        judge_call.bad += judge_call.keys
         return Verdict(error=words, failure=failure)
 
-    async def _confirmed(
-        self, judgement: Judgement, proposed: Verdict, most: int | None, aside: int
+    async def _confirm(
+        self, judge_call: JudgeCall, proposed: Verdict, most: int | None, aside: int
     ) -> Verdict:
         """Decide about the findings of windows, with what the others held beside them, as far as
         they are told in ``aside`` characters.
         """
-        trace, rubric = judgement.trace, judgement.rubric
+        trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
         first = first_claims(claims, aside)
         guessed = 0
-        for _ in range(SHRINKS):
+        for _ in range(MAX_SHRINKS):
             try:
-                prompt = self._reader.confirmation(trace, rubric, first, most)
-                verdict = await self._conversed(judgement, prompt)
+                prompt = self._prompt_builder.confirmation(trace, rubric, first, most)
+                verdict = await self._converse(judge_call, prompt)
             except (UnreadableTrace, CallFailed) as error:
-                return _fail(error, "confirming call: ")
+                return _make_failure(error, "confirming call: ")
             except TooLong as error:
                 # The proposals stand in it however short the trace is made.
                 most, last = error.most - len(prompt.aside), error
                 guessed += not error.sure
-                if most < LEAST or guessed > _GUESSES:
+                if most < MIN_CHARACTERS or guessed > _GUESSES:
                     break
                 continue
             if verdict.error:
                 return replace(verdict, error=f"confirming call: {verdict.error}")
             return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
-        judgement.bad += judgement.keys
-        return _fail(last, "confirming call: ")
+        judge_call.bad += judge_call.keys
+        return _make_failure(last, "confirming call: ")
 
-    async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
+    async def _converse(self, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
 
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
@@ -255,125 +260,131 @@ class LLMJudge(Model):
         contradicts itself, it counts before the answers after it. Anything else is a failure.
         """
         asked: list[str] = []
-        mode = self._form_of(prompt, judgement.sample)
+        response_format = self._choose_format(prompt, judge_call.sample)
         while True:
             try:
-                verdict = await self._dialogue(judgement, prompt, mode, asked)
+                verdict = await self._run_dialogue(judge_call, prompt, response_format, asked)
                 break
-            except FormChanged:  # at most once for each form
-                mode = self.mode
+            except FormatChanged:  # at most once for each form
+                response_format = self.response_format
         if verdict.error:
-            judgement.bad += asked
+            judge_call.bad += asked
         return verdict
 
-    async def _dialogue(
-        self, judgement: Judgement, prompt: Prompt, mode: Mode, asked: list[str]
+    async def _run_dialogue(
+        self,
+        judge_call: JudgeCall,
+        prompt: Prompt,
+        response_format: ResponseFormat,
+        asked: list[str],
     ) -> Verdict:
-        question = Question(prompt, mode, judgement.sample)
-        wrong, text, read = Wrong(["no answer"]), "", False
-        standing: Verdict | None = None  # the last whose quotes are all true
+        request = ModelRequest(prompt, response_format, judge_call.sample)
+        wrong, text, read = InvalidAnswer(["no answer"]), "", False
+        verified: Verdict | None = None  # the last whose quotes are all true
         for turn in range(1 + self.options.reasks):
             try:
-                reply = await self._answered(judgement, question, asked)
+                response = await self._ask_longer(judge_call, request, asked)
             except CallFailed as error:
-                if standing or (question.turns and isinstance(error, Unanswered)):
+                if verified or (request.retries and isinstance(error, Unanswered)):
                     break
-                return _fail(error)
-            if reply.too_long:
-                if standing:
+                return _make_failure(error)
+            if response.too_long:
+                if verified:
                     break
-                raise self._reader.refused(reply, prompt)
-            judgement.names.append(reply.model)
-            if failed := self._no_judgement(reply):
-                return standing or failed
-            answer = answer_text(reply, question.mode)
-            before, text = text, answer or reply.text
+                raise self._prompt_builder.refused(response, prompt)
+            judge_call.names.append(response.model)
+            if failed := self._find_failure(response):
+                return verified or failed
+            answer = extract_answer(response, request.response_format)
+            before, text = text, answer or response.text
             if text and text == before and not wrong.unread:
                 break  # it repeats itself, and would go on
             try:
                 if answer is None:
-                    calls = question.mode in ("tools", "named")
+                    calls = request.response_format in ("tools", "named")
                     what = "call the function exactly once" if calls else "one JSON object"
-                    raise Wrong([f"there is not one answer in it: {what}"])
-                return read_answer(answer, judgement.trace, prompt)
-            except Wrong as error:
+                    raise InvalidAnswer([f"there is not one answer in it: {what}"])
+                return read_answer(answer, judge_call.trace, prompt)
+            except InvalidAnswer as error:
                 if error.unread and read:
                     break  # an answer to the same prompt had the tags: this one forgot them
                 if error.unread and (turn or not self.options.reasks):
-                    raise self._reader.cut(prompt, str(error)) from error
+                    raise self._prompt_builder.cut(prompt, str(error)) from error
                 wrong, read = error, read or error.unread is False
                 if error.verdict and all(claim.evidence for claim in error.verdict.claims):
-                    standing = error.verdict
-                question = question.again(reply, error)
-        if verdict := standing or wrong.verdict:
+                    verified = error.verdict
+                request = request.again(response, error)
+        if verdict := verified or wrong.verdict:
             return verdict
         reason = f"malformed answer: {sanitize_line(str(wrong), 300)}"
         return Verdict(error=reason, failure="tags" if wrong.unread else "form")
 
-    def _no_judgement(self, reply: Reply) -> Verdict | None:
+    def _find_failure(self, response: ModelResponse) -> Verdict | None:
         """Return the failure that a reply is, if it is one; asking again would not help."""
-        if reply.refusal:
-            reason = f"the model refuses: {sanitize_line(reply.refusal, 300)}"
+        if response.refusal:
+            reason = f"the model refuses: {sanitize_line(response.refusal, 300)}"
             return Verdict(error=reason, failure="refusal")
-        if reply.finish == "content_filter":
+        if response.finish == "content_filter":
             reason = "the server's content filter stopped the answer"
             return Verdict(error=reason, failure="refusal")
-        if reply.finish == "length":
-            return Verdict(error=_cut_off(self.options.max_output_tokens), failure="length")
-        size = len(reply.text) + sum(len(arguments) for _, _, arguments in reply.calls)
+        if response.finish == "length":
+            return Verdict(error=_describe_cut(self.options.max_output_tokens), failure="length")
+        size = len(response.text) + sum(len(arguments) for _, _, arguments in response.calls)
         if size > _LONGEST_ANSWER:  # it would be sent back with every re-ask
             reason = f"an answer of {size} characters, which is more than any judgement has"
             return Verdict(error=reason, failure="form")
         return None
 
-    async def _answered(self, judgement: Judgement, question: Question, asked: list[str]) -> Reply:
+    async def _ask_longer(
+        self, judge_call: JudgeCall, request: ModelRequest, asked: list[str]
+    ) -> ModelResponse:
         """Return the answer to one question; where the user's longest one cut it off, the answer
         to the same with twice that. ``asked`` takes the keys.
         """
         cap = self.options.max_output_tokens
-        reply = await self._answer(judgement, question, self.options, asked)
-        if reply.finish != "length" or reply.too_long or not cap:
-            return reply
+        response = await self._ask_once(judge_call, request, self.options, asked)
+        if response.finish != "length" or response.too_long or not cap:
+            return response
         longer = replace(self.options, max_output_tokens=2 * cap)
         words = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: "
         try:
-            reply = await self._answer(judgement, question, longer, asked)
+            response = await self._ask_once(judge_call, request, longer, asked)
         except CallFailed as error:
             kind = Unanswered if isinstance(error, Unanswered) else CallFailed
             raise kind(words + str(error), "length") from error
-        if reply.too_long:  # not the prompt, which was read a moment ago
-            raise CallFailed(words + reply.text, "length")
-        return reply
+        if response.too_long:  # not the prompt, which was read a moment ago
+            raise CallFailed(words + response.text, "length")
+        return response
 
-    async def _answer(
-        self, judgement: Judgement, question: Question, options: Options, asked: list[str]
-    ) -> Reply:
+    async def _ask_once(
+        self, judge_call: JudgeCall, request: ModelRequest, options: Options, asked: list[str]
+    ) -> ModelResponse:
         """Return the answer to one request: a known one, or the endpoint's."""
-        key = question.key(options)
+        key = request.key(options)
         asked.append(key)
-        again = options is not self.options or bool(question.turns)
+        again = options is not self.options or bool(request.retries)
         cache = self.session.cache
-        kept = cache.get(key, judgement.name) if cache else None
+        kept = cache.get(key, judge_call.name) if cache else None
         if kept:
-            if kept.unbilled and key not in judgement.keys:
-                judgement.usage += kept.usage + Usage(retries=int(again))
+            if kept.unbilled and key not in judge_call.keys:
+                judge_call.usage += kept.usage + Usage(retries=int(again))
             else:
-                judgement.usage += Usage(cache_hits=1)
-            judgement.keys.append(key)
-            return kept.reply
+                judge_call.usage += Usage(cache_hits=1)
+            judge_call.keys.append(key)
+            return kept.response
         spent = Usage(retries=int(again))
 
         def count(usage: Usage) -> None:
             nonlocal spent
             spent += usage
-            judgement.usage += usage
+            judge_call.usage += usage
 
-        judgement.usage += spent
-        reply = await self._asked(question, options, key, count)
-        judgement.keys.append(key)
+        judge_call.usage += spent
+        response = await self._ask(request, options, key, count)
+        judge_call.keys.append(key)
         if cache:
-            cache.put(key, self.options.model, reply, spent)
-        return reply
+            cache.put(key, self.options.model, response, spent)
+        return response
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.Judge.expects`."""
@@ -381,19 +392,21 @@ class LLMJudge(Model):
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
         """Return what the sample-th judgement of a trace is expected to use; raises as
-        :meth:`annotator.judges.llm.request.Reader.prompts`.
+        :meth:`annotator.judges.llm.request.PromptBuilder.prompts`.
         """
-        auto = self.mode == "auto"
-        mode: Mode = (self._recall_mode() or self._forms[0]) if auto else self.mode
+        auto = self.response_format == "auto"
+        response_format: ResponseFormat = (
+            (self._load_format() or self._format_fallbacks[0]) if auto else self.response_format
+        )
         expected = UsageRange()
-        for prompt in self._reader.prompts(trace, rubric):
-            key = Question(prompt, mode, sample).key(self.options)
+        for prompt in self._prompt_builder.prompts(trace, rubric):
+            key = ModelRequest(prompt, response_format, sample).key(self.options)
             if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
             count, schema = (
-                self._reader.tokens.count,
-                answer_schema(rubric, self.options.considered),
+                self._prompt_builder.tokens.count,
+                build_answer_schema(rubric, self.options.considered),
             )
             tokens = count(prompt.user) + count(prompt.system + schema)
             expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
@@ -401,7 +414,7 @@ class LLMJudge(Model):
 
     def _call(self, prompt: int, answer: int) -> Usage:
         """Return what a call uses, with a prompt and an answer of so many tokens."""
-        usage = Usage(input_tokens=prompt, output_tokens=self._capped(answer), calls=1)
+        usage = Usage(input_tokens=prompt, output_tokens=self._cap(answer), calls=1)
         return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
 
     @property
@@ -414,15 +427,15 @@ class LLMJudge(Model):
             if price
             else "price not known (--price-in, --price-out, or --prices FILE)"
         )
-        short, long = self._capped(SHORT_ANSWER), self._capped(LONG_ANSWER)
+        short, long = self._cap(SHORT_ANSWER), self._cap(LONG_ANSWER)
         answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
         return (
-            f"{self.options.model}: {self._reader.tokens}; answers of {answer} tokens;"
+            f"{self.options.model}: {self._prompt_builder.tokens}; answers of {answer} tokens;"
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 
 
-async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; each is awaited to its end, also if another one fails.
 
     Raises:
@@ -437,17 +450,20 @@ async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-def _fail(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
+def _make_failure(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
     """Return the verdict that an error about one trace is; ``where`` begins its message."""
     failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
     return Verdict(error=f"{where}{error}", failure=failure)
 
 
-def _cut_off(cap: int | None) -> str:
+def _describe_cut(cap: int | None) -> str:
     """Return why an answer that was cut off is no judgement."""
     if cap is None:
-        return "the answer was cut off at the server's token limit; max_output_tokens sets one"
+        return (
+            "the answer was cut off at the server's token limit; set max_output_tokens in a judge"
+            " file"
+        )
     return (
         f"the answer was cut off at {cap} tokens, and at {2 * cap} when it was asked once more:"
-        " a larger max_output_tokens, or none"
+        " set a larger max_output_tokens in a judge file, or none"
     )

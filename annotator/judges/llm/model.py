@@ -14,34 +14,34 @@ from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.text import sanitize_line
-from annotator.judges.base import MODES, Mode
-from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
-from annotator.judges.llm.cache import MODE, AnswerCache
+from annotator.judges.base import RESPONSE_FORMATS, ResponseFormat
+from annotator.judges.llm.answer import build_answer_model, build_answer_schema, extract_answer
+from annotator.judges.llm.cache import FORMAT_KEY, AnswerCache
 from annotator.judges.llm.cost import (
     Budget,
-    Expected,
+    CallEstimate,
     Price,
-    expect_dollars,
+    count_minimum_tokens,
+    estimate_dollars,
     find_listing,
-    least_tokens,
 )
-from annotator.judges.llm.provider import as_responses
-from annotator.judges.llm.rate_limit import Pace
+from annotator.judges.llm.provider import write_responses_request
+from annotator.judges.llm.rate_limit import RateLimiter
 from annotator.judges.llm.request import (
+    BUDGET_BYTES_PER_TOKEN,
     BYTES_PER_TOKEN,
-    DEAREST_BYTES_PER_TOKEN,
-    Question,
-    form_of,
-    libraries,
+    ModelRequest,
+    build_format,
+    list_libraries,
 )
-from annotator.judges.llm.response import CallFailed, ModeRefused, Reply, Unavailable
+from annotator.judges.llm.response import CallFailed, FormatRefused, ModelResponse, Unavailable
 from annotator.judges.llm.settings import (
     Options,
-    api_key,
     is_local,
-    need_sdk,
-    own_headers,
-    without_secrets,
+    read_api_key,
+    read_headers,
+    require_sdk,
+    strip_secrets,
 )
 from annotator.prompts.render import Prompt, tiny_question
 from annotator.rubrics import Rubric
@@ -61,7 +61,7 @@ class Outbox(Protocol):
     asks_again: bool
     spent: Usage
 
-    def refusal(self, key: str) -> ModeRefused | None:
+    def refusal(self, key: str) -> FormatRefused | None:
         """Return why the server does not take a question, if that is what its results say."""
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
@@ -82,7 +82,7 @@ class Session:
     nothing is called, and no key is needed.
     """
 
-    pace: Pace = field(default_factory=Pace)
+    rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     budget: Budget | None = None
     cache: AnswerCache | None = None
     prices: tuple[Path, ...] = ()
@@ -94,7 +94,7 @@ SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
 """Tokens of an answer: measured were 1,490 to 4,046, by model."""
 
 # How servers say that it is the form that they do not take.
-_OF_FORM = re.compile(
+_ABOUT_FORMAT = re.compile(
     r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
     r"|structured.?output|output_?(?:config|format)",
     re.IGNORECASE,
@@ -105,7 +105,7 @@ _MOST_NAMES = 20  # that are counted one by one
 _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
-def _names_same(answered: str, asked: str) -> bool:
+def _is_same_model(answered: str, asked: str) -> bool:
     """Whether a server's name is that of the model that was asked for: in any case, with the date
     of its snapshot, and with or without its provider.
     """
@@ -120,7 +120,7 @@ def _names_same(answered: str, asked: str) -> bool:
     )
 
 
-class FormChanged(Exception):
+class FormatChanged(Exception):
     """The server does not take questions in this form: ask again in the one that is taken now."""
 
 
@@ -135,15 +135,17 @@ class Model:
         self.options = options
         self.session = session or Session()
         self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
-        self.mode: Mode = options.mode
+        self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the mode was found out while the server failed
-        self._refused: dict[Mode, str] = {}  # forms that a real request was refused in, and why
+        self._refused: dict[
+            ResponseFormat, str
+        ] = {}  # forms that a real request was refused in, and why
         offline = self.session.offline
-        self._key = "" if offline else api_key(options.base_url, options.api_key_env)
+        self._key = "" if offline else read_api_key(options.base_url, options.api_key_env)
         if not offline:
-            own_headers(options)
-            need_sdk(options.api)
+            read_headers(options)
+            require_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self.answered_by: Counter[str] = Counter()  # answers by the server's name for the model
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
@@ -159,7 +161,7 @@ class Model:
         options = self.options
         price = self._listed.batch if self.session.in_batches else self._listed.price
         if price and price.cache_write is None:
-            price = replace(price, cache_write=price.input * options.spoken.cache_write)
+            price = replace(price, cache_write=price.input * options.provider.cache_write)
         if options.price_in is None and options.price_out is None and options.price_cached is None:
             return price
         if options.price_in is None or options.price_out is None:
@@ -167,21 +169,21 @@ class Model:
                 "--price-in and --price-out are given together, or none of the prices"
             )
         cached = options.price_in if options.price_cached is None else options.price_cached
-        write = options.price_in * options.spoken.cache_write
+        write = options.price_in * options.provider.cache_write
         source = "--price-in and --price-out"
         return Price(options.price_in, options.price_out, cached, source, write)
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
-        if self.options.mode == "auto" and learned.get("mode") in MODES:
-            self.mode = learned["mode"]
+        if self.options.mode == "auto" and learned.get("mode") in RESPONSE_FORMATS:
+            self.response_format = learned["mode"]
         if isinstance(refused := learned.get("refused_modes"), Mapping):
             self._refused.update(refused)
         if isinstance(counts := learned.get("answered_by"), Mapping):
             earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
             self.answered_by.update(earlier)
 
-    def _note_name(self, name: str) -> None:
+    def _count_name(self, name: str) -> None:
         """Count an answer of the model that has this name at the server."""
         if name not in self.answered_by and len(self.answered_by) >= _MOST_NAMES:
             name = "others"
@@ -191,7 +193,7 @@ class Model:
     def other_names(self) -> str:
         """What there is to say where another model than the one asked for has answered."""
         asked = self.options.model
-        others = [name for name in self.answered_by if not _names_same(name, asked)]
+        others = [name for name in self.answered_by if not _is_same_model(name, asked)]
         counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
         return counts and (
             f"{sanitize_line(asked, 120)!r} was asked for, and the server says that it"
@@ -205,11 +207,11 @@ class Model:
         from annotator.judges.llm.endpoint import Endpoint
 
         session = self.session
-        return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
+        return Endpoint(self.options, self._key, session.rate_limiter, session.budget, self.price)
 
     @property
-    def _forms(self) -> tuple[Mode, ...]:
-        return self.options.spoken.ladder(is_local(self.options.base_url))
+    def _format_fallbacks(self) -> tuple[ResponseFormat, ...]:
+        return self.options.provider.format_fallbacks(is_local(self.options.base_url))
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Find out, with a few tiny questions, in which form this endpoint answers: the real form,
@@ -223,59 +225,66 @@ class Model:
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
         """
-        if self.mode != "auto":
+        if self.response_format != "auto":
             return
         if self.outbox:
-            self.mode = "json_schema"
+            self.response_format = "json_schema"
             return
-        if cached := self._recall_mode():
-            self.mode = cached
+        if cached := self._load_format():
+            self.response_format = cached
             return
         considered = self.options.considered
-        rubric = max(rubrics, key=lambda rubric: len(answer_schema(rubric, considered)))
-        for mode in self._forms[:-1]:
-            if await self._answers_in(mode, rubric):
-                self.mode = mode
+        rubric = max(rubrics, key=lambda rubric: len(build_answer_schema(rubric, considered)))
+        for response_format in self._format_fallbacks[:-1]:
+            if await self._probe_format(response_format, rubric):
+                self.response_format = response_format
                 break
         else:
-            self.mode = "json"
+            self.response_format = "json"
         if not self._in_doubt:
-            self._remember_mode()
+            self._store_format()
 
-    def _remember_mode(self) -> None:
+    def _store_format(self) -> None:
         if cache := self.session.cache:
-            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage())
+            cache.put(
+                self._format_key, self.options.model, ModelResponse(self.response_format), Usage()
+            )
 
-    def _recall_mode(self) -> Mode | None:
+    def _load_format(self) -> ResponseFormat | None:
         """Return the form that was found out by an earlier run, if it is cached."""
-        kept = self.session.cache and self.session.cache.get(self._mode_key)
-        name = kept.reply.text if kept else ""
-        return next((mode for mode in MODES if mode == name), None)
+        kept = self.session.cache and self.session.cache.get(self._format_key)
+        name = kept.response.text if kept else ""
+        return next(
+            (response_format for response_format in RESPONSE_FORMATS if response_format == name),
+            None,
+        )
 
     @property
-    def _mode_key(self) -> str:
-        decides = f"{self.options.identity(1)} {libraries()} {tiny_question()}"
-        return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
+    def _format_key(self) -> str:
+        decides = f"{self.options.identity(1)} {list_libraries()} {tiny_question()}"
+        return f"{FORMAT_KEY}{hashlib.sha256(decides.encode()).hexdigest()}"
 
-    async def _answers_in(self, mode: Mode, rubric: Rubric) -> bool:
+    async def _probe_format(self, response_format: ResponseFormat, rubric: Rubric) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
         try:
-            reply = await self._tiny(mode, rubric)
-            if reply.finish == "length":  # it was cut off: how it begins tells
-                return bool(reply.calls) or reply.text.lstrip().startswith("{")
-            answer_model(rubric, self.options.considered).model_validate_json(
-                answer_text(reply, mode) or ""
+            response = await self._ask_tiny(response_format, rubric)
+            if response.finish == "length":  # it was cut off: how it begins tells
+                return bool(response.calls) or response.text.lstrip().startswith("{")
+            build_answer_model(rubric, self.options.considered).model_validate_json(
+                extract_answer(response, response_format) or ""
             )
         except (CallFailed, ValueError) as error:
             # A 500 may be a server's way to reject a form, or an outage.
-            self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
+            self._in_doubt |= isinstance(error, FormatRefused) and error.status >= 500
             return False
         return True
 
-    async def _takes(self, mode: Mode, rubric: Rubric) -> Reply | None:
+    async def _try_format(
+        self, response_format: ResponseFormat, rubric: Rubric
+    ) -> ModelResponse | None:
         """Return what the server answers to a tiny question in one form, None if it takes none."""
         try:
-            return await self._tiny(mode, rubric)
+            return await self._ask_tiny(response_format, rubric)
         except CallFailed:
             return None
 
@@ -285,7 +294,7 @@ class Model:
         found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
         return "responses" if found_out else self.options.api
 
-    async def _tiny(self, mode: Mode, rubric: Rubric) -> Reply:
+    async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
         """Return the reply to a tiny question in the form of the answers by a rubric.
 
         Raises:
@@ -296,22 +305,26 @@ class Model:
         body = {
             "model": self.options.model,
             "messages": messages,
-            **form_of(answer_model(rubric, self.options.considered), mode, self.options.api),
+            **build_format(
+                build_answer_model(rubric, self.options.considered),
+                response_format,
+                self.options.api,
+            ),
         }
         body |= self.options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
-        call = self._expected(self.options, body, tokens, tokens, tiny=True)
+        call = self._estimate_call(self.options, body, tokens, tokens, tiny=True)
         try:
-            return await self._endpoint.complete(to_json(body), call, self._spent)
+            return await self._endpoint.complete(to_json(body), call, self._add_usage)
         except Unavailable as error:
-            url = without_secrets(self.options.base_url)
+            url = strip_secrets(self.options.base_url)
             raise JudgeStopped(f"{url} does not answer: {error}") from error
 
-    def _capped(self, tokens: int) -> int:
+    def _cap(self, tokens: int) -> int:
         """Return so many tokens, or those of the longest answer that is asked for."""
         return min(tokens, self.options.max_output_tokens or tokens)
 
-    def _spent(self, usage: Usage) -> None:
+    def _add_usage(self, usage: Usage) -> None:
         self._overhead += usage
 
     async def close(self) -> None:
@@ -320,29 +333,33 @@ class Model:
             await self._endpoint.close()
             del self.__dict__["_endpoint"]
 
-    async def _asked(self, question: Question, options: Options, key: str, count: Any) -> Reply:
-        body = question.body(options)
+    async def _ask(
+        self, request: ModelRequest, options: Options, key: str, count: Any
+    ) -> ModelResponse:
+        body = request.body(options)
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
-        tokens = int(len(data) / BYTES_PER_TOKEN) + self._capped(LONG_ANSWER)
-        call = self._expected(options, body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
+        tokens = int(len(data) / BYTES_PER_TOKEN) + self._cap(LONG_ANSWER)
+        call = self._estimate_call(options, body, int(len(data) / BUDGET_BYTES_PER_TOKEN), tokens)
         if self.outbox:
             if refusal := self.outbox.refusal(key):
-                await self._step_down(question, refusal)
+                await self._fall_back(request, refusal)
             responses = self.options.api == "responses"
-            return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
-        async with FirstAlone(self._first, question.prompt.rubric.sha256, self.warms):
+            return self.outbox.ask(
+                key, write_responses_request(body) if responses else body, call.dollars
+            )
+        async with FirstAlone(self._first, request.prompt.rubric.sha256, self.warms):
             try:
                 return await self._endpoint.complete(data, call, count)
             except Unavailable:
                 # Is it this trace, or would it be so for every trace? A tiny question tells.
-                await self._takes(question.mode, question.prompt.rubric)
+                await self._try_format(request.response_format, request.prompt.rubric)
                 raise
-            except ModeRefused as error:
-                await self._step_down(question, error)
+            except FormatRefused as error:
+                await self._fall_back(request, error)
                 raise
 
-    async def _step_down(self, question: Question, error: ModeRefused) -> None:
+    async def _fall_back(self, request: ModelRequest, error: FormatRefused) -> None:
         """Take the next form if it is the form of a question that the server refuses; return if it
         refuses this one question.
 
@@ -350,37 +367,49 @@ class Model:
             FormChanged: the question is to be asked again, in the form that is taken now.
             JudgeStopped: it would refuse every question.
         """
-        mode, rubric = question.mode, question.prompt.rubric
-        lower = self._forms[self._forms.index(mode) + 1 :] if mode in self._forms else ()
+        response_format, rubric = request.response_format, request.prompt.rubric
+        lower = (
+            self._format_fallbacks[self._format_fallbacks.index(response_format) + 1 :]
+            if response_format in self._format_fallbacks
+            else ()
+        )
         below = next(iter(lower if self.options.mode == "auto" else ()), None)
-        if mode == self.mode and not (below and _OF_FORM.search(str(error))):
-            if self.outbox or await self._takes(mode, rubric):  # no tiny question is put in batches
+        if response_format == self.response_format and not (
+            below and _ABOUT_FORMAT.search(str(error))
+        ):
+            if self.outbox or await self._try_format(
+                response_format, rubric
+            ):  # no tiny question is put in batches
                 return
-            if mode == self.mode and not (below and await self._takes(below, rubric)):
+            if response_format == self.response_format and not (
+                below and await self._try_format(below, rubric)
+            ):
                 if self.session.cache:
-                    self.session.cache.forget([self._mode_key])
-                raise JudgeStopped(f"{error}{self._sent_settings()}") from error
-        if mode == self.mode and below:  # else another question was refused before
-            self._refused[mode] = sanitize_line(str(error), 300)
-            self.mode = below
-            self._remember_mode()
-        raise FormChanged
+                    self.session.cache.forget([self._format_key])
+                raise JudgeStopped(f"{error}{self._describe_settings()}") from error
+        if (
+            response_format == self.response_format and below
+        ):  # else another question was refused before
+            self._refused[response_format] = sanitize_line(str(error), 300)
+            self.response_format = below
+            self._store_format()
+        raise FormatChanged
 
-    def _form_of(self, prompt: Prompt, sample: int) -> Mode:
+    def _choose_format(self, prompt: Prompt, sample: int) -> ResponseFormat:
         """Return the form to ask in: one left since, where an answer in it is known."""
         cache = self.session.cache
-        for mode in self._refused if cache else ():
-            if cache and cache.get(Question(prompt, mode, sample).key(self.options)):
-                return mode
-        return self.mode
+        for response_format in self._refused if cache else ():
+            if cache and cache.get(ModelRequest(prompt, response_format, sample).key(self.options)):
+                return response_format
+        return self.response_format
 
-    def _sent_settings(self) -> str:
+    def _describe_settings(self) -> str:
         sent, sent_to = self.options.parameters(1), self.options.model
         shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
         if not shown:
             return ""
         here = is_local(self.options.base_url)
-        ours = sent.get("temperature") == 0 == self.options.spoken.temperature(sent_to, here)
+        ours = sent.get("temperature") == 0 == self.options.provider.temperature(sent_to, here)
         why = "; 0 is sent to servers on this machine without --temperature, and not with dialect"
         return f"; the request sets {sanitize_line(shown, 300)}{why + ' openai' if ours else ''}"
 
@@ -390,7 +419,7 @@ class Model:
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
-    def _expected(
+    def _estimate_call(
         self,
         options: Options,
         body: Mapping[str, Any],
@@ -398,12 +427,12 @@ class Model:
         tokens: int,
         *,
         tiny: bool = False,
-    ) -> Expected:
+    ) -> CallEstimate:
         """Return what a request of at most so many tokens is expected to cost, a long answer
         included.
         """
-        dollars = expect_dollars(self.price, prompt_tokens, options.max_output_tokens)
-        return Expected(options.model, tokens, *dollars, tiny, least_tokens(body))
+        dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
+        return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))
 
 
 class FirstAlone:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from annotator.base.errors import AnnotatorError, JudgeStopped
-from annotator.judges.base import Mode
+from annotator.judges.base import ResponseFormat
 
 KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
 
@@ -24,7 +24,7 @@ _THINKS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class Provider:
     """What is different about one kind of server.
 
     ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
@@ -37,7 +37,7 @@ class Dialect:
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
     ``cache_write``: the price of input that is put into its cache, as a factor of that of input.
-    ``batch_url``: what the lines of its batches are addressed to.
+    ``choose_batch_url``: what the lines of its batches are addressed to.
     """
 
     name: str
@@ -45,23 +45,23 @@ class Dialect:
     cap: str = "max_completion_tokens"
     seed: str = "seed"
     key_header: KeyHeader = "Authorization"
-    forms: tuple[Mode, ...] = ("json_schema", "tools", "named", "json")
+    forms: tuple[ResponseFormat, ...] = ("json_schema", "tools", "named", "json")
     overflow: tuple[str, ...] = ()
     sends: Mapping[str, Any] = field(default_factory=dict)
     local: bool = False
     costs: bool = False
     thoughts_apart: bool = False
     cache_write: float = 1.0
-    batch_url: str = "/v1/chat/completions"
+    choose_batch_url: str = "/v1/chat/completions"
 
-    def ladder(self, here: bool) -> tuple[Mode, ...]:
+    def format_fallbacks(self, here: bool) -> tuple[ResponseFormat, ...]:
         """Return the forms to try, in order.
 
         ``strict`` first, but not on this machine (``here``): such servers hold to any schema, and
         only the full one bounds its texts and lists, without which a small model goes on to the end
         of its context.
         """
-        strict: tuple[Mode, ...] = ("strict",)
+        strict: tuple[ResponseFormat, ...] = ("strict",)
         return self.forms if here or "json_schema" not in self.forms else strict + self.forms
 
     def temperature(self, model: str, here: bool) -> float | None:
@@ -83,16 +83,16 @@ _VLLM = (
     r"prompt \(length (?P<asked>\d+)\) is longer than the maximum model length of (?P<limit>\d+)",
 )
 
-DIALECTS = (
-    Dialect("openai", (".openai.com",), overflow=_OPENAI),
-    Dialect(
+PROVIDERS = (
+    Provider("openai", (".openai.com",), overflow=_OPENAI),
+    Provider(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
         overflow=_OPENAI,
-        batch_url="/chat/completions",
+        choose_batch_url="/chat/completions",
     ),
-    Dialect(
+    Provider(
         "mistral",
         (".mistral.ai",),
         cap="max_tokens",
@@ -101,7 +101,7 @@ DIALECTS = (
             r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
         ),
     ),
-    Dialect(
+    Provider(
         "gemini",
         ("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
         cap="max_tokens",
@@ -111,7 +111,7 @@ DIALECTS = (
         ),
         thoughts_apart=True,
     ),
-    Dialect(
+    Provider(
         "openrouter",
         (".openrouter.ai",),
         cap="max_tokens",
@@ -123,7 +123,7 @@ DIALECTS = (
         sends={"plugins": [{"id": "context-compression", "enabled": False}]},
         costs=True,
     ),
-    Dialect(
+    Provider(
         "ollama",
         (":11434", ".ollama.com"),
         cap="max_tokens",
@@ -131,7 +131,7 @@ DIALECTS = (
         overflow=(r"input length exceeds (?:the )?(?:maximum )?context length",),
         local=True,
     ),
-    Dialect(
+    Provider(
         "lmstudio",
         (":1234",),
         cap="max_tokens",
@@ -144,7 +144,7 @@ DIALECTS = (
         ),
         local=True,
     ),
-    Dialect(
+    Provider(
         "llamacpp",
         (":8080",),
         cap="max_tokens",
@@ -152,8 +152,8 @@ DIALECTS = (
         overflow=(r"exceed_context_size_error", r"exceeds the available context size"),
         local=True,
     ),
-    Dialect("vllm", (":8000",), overflow=_VLLM, local=True),
-    Dialect(
+    Provider("vllm", (":8000",), overflow=_VLLM, local=True),
+    Provider(
         "sglang",
         (":30000",),
         overflow=(
@@ -164,7 +164,7 @@ DIALECTS = (
         ),
         local=True,
     ),
-    Dialect(
+    Provider(
         "anthropic",
         (".anthropic.com",),
         cap="max_tokens",
@@ -176,42 +176,44 @@ DIALECTS = (
         cache_write=1.25,
     ),
 )
-GENERIC = Dialect("generic")
-NAMES = tuple(dialect.name for dialect in (*DIALECTS, GENERIC))
+GENERIC = Provider("generic")
+PROVIDER_NAMES = tuple(provider.name for provider in (*PROVIDERS, GENERIC))
 
 # A gateway passes on what the server behind it says: the words of all count for each.
 OVERFLOW = tuple(
     re.compile(words, re.IGNORECASE)
-    for words in dict.fromkeys(words for dialect in DIALECTS for words in dialect.overflow)
+    for words in dict.fromkeys(words for provider in PROVIDERS for words in provider.overflow)
 )
 
 
-def find_native(api: str) -> Dialect:
+def find_native_provider(api: str) -> Provider:
     """Return the dialect of a provider's own API, which holds to a schema, but to no full one."""
-    return replace(find_dialect("", api), forms=("strict", "tools", "named", "json"))
+    return replace(find_provider("", api), forms=("strict", "tools", "named", "json"))
 
 
-def find_dialect(url: str, name: str | None = None) -> Dialect:
+def find_provider(url: str, name: str | None = None) -> Provider:
     """Return the dialect of a name, else that of the server at ``url``, else the generic one.
 
     Raises:
         AnnotatorError: there is none of that name.
     """
     if name is not None:
-        named = [dialect for dialect in (*DIALECTS, GENERIC) if dialect.name == name]
+        named = [provider for provider in (*PROVIDERS, GENERIC) if provider.name == name]
         if not named:
-            raise AnnotatorError(f"dialect: {name!r} is unknown; there are {', '.join(NAMES)}")
+            raise AnnotatorError(
+                f"dialect: {name!r} is unknown; there are {', '.join(PROVIDER_NAMES)}"
+            )
         return named[0]
     parts = urlsplit(url)
     if "api-version" in parse_qs(parts.query):  # through a gateway, too
-        return find_dialect(url, "azure")
+        return find_provider(url, "azure")
     host = f".{parts.hostname or ''}"
     here = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    for dialect in DIALECTS:
-        for place in dialect.hosts:
+    for provider in PROVIDERS:
+        for place in provider.hosts:
             at_port = place.startswith(":") and here and place == f":{parts.port}"
             if at_port or (not place.startswith(":") and host.endswith(f".{place.lstrip('.')}")):
-                return dialect
+                return provider
     return GENERIC
 
 
@@ -219,7 +221,7 @@ _CAPS = ("max_completion_tokens", "max_tokens")
 _OURS = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])
 
 
-def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
+def write_responses_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request for a chat completion as one of the Responses API.
 
     Nothing is to be kept there: the traces are the user's.
@@ -229,7 +231,7 @@ def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     """
     if body.get("seed") is not None:
         raise JudgeStopped("the Responses API takes no seed: leave --seed out")
-    request: dict[str, Any] = {"input": _items(body["messages"]), "store": False}
+    request: dict[str, Any] = {"input": _write_items(body["messages"]), "store": False}
     for name, value in body.items():
         if name in _CAPS:
             request["max_output_tokens"] = value
@@ -249,7 +251,7 @@ def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
-def _items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _write_items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages as items of input; calls of tools and what was said to them are own."""
     items: list[dict[str, Any]] = []
     for message in messages:
@@ -266,7 +268,7 @@ def _items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return items
 
 
-def as_completion(answer: Mapping[str, Any]) -> dict[str, Any]:
+def read_responses_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer of the Responses API as a chat completion; what is none has no message."""
     texts, refusals, calls = [], [], []
     items = [item for item in answer["output"] if isinstance(item, dict)]
@@ -297,7 +299,7 @@ _ERRED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE
 Fields = dict[str, Any]
 
 
-def as_messages(body: Mapping[str, Any]) -> Fields:
+def write_anthropic_request(body: Mapping[str, Any]) -> Fields:
     """Return a request for a chat completion as one of Anthropic's Messages.
 
     The instructions are the same for all traces of a rubric, and are put into the cache with the
@@ -305,25 +307,25 @@ def as_messages(body: Mapping[str, Any]) -> Fields:
     """
     request = {name: value for name, value in body.items() if name not in _CHAT}
     request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
-    request["messages"] = _join_results(map(_anthropic_turn, _turns(body)), "content")
-    if system := _system(body):
+    request["messages"] = _join_results(map(_write_anthropic_turn, _list_turns(body)), "content")
+    if system := _join_system(body):
         request["system"] = [
             {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
         ]
     config = {"effort": body["reasoning_effort"]} if "reasoning_effort" in body else {}
-    if schema := _schema(body):
+    if schema := _find_schema(body):
         config["format"] = {"type": "json_schema", "schema": schema}
     if config:
-        request["output_config"] = _extra(body, "output_config") | config
+        request["output_config"] = _get_extra(body, "output_config") | config
     return request
 
 
-def _anthropic_turn(turn: Fields) -> Fields:
+def _write_anthropic_turn(turn: Fields) -> Fields:
     if turn["role"] == "tool":
         result = {"tool_use_id": turn["tool_call_id"], "content": turn["content"]}
         return {"role": "user", "content": [{"type": "tool_result", "is_error": True, **result}]}
     calls = [
-        {"type": "tool_use", "id": call["id"], **_function(call, "input")}
+        {"type": "tool_use", "id": call["id"], **_write_function(call, "input")}
         for call in turn.get("tool_calls") or ()
     ]
     if not calls:
@@ -332,14 +334,14 @@ def _anthropic_turn(turn: Fields) -> Fields:
     return {"role": turn["role"], "content": text + calls}
 
 
-def read_messages(answer: Any) -> Any:
+def read_anthropic_answer(answer: Any) -> Any:
     """Return an answer of Anthropic's as a chat completion; its usage is read as it is."""
-    blocks = _dicts(answer, "content")
+    blocks = _list_objects(answer, "content")
     if blocks is None:
         return answer
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
     calls = [
-        _call(block.get("id"), block.get("name"), block.get("input"))
+        _write_call(block.get("id"), block.get("name"), block.get("input"))
         for block in blocks
         if block.get("type") == "tool_use"
     ]
@@ -350,10 +352,10 @@ def read_messages(answer: Any) -> Any:
         details = told if isinstance(told, dict) else {}
         given = (details.get("category"), details.get("explanation"))
         refusal = ": ".join(str(word) for word in given if word) or "it gives no reason"
-    return answer | _choice("".join(texts), calls, refusal, stop)
+    return answer | _write_choice("".join(texts), calls, refusal, stop)
 
 
-def as_contents(body: Mapping[str, Any]) -> Fields:
+def write_gemini_request(body: Mapping[str, Any]) -> Fields:
     """Return a request for a chat completion as one of Gemini's ``generateContent``.
 
     Its cache is implicit: it goes by how requests begin.
@@ -364,16 +366,16 @@ def as_contents(body: Mapping[str, Any]) -> Fields:
         for name, value in body.items()
         if name not in _CHAT and name not in names and name != "model"
     }
-    turns = (_gemini_turn(turn, body) for turn in _turns(body))
+    turns = (_write_gemini_turn(turn, body) for turn in _list_turns(body))
     request["contents"] = _join_results(turns, "parts")
-    if system := _system(body):
+    if system := _join_system(body):
         request["systemInstruction"] = {"parts": [{"text": system}]}
     config = {names[name]: body[name] for name in names if name in body}
     if effort := body.get("reasoning_effort"):
         config["thinkingConfig"] = {"thinkingLevel": str(effort).upper()}
-    if schema := _schema(body):
+    if schema := _find_schema(body):
         config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
-    if config := _extra(body, "generationConfig") | config:
+    if config := _get_extra(body, "generationConfig") | config:
         request["generationConfig"] = config
     if tools := body.get("tools"):
         functions = [tool["function"] for tool in tools]
@@ -393,7 +395,7 @@ def as_contents(body: Mapping[str, Any]) -> Fields:
     return request
 
 
-def _gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
+def _write_gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
     """Return a turn; a call that was signed is signed again, else newer models refuse it."""
     if turn["role"] == "tool":
         name = body["tools"][0]["function"]["name"]
@@ -401,43 +403,47 @@ def _gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
         return {"role": "user", "parts": [{"functionResponse": response}]}
     parts: list[Fields] = [{"text": turn["content"]}] if turn.get("content") else []
     for call in turn.get("tool_calls") or ():
-        part: Fields = {"functionCall": _function(call, "args")}
+        part: Fields = {"functionCall": _write_function(call, "args")}
         if call["id"].startswith(_SIGNED):
             part["thoughtSignature"] = call["id"].removeprefix(_SIGNED)
         parts.append(part)
     return {"role": "user" if turn["role"] == "user" else "model", "parts": parts}
 
 
-def read_contents(answer: Any) -> Any:
+def read_gemini_answer(answer: Any) -> Any:
     """Return an answer of Gemini's as a chat completion: its first candidate, without thoughts."""
     if not isinstance(answer, dict):
         return answer
-    counted = {"usage": _gemini_usage(answer.get("usageMetadata"))}
-    candidates = _dicts(answer, "candidates")
+    counted = {"usage": _read_gemini_usage(answer.get("usageMetadata"))}
+    candidates = _list_objects(answer, "candidates")
     if not candidates:
         feedback = answer.get("promptFeedback")
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        blocked = _choice("", [], f"the prompt is blocked: {reason}", "stop") if reason else {}
+        blocked = (
+            _write_choice("", [], f"the prompt is blocked: {reason}", "stop") if reason else {}
+        )
         return answer | counted | blocked
     candidate = candidates[0]
     parts = [
-        part for part in _dicts(candidate.get("content"), "parts") or () if not part.get("thought")
+        part
+        for part in _list_objects(candidate.get("content"), "parts") or ()
+        if not part.get("thought")
     ]
     calls = []
     for part in parts:
         if isinstance(function := part.get("functionCall"), dict):
             signature = part.get("thoughtSignature")
             identity = f"{_SIGNED}{signature}" if signature else None
-            calls.append(_call(identity, function.get("name"), function.get("args")))
+            calls.append(_write_call(identity, function.get("name"), function.get("args")))
     reason = str(candidate.get("finishReason") or "STOP")
     refusal = ""
     if reason not in _ENDS and reason not in _ERRED:
         refusal = f"the answer is blocked: {reason}"
     text = "".join(str(part.get("text") or "") for part in parts)
-    return answer | counted | _choice(text, calls, refusal, _ENDS.get(reason, "stop"))
+    return answer | counted | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
 
 
-def _gemini_usage(given: object) -> Fields:
+def _read_gemini_usage(given: object) -> Fields:
     """Return the counts of an answer by the names of a chat completion; of what is 0 it says
     nothing, and thoughts are charged as output.
     """
@@ -459,7 +465,7 @@ def _gemini_usage(given: object) -> Fields:
     }
 
 
-def _turns(body: Mapping[str, Any]) -> list[Fields]:
+def _list_turns(body: Mapping[str, Any]) -> list[Fields]:
     return [message for message in body["messages"] if message["role"] != "system"]
 
 
@@ -476,18 +482,18 @@ def _join_results(turns: Iterable[Fields], name: str) -> list[Fields]:
     return joined
 
 
-def _system(body: Mapping[str, Any]) -> str:
+def _join_system(body: Mapping[str, Any]) -> str:
     systems = [message["content"] for message in body["messages"] if message["role"] == "system"]
     return "\n\n".join(systems)
 
 
-def _schema(body: Mapping[str, Any]) -> Fields | None:
+def _find_schema(body: Mapping[str, Any]) -> Fields | None:
     form = body.get("response_format") or {}
     schema: Fields | None = form.get("json_schema", {}).get("schema")
     return schema
 
 
-def _extra(body: Mapping[str, Any], name: str) -> Fields:
+def _get_extra(body: Mapping[str, Any], name: str) -> Fields:
     """Return what the user wants in a part of the request that has something of ours, too."""
     extra = body.get(name, {})
     if not isinstance(extra, dict):
@@ -495,21 +501,21 @@ def _extra(body: Mapping[str, Any], name: str) -> Fields:
     return extra
 
 
-def _function(call: Fields, arguments: str) -> Fields:
+def _write_function(call: Fields, arguments: str) -> Fields:
     function = call["function"]
     return {"name": function["name"], arguments: json.loads(function["arguments"])}
 
 
-def _call(identity: object, name: object, arguments: object) -> Fields:
+def _write_call(identity: object, name: object, arguments: object) -> Fields:
     return {"id": identity, "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
-def _choice(text: str, calls: list[Fields], refusal: str, finish: str) -> Fields:
+def _write_choice(text: str, calls: list[Fields], refusal: str, finish: str) -> Fields:
     message = {"content": text, "tool_calls": calls, "refusal": refusal}
     return {"choices": [{"message": message, "finish_reason": finish}]}
 
 
-def _dicts(value: object, name: str) -> list[Fields] | None:
+def _list_objects(value: object, name: str) -> list[Fields] | None:
     """Return the objects in a list of an object, None if there is no such list."""
     items = value.get(name) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None

@@ -1,4 +1,4 @@
-"""How many calls are in flight, and how many a minute: what a server's 429 changes."""
+"""How many calls are in flight and how many start each minute; a 429 lowers the first."""
 
 import asyncio
 import time
@@ -6,99 +6,106 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-_LOWER = 0.7  # of the calls in flight are left after a 429
-_STEPS = 16  # round trips that it takes to come back from nothing
+_DECREASE = 0.7  # the factor for the calls in flight after a 429
+_STEPS = 16  # round trips from no calls in flight back to the maximum
 
 
-class _Meter:
-    """Lets amounts pass at so many a minute, evenly: without a burst at the start."""
+class _Rate:
+    """Spreads amounts evenly over each minute, without a burst at the start."""
 
     def __init__(self, per_minute: float | None) -> None:
-        self._each = 60.0 / per_minute if per_minute else 0.0
-        self.free_at = 0.0
+        self._seconds_each = 60.0 / per_minute if per_minute else 0.0
+        self._next_start = 0.0
 
-    def wait(self, amount: int) -> float:
-        """Take an amount; return the seconds until its turn."""
+    def reserve(self, amount: int) -> float:
+        """Take an amount; return the seconds until it may start."""
         now = time.monotonic()
-        turn = max(now, self.free_at)
-        self.free_at = turn + amount * self._each
-        return turn - now
+        start = max(now, self._next_start)
+        self._next_start = start + amount * self._seconds_each
+        return start - now
 
     def correct(self, amount: int) -> None:
-        """Add what was used more than was taken, or give back what was used less."""
-        self.free_at += amount * self._each
+        """Add what a call used more than it reserved, or (negative) less."""
+        self._next_start += amount * self._seconds_each
 
 
-class Pace:
-    """The calls in flight: at most ``limit``, fewer after the server said "too many requests".
+class RateLimiter:
+    """Bounds the calls in flight, the calls a minute (``rpm``) and the tokens a minute (``tpm``).
 
-    A 429 lowers the window to 0.7 of itself, at most once for the calls that were in flight
-    together; every call that succeeds widens it again, by a sixteenth of the limit each round trip
-    (additive increase, multiplicative decrease). ``rpm`` and ``tpm`` are calls and tokens a minute.
+    ``maximum`` calls are in flight at first. A 429 lowers ``limit`` to 0.7 of itself, once for all
+    calls that were in flight together. Each success raises it again: by a sixteenth of the maximum
+    in a round trip (additive increase, multiplicative decrease).
     """
 
-    def __init__(self, limit: int = 8, rpm: float | None = None, tpm: float | None = None) -> None:
-        self.limit = limit
-        self.window = float(limit)
-        self.narrowed = 0  # how often the window was
-        self._calls = _Meter(rpm)
-        self._tokens = _Meter(tpm)
+    def __init__(
+        self, maximum: int = 8, rpm: float | None = None, tpm: float | None = None
+    ) -> None:
+        self.maximum = maximum
+        self.limit = float(maximum)
+        self.reductions = 0  # so many times the limit was lowered
+        self._calls = _Rate(rpm)
+        self._tokens = _Rate(tpm)
         self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     @property
     def state(self) -> str:
-        """What there is to say on the progress line: that the server wants fewer calls."""
-        if int(self.window) >= self.limit:
+        """A note for the progress line if the limit is lowered, else ""."""
+        if int(self.limit) >= self.maximum:
             return ""
-        return f"slowed down to {int(self.window)}/{self.limit}"
+        return f"slowed down to {int(self.limit)}/{self.maximum}"
 
     @asynccontextmanager
-    async def turn(self, tokens: int) -> AsyncIterator[None]:
-        """Wait for a place in flight, and for the rates to allow a call of so many tokens."""
-        await self._enter()
+    async def slot(self, tokens: int) -> AsyncIterator[None]:
+        """Wait until a call of so many tokens may start, and count it as in flight."""
+        await self._acquire()
         try:
-            pause = max(self._calls.wait(1), self._tokens.wait(tokens))
+            pause = max(self._calls.reserve(1), self._tokens.reserve(tokens))
             if pause > 0:
                 await asyncio.sleep(pause)
             yield
         finally:
             self._in_flight -= 1
-            self._wake()
+            self._start_waiters()
 
-    def used(self, more_tokens: int) -> None:
-        """Say that a call used so many tokens more than expected (or, negative, fewer)."""
-        self._tokens.correct(more_tokens)
+    def correct_tokens(self, difference: int) -> None:
+        """Count tokens that a call used beyond its estimate, or (negative) did not use."""
+        self._tokens.correct(difference)
 
-    def succeeded(self) -> None:
-        """Widen the window a little."""
-        if self.window < self.limit:
-            self.window = min(self.limit, self.window + max(1, self.limit / _STEPS) / self.window)
-            self._wake()
+    def increase(self) -> None:
+        """Raise the limit a little, after a success."""
+        if self.limit < self.maximum:
+            step = max(1, self.maximum / _STEPS) / self.limit
+            self.limit = min(self.maximum, self.limit + step)
+            self._start_waiters()
 
-    def refused(self, narrowed: int) -> None:
-        """Narrow the window, unless it was since the call began, when it had been so often."""
-        if narrowed == self.narrowed:
-            self.narrowed += 1
-            self.window = max(1.0, min(self.window, max(self._in_flight, 1)) * _LOWER)
+    def reduce(self, reductions: int) -> None:
+        """Lower the limit after a 429, unless it was lowered since the call began.
 
-    async def _enter(self) -> None:
-        if self._in_flight < int(self.window) and not self._waiting:
+        Args:
+            reductions: the value of ``reductions`` when the call began.
+        """
+        if reductions == self.reductions:
+            self.reductions += 1
+            self.limit = max(1.0, min(self.limit, max(self._in_flight, 1)) * _DECREASE)
+
+    async def _acquire(self) -> None:
+        if self._in_flight < int(self.limit) and not self._waiters:
             self._in_flight += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # it was given, and is not taken
+            if waiter.done() and not waiter.cancelled():  # its slot goes to the next
                 self._in_flight -= 1
-                self._wake()
+                self._start_waiters()
             raise
 
-    def _wake(self) -> None:
-        while self._waiting and self._in_flight < int(self.window):
-            place = self._waiting.popleft()
-            if not place.done():
+    def _start_waiters(self) -> None:
+        while self._waiters and self._in_flight < int(self.limit):
+            waiter = self._waiters.popleft()
+            if not waiter.done():
                 self._in_flight += 1
-                place.set_result(None)
+                waiter.set_result(None)

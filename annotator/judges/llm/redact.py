@@ -30,12 +30,12 @@ class Secrets:
 
     def __init__(self, values: Iterable[str]) -> None:
         secrets = {value for given in values if _is_secret(value := given.strip())}
-        whole = {re.escape(form) for value in secrets for form in _spell(value)}
+        whole = {re.escape(form) for value in secrets for form in _list_spellings(value)}
         heads = {
             re.escape(form) + r"[\w.+/=-]*"  # and the rest that the error shows
             for value in secrets
             if len(value) > _HEAD
-            for form in _spell(value[:_HEAD])
+            for form in _list_spellings(value[:_HEAD])
         }
         forms = [*sorted(whole, key=len, reverse=True), *sorted(heads, key=len, reverse=True)]
         self._pattern = re.compile("|".join(forms), re.IGNORECASE) if forms else None
@@ -43,9 +43,16 @@ class Secrets:
     @classmethod
     def of(cls, options: Options, key: str) -> "Secrets":
         """Return the secrets of the endpoint of ``options``."""
-        return cls([key, *_of_address(options.base_url), *_of_proxies(), *_of_headers(options)])
+        return cls(
+            [
+                key,
+                *_list_address_secrets(options.base_url),
+                *_list_proxy_secrets(),
+                *_list_header_secrets(options),
+            ]
+        )
 
-    def clean_text(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text with every secret in it masked."""
         return self._pattern.sub(_MASK, text) if self._pattern else text
 
@@ -56,7 +63,7 @@ class Secrets:
             yield
         except BaseException as error:
             error.args = tuple(
-                self.clean_text(part) if isinstance(part, str) else part for part in error.args
+                self.redact(part) if isinstance(part, str) else part for part in error.args
             )
             error.__cause__ = error.__context__ = None
             raise
@@ -66,11 +73,11 @@ def _is_secret(value: str) -> bool:
     return len(value) >= (_SHORTEST_WORD if value.isalpha() else _SHORTEST)
 
 
-def _spell(value: str) -> set[str]:
+def _list_spellings(value: str) -> set[str]:
     return {value, json.dumps(value)[1:-1], quote(value, safe="", errors="replace")}
 
 
-def _of_address(url: str) -> Iterator[str]:
+def _list_address_secrets(url: str) -> Iterator[str]:
     """Yield the user, the password and the query of an address, as it has them and as sent."""
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -82,16 +89,16 @@ def _of_address(url: str) -> Iterator[str]:
             yield value
 
 
-def _of_proxies() -> Iterator[str]:
+def _list_proxy_secrets() -> Iterator[str]:
     for name, url in getproxies().items():
         if name != "no" and "@" in url:
             try:
-                yield from _of_address(url if "://" in url else f"http://{url}")
+                yield from _list_address_secrets(url if "://" in url else f"http://{url}")
             except ValueError:  # the client refuses it later
                 yield url.rpartition("@")[0].rpartition("/")[2]
 
 
-def _of_headers(options: Options) -> Iterator[str]:
+def _list_header_secrets(options: Options) -> Iterator[str]:
     for variable in options.headers.values():
         yield (value := os.environ.get(variable, ""))
         yield value.partition(" ")[2]  # without Bearer or Basic

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from annotator.base.text import escape_header, sanitize_line
-from annotator.judges.base import Mode
+from annotator.judges.base import ResponseFormat
 from annotator.judges.llm.answer import (
-    Wrong,
-    answer_model,
-    answer_schema,
-    schema_outlines,
+    InvalidAnswer,
+    build_answer_model,
+    build_answer_schema,
+    list_schema_outlines,
 )
-from annotator.judges.llm.response import CallFailed, Reply
+from annotator.judges.llm.response import CallFailed, ModelResponse
 from annotator.judges.llm.settings import Options
 from annotator.prompts.parts import select_parts
 from annotator.prompts.render import (
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 
 LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
-SHRINKS = 6  # how often a prompt that was too long is made shorter
-LEAST = 2_000  # characters of a trace below which there is nothing to judge
+MAX_SHRINKS = 6  # how often a prompt that was too long is made shorter
+MIN_CHARACTERS = 2_000  # characters of a trace below which there is nothing to judge
 _FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
-FEWEST_BYTES_PER_TOKEN = 2.9
+MIN_BYTES_PER_TOKEN = 2.9
 """No real prompt was as dense; one that is, is made shorter when the server says so."""
-DEAREST_BYTES_PER_TOKEN = 2.5
+BUDGET_BYTES_PER_TOKEN = 2.5
 """What a budget sets aside must be enough."""
 
 MOST_LINES = 60
@@ -95,19 +95,19 @@ class TooLong(Exception):
         self.failure: FailureKind = "length" if sure else "tags"
 
 
-class Reader:
+class PromptBuilder:
     """What one model can read: ``context`` tokens of input, None if that is not known."""
 
     def __init__(self, options: Options, context: int | None) -> None:
         self.context = context
-        self.tokens = Tokens(options.model)
+        self.tokens = TokenCounter(options.model)
         self._windows = options.windows
         self._facts = options.facts
         self._layout = options.layout
         # The last: it is asked for again.
         self._observed: tuple[Trace, tuple[str, ...], Observations] | None = None
         self._longest_answer = options.max_output_tokens
-        self._fixed = lru_cache(maxsize=16)(self._counted)
+        self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
 
     def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
         """Return what is asked about a trace: one prompt, or one for each window.
@@ -120,9 +120,11 @@ class Reader:
             CallFailed: there is no room for anything worth judging.
         """
         facts = self._observations(trace, rubric)
-        if facts.lines and (whole := self._whole(trace, rubric, facts, most)):
+        if facts.lines and (whole := self._build_full(trace, rubric, facts, most)):
             return [whole]
-        return [_without(prompt, facts.lines) for prompt in self._bare(trace, rubric, most)]
+        return [
+            _note_left_out(prompt, facts.lines) for prompt in self._build_bare(trace, rubric, most)
+        ]
 
     def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
         """Return the facts that are shown beside a trace, if they are wanted: those that follow
@@ -132,18 +134,18 @@ class Reader:
             return NO_OBSERVATIONS
         last = self._observed
         if last is None or last[0] is not trace or last[1] != rubric.show:
-            last = (trace, rubric.show, observe(select_parts(trace, rubric)))
+            last = (trace, rubric.show, describe_facts(select_parts(trace, rubric)))
             self._observed = last
         return last[2]
 
-    def _whole(
+    def _build_full(
         self, trace: Trace, rubric: Rubric, facts: Observations, most: int | None
     ) -> Prompt | None:
         """Return the prompt with all of the trace and the facts that fit, or None if it does not
         fit even without them.
         """
         prompt = render(trace, rubric, observations=facts, layout=self._layout)
-        room = self._room(prompt)
+        room = self._compute_room(prompt)
 
         def too_long(prompt: Prompt) -> bool:
             longer = most is not None and len(prompt.shown) > most
@@ -156,18 +158,18 @@ class Reader:
             return prompt
         fewer = range(len(facts.lines))
         shown = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
-        return _without(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
+        return _note_left_out(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
 
-    def _bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
+    def _build_bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
         """Return the prompts without facts: the whole trace, as much as fits, or windows."""
         prompt = render(trace, rubric, layout=self._layout)
-        room = self._room(prompt)
+        room = self._compute_room(prompt)
         if most is None:
             if room is None or self.tokens.fits(prompt.shown, room):
                 return [prompt]
-            most = self._shorter(prompt, room)
-        for _ in range(SHRINKS):
-            if most < LEAST:
+            most = self._compute_length(prompt, room)
+        for _ in range(MAX_SHRINKS):
+            if most < MIN_CHARACTERS:
                 break
             prompts = (
                 render_windows(trace, rubric, most, self._layout)
@@ -179,7 +181,7 @@ class Reader:
             ]
             if not long or room is None:
                 return prompts
-            most = min(self._shorter(prompt, room) for prompt in long)
+            most = min(self._compute_length(prompt, room) for prompt in long)
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
 
@@ -191,12 +193,12 @@ class Reader:
         Raises:
             UnreadableTrace, CallFailed: as :meth:`prompts`.
         """
-        for _ in range(SHRINKS):
+        for _ in range(MAX_SHRINKS):
             prompt = render_confirmation(trace, rubric, claims, most, self._layout)
-            room = self._room(prompt)
+            room = self._compute_room(prompt)
             if room is None or self.tokens.fits(prompt.shown, room):
                 return prompt
-            most = max(self._shorter(prompt, room), LEAST)
+            most = max(self._compute_length(prompt, room), MIN_CHARACTERS)
         reason = f"the model's context of {self.context} tokens leaves no room for them"
         raise CallFailed(reason, "length")
 
@@ -209,48 +211,50 @@ class Reader:
         )
         return TooLong(reason, int(len(prompt.shown) * 0.7), sure=False)
 
-    def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
+    def refused(self, response: ModelResponse, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
         size, aside = len(prompt.shown), len(prompt.aside)
         most, aside_is_enough = int(size * 0.7), True
-        if reply.limit and reply.asked > reply.limit:
-            over = reply.asked - reply.limit + self._answer_room(reply.limit)
-            over_characters = over * (len(prompt.system) + len(prompt.user)) / reply.asked
+        if response.limit and response.asked > response.limit:
+            over = response.asked - response.limit + self._compute_answer_room(response.limit)
+            over_characters = over * (len(prompt.system) + len(prompt.user)) / response.asked
             most = min(int((size - over_characters) * 0.97), size - 1)
             aside_is_enough = over_characters < aside
         if aside and aside_is_enough:
             most = max(most, size - aside)
-        return TooLong(reply.text, most)
+        return TooLong(response.text, most)
 
-    def _room(self, prompt: Prompt) -> int | None:
+    def _compute_room(self, prompt: Prompt) -> int | None:
         """Return the tokens that are left for what a prompt shows of a trace, or None if the
         context is not known.
         """
         if self.context is None:
             return None
-        schema = answer_schema(prompt.rubric, prompt.layout.considered)
-        fixed = self._fixed(prompt.system + schema) + self._counted(prompt.end)
-        return max(self.context - fixed - self._answer_room(self.context), 1)
+        schema = build_answer_schema(prompt.rubric, prompt.layout.considered)
+        fixed = self._count_cached(prompt.system + schema) + self._count_fixed(prompt.end)
+        return max(self.context - fixed - self._compute_answer_room(self.context), 1)
 
-    def _counted(self, text: str) -> int:
+    def _count_fixed(self, text: str) -> int:
         """Return the tokens of what every prompt of a rubric has."""
         margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
         return int(self.tokens.count(text) * margin)
 
-    def _shorter(self, prompt: Prompt, room: int) -> int:
+    def _compute_length(self, prompt: Prompt, room: int) -> int:
         """Return about how many characters of the trace fit into so many tokens, beside what is
         told of it.
         """
         shown = prompt.shown
-        tokens = self.tokens.count(shown) * 1.05 if self.tokens.exact else at_most(shown)
+        tokens = (
+            self.tokens.count(shown) * 1.05 if self.tokens.exact else estimate_max_tokens(shown)
+        )
         return min(int(len(shown) * room / tokens), len(shown) - 1) - len(prompt.aside)
 
-    def _answer_room(self, context: int) -> int:
+    def _compute_answer_room(self, context: int) -> int:
         """Return the tokens of a context that are left to the answer and to asking again."""
         return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
 
 
-def _without(prompt: Prompt, facts: Sequence[str]) -> Prompt:
+def _note_left_out(prompt: Prompt, facts: Sequence[str]) -> Prompt:
     """Return the prompt with a note of the facts that it does not show for want of room."""
     if not facts:
         return prompt
@@ -258,7 +262,7 @@ def _without(prompt: Prompt, facts: Sequence[str]) -> Prompt:
     return replace(prompt, truncated={**prompt.truncated, **left_out})
 
 
-class Tokens:
+class TokenCounter:
     """Counts tokens: exactly where the model's own tokenizer is on this machine, else by bytes.
 
     ``exact`` says which. tiktoken knows OpenAI's models and would download a vocabulary it does not
@@ -271,11 +275,11 @@ class Tokens:
 
     def count(self, text: str) -> int:
         """Return the number of tokens, or what a text of this length usually has."""
-        return len(self._encoding.encode_ordinary(text)) if self.exact else typical(text)
+        return len(self._encoding.encode_ordinary(text)) if self.exact else estimate_tokens(text)
 
     def fits(self, text: str, room: int) -> bool:
         """Whether a text has at most ``room`` tokens; it is only counted where that is in doubt."""
-        return at_most(text) <= room or (self.exact and self.count(text) <= room)
+        return estimate_max_tokens(text) <= room or (self.exact and self.count(text) <= room)
 
     def __str__(self) -> str:
         if self.exact:
@@ -283,17 +287,17 @@ class Tokens:
         return f"tokens estimated from the length, {BYTES_PER_TOKEN:g} bytes each"
 
 
-def typical(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return the number of tokens that a text of this length usually has."""
-    return int(_bytes(text) / BYTES_PER_TOKEN) + 1
+    return int(_count_bytes(text) / BYTES_PER_TOKEN) + 1
 
 
-def at_most(text: str) -> int:
+def estimate_max_tokens(text: str) -> int:
     """Return a number of tokens that the text hardly exceeds."""
-    return int(_bytes(text) / FEWEST_BYTES_PER_TOKEN) + 1
+    return int(_count_bytes(text) / MIN_BYTES_PER_TOKEN) + 1
 
 
-def _bytes(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
@@ -317,15 +321,15 @@ def _refuse(address: str) -> bytes:
     raise OSError(f"{address} is not on this machine")
 
 
-def observe(trace: Trace) -> Observations:
+def describe_facts(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
     from annotator.cooperbench.facts.registry import draw_facts
 
     facts = list(draw_facts(trace))
     lines: list[str] = []
     room = MOST_CHARACTERS
-    for fact in _in_turn(facts):
-        line = _line(fact)
+    for fact in _interleave_kinds(facts):
+        line = _format_fact(fact)
         room -= len(line) + 1
         if len(lines) == MOST_LINES or room < 0:
             break
@@ -333,7 +337,7 @@ def observe(trace: Trace) -> Observations:
     return Observations(tuple(lines), len(facts) - len(lines)) if lines else NO_OBSERVATIONS
 
 
-def _in_turn(facts: list["Fact"]) -> Iterator["Fact"]:
+def _interleave_kinds(facts: list["Fact"]) -> Iterator["Fact"]:
     """Yield the facts kind by kind, some of each before more of any."""
     ranks = {kind: rank for rank, kind in enumerate(FIRST)}
     seen: Counter[str] = Counter()
@@ -345,7 +349,7 @@ def _in_turn(facts: list["Fact"]) -> Iterator["Fact"]:
         yield facts[at]
 
 
-def _line(fact: "Fact") -> str:
+def _format_fact(fact: "Fact") -> str:
     """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
     sources = list(dict.fromkeys(escape_header(span.source) for span in fact.spans))
     named = sources[:_MOST_SOURCES] + ["..."] * (len(sources) > _MOST_SOURCES)
@@ -357,32 +361,37 @@ _VERSION = 5  # of how a request is put together; another one makes all cached a
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Retry:
     """An answer that was not accepted, and what was said to it."""
 
-    reply: Reply
+    response: ModelResponse
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One request of a judgement; ``turns`` are the answers before it. ``mode`` is not ``auto``."""
+class ModelRequest:
+    """A request of one judge call; ``retries`` are the rejected answers before it.
+
+    ``response_format`` is never ``auto``.
+    """
 
     prompt: Prompt
-    mode: Mode
+    response_format: ResponseFormat
     sample: int = 1
-    turns: tuple[Turn, ...] = ()
+    retries: tuple[Retry, ...] = ()
 
-    def again(self, reply: Reply, wrong: Wrong) -> "Question":
+    def again(self, response: ModelResponse, wrong: InvalidAnswer) -> "ModelRequest":
         """Return the question after a wrong answer.
 
         Neither the answer nor our words hold the tags of the prompt. If this longer prompt is cut,
         the model must not find them there.
         """
         words = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
-        calls = tuple((number, name, self._hide_tags(text)) for number, name, text in reply.calls)
-        reply = replace(reply, text=self._hide_tags(reply.text), calls=calls)
-        return replace(self, turns=(*self.turns, Turn(reply, words)))
+        calls = tuple(
+            (number, name, self._hide_tags(text)) for number, name, text in response.calls
+        )
+        response = replace(response, text=self._hide_tags(response.text), calls=calls)
+        return replace(self, retries=(*self.retries, Retry(response, words)))
 
     def _hide_tags(self, text: str) -> str:
         tags = f"{self.prompt.first_tag}|{self.prompt.last_tag}"
@@ -392,85 +401,112 @@ class Question:
         """Return the hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
-        asked = _hash_form(rubric, considered, self.mode, identity, self.prompt.system)
+        asked = _hash_request_format(
+            rubric, considered, self.response_format, identity, self.prompt.system
+        )
         # Who gave an answer does not decide the next.
-        turns = [(replace(turn.reply, model="").to_json(), turn.words) for turn in self.turns]
-        decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
+        retries = [
+            (replace(retry.response, model="").to_json(), retry.words) for retry in self.retries
+        ]
+        decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(retries)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
-        asked = (self.prompt.rubric, self.prompt.layout.considered, self.mode)
-        more, reminder = _form_words(*asked)
+        asked = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
+        more, reminder = _render_schema(*asked)
         shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # which is its last line
         messages = [
             {"role": "system", "content": self.prompt.system + more},
             {"role": "user", "content": shown + reminder + mark + tag},
         ]
-        for turn in self.turns:
-            messages += _messages(turn, self.mode)
-        common = {"model": options.model, "messages": messages, **_form(*asked, options.api)}
+        for retry in self.retries:
+            messages += _write_messages(retry, self.response_format)
+        common = {
+            "model": options.model,
+            "messages": messages,
+            **_cache_format(*asked, options.api),
+        }
         return common | options.parameters(self.sample)
 
 
-def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
+def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[str, Any]]:
     """Return a wrong answer and what was said to it as messages."""
-    text = turn.reply.text if turn.reply.text.strip() else ""  # Anthropic refuses blanks alone
-    if mode not in ("tools", "named") or not turn.reply.calls:
+    text = (
+        retry.response.text if retry.response.text.strip() else ""
+    )  # Anthropic refuses blanks alone
+    if response_format not in ("tools", "named") or not retry.response.calls:
         answer = text or "(no answer)"
-        return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
+        return [{"role": "assistant", "content": answer}, {"role": "user", "content": retry.words}]
     calls = [
         {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
-        for number, name, arguments in turn.reply.calls
+        for number, name, arguments in retry.response.calls
     ]
     return [
         {"role": "assistant", "content": text or None, "tool_calls": calls},
-        *({"role": "tool", "tool_call_id": call["id"], "content": turn.words} for call in calls),
+        *({"role": "tool", "tool_call_id": call["id"], "content": retry.words} for call in calls),
     ]
 
 
 @lru_cache(maxsize=64)
-def _hash_form(
-    rubric: Rubric, considered: Considered, mode: Mode, identity: str, system: str
+def _hash_request_format(
+    rubric: Rubric,
+    considered: Considered,
+    response_format: ResponseFormat,
+    identity: str,
+    system: str,
 ) -> str:
     """Return the hash of what decides an answer besides the trace, the sample and the turns.
 
     The words of the templates are in the tag of the prompt, too. What instructor makes of the
     schema follows from its version, so that it need not be loaded where the answer is known.
     """
-    decides = [_VERSION, libraries(), identity, mode, answer_schema(rubric, considered), system]
+    decides = [
+        _VERSION,
+        list_libraries(),
+        identity,
+        response_format,
+        build_answer_schema(rubric, considered),
+        system,
+    ]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def libraries() -> dict[str, str]:
+def list_libraries() -> dict[str, str]:
     """Return the versions of the libraries that shape a request."""
     return {name: version(name) for name in ("instructor", "openai")}
 
 
 @lru_cache(maxsize=1)
-def form_sha256() -> str:
+def hash_format() -> str:
     """Return the hash of how a request is put together: our version of it, and what the schema of
     an answer says besides a rubric's codes.
     """
-    return hashlib.sha256(json.dumps([_VERSION, schema_outlines()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([_VERSION, list_schema_outlines()]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=16)
-def _form_words(rubric: Rubric, considered: Considered, mode: Mode) -> tuple[str, str]:
+def _render_schema(
+    rubric: Rubric, considered: Considered, response_format: ResponseFormat
+) -> tuple[str, str]:
     """Return what is added to the system's message, and before the last line of the user's."""
-    if mode != "json":
+    if response_format != "json":
         return "", ""
-    schema = answer_model(rubric, considered).model_json_schema()
+    schema = build_answer_model(rubric, considered).model_json_schema()
     return ask_for_json(json.dumps(schema, indent=2))
 
 
 @lru_cache(maxsize=64)
-def _form(rubric: Rubric, considered: Considered, mode: Mode, api: str) -> Mapping[str, Any]:
-    return form_of(answer_model(rubric, considered), mode, api)
+def _cache_format(
+    rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
+) -> Mapping[str, Any]:
+    return build_format(build_answer_model(rubric, considered), response_format, api)
 
 
-def form_of(model: type[BaseModel], mode: Mode, api: str) -> dict[str, Any]:
+def build_format(
+    model: type[BaseModel], response_format: ResponseFormat, api: str
+) -> dict[str, Any]:
     """Return the fields of a request that ask for an answer of the form of ``model``: those of a
     chat completion, and Anthropic's own tools where its API is asked.
 
@@ -490,7 +526,7 @@ def form_of(model: type[BaseModel], mode: Mode, api: str) -> dict[str, Any]:
     from instructor import Provider
     from instructor.v2.core.response import handle_response_model  # without all providers: 1.4 s
 
-    anthropic = api == "anthropic" and mode in ("tools", "named")
+    anthropic = api == "anthropic" and response_format in ("tools", "named")
     provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
     # The last: the schema stands in the prompt; a plain or a fenced JSON answer is taken.
     forms = {
@@ -500,12 +536,12 @@ def form_of(model: type[BaseModel], mode: Mode, api: str) -> dict[str, Any]:
     }
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
-    _, request = handle_response_model(model, forms[mode], provider, messages=nothing)
+    _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)
     form = {key: value for key, value in request.items() if key != "messages"}
-    if mode == "tools":
+    if response_format == "tools":
         any_tool = {"type": "any", "disable_parallel_tool_use": True}
         form["tool_choice"] = any_tool if anthropic else "required"
-    if mode == "strict":
+    if response_format == "strict":
         asked = form["response_format"]["json_schema"]
         lean = {**asked, "schema": _make_lean(asked["schema"]), "strict": True}
         form["response_format"] = {"type": "json_schema", "json_schema": lean}

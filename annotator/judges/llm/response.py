@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import replace_surrogates, sanitize_line
-from annotator.judges.llm.provider import GENERIC, OVERFLOW, Dialect, as_completion
+from annotator.judges.llm.provider import GENERIC, OVERFLOW, Provider, read_responses_answer
 from annotator.rubrics.annotations import FailureKind, Usage
 
 LONGEST_RESPONSE = 16 << 20  # bytes
@@ -58,7 +58,7 @@ _ASKED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelResponse:
     """One answer. ``calls``: the tools called, as (id, name, arguments).
 
     ``finish`` is the server's word for the end, ``model`` its name for the model that answered, ""
@@ -84,12 +84,12 @@ class Reply:
         return json.dumps(fields)
 
     @classmethod
-    def from_json(cls, text: str) -> "Reply":
+    def from_json(cls, text: str) -> "ModelResponse":
         """Return the reply in a text that :meth:`to_json` wrote. Raises ValueError for another."""
-        return _REPLY.validate_json(text, strict=True)
+        return _RESPONSE.validate_json(text, strict=True)
 
 
-_REPLY = TypeAdapter(Reply)
+_RESPONSE = TypeAdapter(ModelResponse)
 
 
 class CallFailed(AnnotatorError):
@@ -100,7 +100,7 @@ class CallFailed(AnnotatorError):
         self.failure = failure
 
 
-class ModeRefused(CallFailed):
+class FormatRefused(CallFailed):
     """The server does not take the request in this form (a 4xx, or a 5xx that repeats)."""
 
     def __init__(self, reason: str, status: int) -> None:
@@ -116,7 +116,7 @@ class Unanswered(CallFailed):
     """There is no answer to this question, and nobody to ask."""
 
 
-def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
+def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
     """Return the answer in the body of a response, its text and calls as the model wrote them.
     ``clean`` takes secrets out of the server's own words.
 
@@ -127,7 +127,7 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     """
     answer = body if isinstance(body, dict) else {}
     if isinstance(answer.get("output"), list):
-        answer = as_completion(answer)
+        answer = read_responses_answer(answer)
     if answer.get("error"):
         error = answer["error"]
         message = error.get("message") if isinstance(error, dict) else error
@@ -146,19 +146,19 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
         words = "the trace is too long for the model: its context ended before its answer did"
-        return Reply(words, too_long=True)
+        return ModelResponse(words, too_long=True)
     name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
-    return Reply(
+    return ModelResponse(
         replace_surrogates(_join_text(message.get("content"))),
-        tuple(_tool_calls(message.get("tool_calls"), clean)),
+        tuple(_read_calls(message.get("tool_calls"), clean)),
         replace_surrogates(clean(str(message.get("refusal") or ""))),
-        _name_end(finish),
+        _normalize_finish(finish),
         model=sanitize_line(name, _LONGEST_NAME),
     )
 
 
-def _name_end(finish: str) -> str:
+def _normalize_finish(finish: str) -> str:
     """Return OpenAI's word for how an answer ended, the server's own where it has none."""
     if finish.lower() in _CUT:
         return "length"
@@ -176,7 +176,7 @@ def _join_text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
+def _read_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
     calls = []
     for n, call in enumerate(value if isinstance(value, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
@@ -191,7 +191,7 @@ def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, s
     return calls
 
 
-def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
+def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
     """Return what a response says it used, or None if it does not say.
 
     If it does not tell the output, the cost is not known; if it tells the cost, that is it.
@@ -199,24 +199,27 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return None
-    read, written = _first(usage, _READ), _first(usage, _WRITTEN)
+    read, written = _find_first(usage, _READ), _find_first(usage, _WRITTEN)
     if not read:
         return None
     if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
-        read += sum(_count(usage.get(name)) or 0 for name in _APART)
-    total, thoughts = _count(usage.get("total_tokens")) or 0, _first(usage, _REASONING) or 0
+        read += sum(_parse_count(usage.get(name)) or 0 for name in _APART)
+    total, thoughts = (
+        _parse_count(usage.get("total_tokens")) or 0,
+        _find_first(usage, _REASONING) or 0,
+    )
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
-    apart = dialect.thoughts_apart or total == read + (written or 0) + thoughts
+    apart = provider.thoughts_apart or total == read + (written or 0) + thoughts
     if apart and (written is not None or total > read):
         written = max(written or 0, total - read)
-    cached = _first(usage, _CACHED) or 0
+    cached = _find_first(usage, _CACHED) or 0
     if cached > read:  # nor do those of some gateways to it
         read += cached
     return Usage(
         cost_usd=None if written is None else 0.0,
         input_tokens=read,
         cached_tokens=cached,
-        cache_write_tokens=min(read - cached, _first(usage, _CACHE_WRITE) or 0),
+        cache_write_tokens=min(read - cached, _find_first(usage, _CACHE_WRITE) or 0),
         output_tokens=written or 0,
         reasoning_tokens=thoughts,
     )
@@ -228,16 +231,16 @@ def read_dollars(body: object) -> float | None:
     With a key of the user's own for the provider behind, what that provider charges comes to it.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
-    if not isinstance(usage, dict) or (dollars := _dollars(usage.get("cost"))) is None:
+    if not isinstance(usage, dict) or (dollars := _parse_dollars(usage.get("cost"))) is None:
         return None
     details = usage.get("cost_details")
     if usage.get("is_byok") is True and isinstance(details, dict):
-        upstream = _dollars(details.get("upstream_inference_cost"))
+        upstream = _parse_dollars(details.get("upstream_inference_cost"))
         return None if upstream is None else dollars + upstream
     return dollars
 
 
-def _dollars(value: object) -> float | None:
+def _parse_dollars(value: object) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value < _MOST_DOLLARS else None  # type: ignore[arg-type, operator]
 
@@ -267,26 +270,28 @@ _REASONING = (
 )
 
 
-def _first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
+def _find_first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
     """Return the first count that stands at one of these places and is not 0, else 0 or None."""
     counts: list[int] = []
     for place in places:
         value: object = usage
         for name in place:
             value = value.get(name) if isinstance(value, dict) else None
-        if (count := _count(value)) is not None:
+        if (count := _parse_count(value)) is not None:
             counts.append(count)
     return next(filter(None, counts), counts[0] if counts else None)
 
 
-def _count(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
     """Return a number of tokens that can be one, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value == value // 1 and 0 <= value < _MOST_TOKENS else None
 
 
-def too_long(words: str, body: object, code: str = "", certain: bool = False) -> Reply | None:
+def parse_overflow(
+    words: str, body: object, code: str = "", certain: bool = False
+) -> ModelResponse | None:
     """Return the reply that an error is if it says that the prompt is too long, else None.
 
     Args:
@@ -302,14 +307,14 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
     numbers = told.groupdict() if told else {}
-    limit, asked = _lengths(body, words)
+    limit, asked = _find_lengths(body, words)
     limit, asked = int(numbers.get("limit") or limit), int(numbers.get("asked") or asked)
     asked += int(numbers.get("answer") or 0)
     reason = f"the trace is too long for the model: {words}"
-    return Reply(reason, too_long=True, limit=limit, asked=asked)
+    return ModelResponse(reason, too_long=True, limit=limit, asked=asked)
 
 
-def _lengths(body: object, message: str) -> tuple[int, int]:
+def _find_lengths(body: object, message: str) -> tuple[int, int]:
     """Return the tokens that the model can read and those that it was sent; 0 if not said."""
     fields = body if isinstance(body, dict) else {}
     limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
