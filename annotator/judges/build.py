@@ -1,4 +1,4 @@
-"""Judges from what users name them by: the one place where they are put together."""
+"""Build judges from names, files, settings or objects."""
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -25,28 +25,28 @@ BATCH_WAIT = 26.0  # hours: batches are promised to end within a day
 
 
 class RunSoFar(Protocol):
-    """What judges of models need to know of the run that they judge in."""
+    """The parts of a run that judges of models use."""
 
     folder: Path
     dearest: float
 
     @property
     def in_shards(self) -> bool:
-        """Whether other processes judge other shares of the same traces."""
+        """Whether other processes judge other shards of the run."""
 
     @property
     def id(self) -> str:
-        """The id of the run, which a resumed one keeps."""
+        """The id of the run; a resumed run keeps it."""
 
     @property
     def spent_dollars(self) -> float:
-        """What it has cost."""
+        """The cost of the run so far."""
 
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether a trace has its line for a rubric."""
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Note what was spent on no trace in particular, and what was learned."""
+        """Save the usage outside any trace, and ``learned``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,19 +122,17 @@ class ModelSettings:
 
     @property
     def by_file(self) -> bool:
-        """Whether questions and answers go by files of the user's."""
+        """Whether the user exchanges requests and results as files."""
         return bool(self.batch_file or self.batch_results)
 
 
 @dataclass
 class BuiltJudge:
-    """A judge, and what it needs around a run: answers that are known, a budget, and where its
-    questions go. Of a judge that asks no model all of that is nothing.
+    """A judge with its cache, budget and outboxes; without a model it has none of them.
 
-    ``source``: what it was built from, for another process to build it again.
-    ``settle``: for each model asked in batches, what sends the questions and waits for answers;
-    ``outbox``: the files that questions go to and answers come from. Both are there once the run
-    has begun.
+    ``source``: its settings, for another process to build it again. ``settle``: for each model in
+    batches, the function that sends requests and waits for answers. ``outbox``: the files of
+    requests and results. Both are set by :meth:`begin`.
     """
 
     judge: PaidJudge
@@ -149,10 +147,14 @@ class BuiltJudge:
     )  # what of the cache the user was told
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
-        """Give the judge what belongs to this run; ``notice`` is told what the user should know.
+        """Open the cache, set the budget, and prepare batches for a run.
+
+        Args:
+            run: the run that is about to start.
+            notice: prints a message for the user.
 
         Raises:
-            AnnotatorError: a file of requests or of answers cannot be used.
+            AnnotatorError: a file of requests or of results cannot be used.
         """
         if not self.session or not self.settings:
             return
@@ -223,12 +225,12 @@ class BuiltJudge:
         outbox.errors = batch_import.errors
 
     def count_unbilled(self) -> Usage:
-        """Return the cost of answers from batches that no annotation has yet."""
+        """Return the cost of batch answers that no annotation has yet."""
         cache = self.session and self.session.cache
         return cache.unbilled() if cache and self.settings and self.settings.batch else Usage()
 
     def preview(self) -> None:
-        """Let the judge look at the answers that are known, for a forecast."""
+        """Open the shared cache for a forecast."""
         if self.session and self.settings and self.settings.cached and not self.session.in_batches:
             from annotator.judges.llm.cache import AnswerCache, default_file
 
@@ -236,7 +238,7 @@ class BuiltJudge:
                 self.session.cache = AnswerCache(default_file())
 
     def end(self, notice: Callable[[str], None]) -> None:
-        """Let go of files."""
+        """Close files, and print notices about the cache and the model."""
         cache = self.session and self.session.cache
         if cache:
             if cache.problem and cache.problem != self._reported_problem:
@@ -395,7 +397,7 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
 
 
 def _set_default_temperature(options: "Options") -> "Options":
-    """Return the options with the temperature that a local server is sent where none is given."""
+    """Return the options with the default temperature of a local server."""
     from annotator.judges.llm.settings import is_local
 
     if options.temperature is not None:
@@ -405,7 +407,7 @@ def _set_default_temperature(options: "Options") -> "Options":
 
 
 def _wrap_judge(judge: Any, origin: str) -> PaidJudge:
-    """Return a judge with all that a run asks; a built-in one has it."""
+    """Return a plug-in judge with all members that a run uses."""
     if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
         ours: PaidJudge = judge
         return ours

@@ -1,4 +1,4 @@
-"""Several voters in place of one: several models, or one model asked several times."""
+"""Several votes on each trace: by several models, or by one model asked several times."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,10 @@ from annotator.traces import Trace
 
 
 class Panel:
-    """Asks each of its members ``samples`` times about every trace; a code needs as many of the
-    votes as ``require`` says.
+    """Asks each member ``samples`` times about every trace.
 
-    It decides nothing: it hands on the ballots, and what they elect is found out when their quotes
-    have been checked (:func:`annotator.runs.votes.elect`).
+    It returns the ballots. :func:`annotator.runs.votes.elect` counts them once their quotes are
+    verified; a code needs the share of votes that ``require`` names.
     """
 
     def __init__(
@@ -53,12 +52,12 @@ class Panel:
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """What each member learned, by its id."""
+        """``learned`` of each member, by its id."""
         return {member.id: dict(member.learned) for member in self.members}
 
     @property
     def state(self) -> str:
-        """The members share one pace."""
+        """The state of the rate limiter that the members share."""
         return self.members[0].state
 
     def recall(self, learned: Mapping[str, Any]) -> None:
@@ -68,7 +67,7 @@ class Panel:
             member.recall(told if isinstance(told, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
-        """A model can give any code."""
+        """Return all codes of the rubric."""
         return frozenset(code.id for code in rubric.codes)
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
@@ -139,10 +138,10 @@ class Panel:
         judge_calls: Sequence[JudgeCall],
         done: list[tuple[LLMJudge, JudgeCall]],
     ) -> list[Verdict]:
-        """Return a member's verdicts, and note in ``done`` which came.
+        """Return a member's verdicts, and add each finished call to ``done``.
 
-        The first answer is waited for where a provider may then have the trace in its cache for the
-        others. Questions that are not answered at once are all asked at once.
+        If the provider caches prompts, the first call goes alone, so that the others read the
+        cache.
         """
 
         async def decide(judge_call: JudgeCall) -> Verdict:

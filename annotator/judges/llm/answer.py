@@ -1,7 +1,7 @@
-"""The answer a model has to give, built from a rubric, and how it is read.
+"""The schema of an answer, built from a rubric, and the checks of an answer.
 
-Every text and every list has a largest length: a small model under a grammar would else go on to
-the end of its context.
+Every text and list has a maximum length: without one, a small model under a grammar writes to the
+end of its context.
 """
 
 import json
@@ -36,7 +36,7 @@ Choice = Literal["one", "primary", "many"]
 
 
 def _build_text_type(most: int, description: str, **more: str) -> Any:
-    """Return a text type: the schema says ``most`` characters, a little more is no error."""
+    """Return a text type; the schema demands ``most`` characters, the check is more lenient."""
     shown: Any = {"maxLength": most, **more}
     field = Field(max_length=20_000, description=description, json_schema_extra=shown)
     return Annotated[str, field]
@@ -64,12 +64,10 @@ class ParsedAnswer(BaseModel):
 
 
 class InvalidAnswer(Exception):
-    """An answer that is not accepted; the ``reasons`` are for the model to answer again.
+    """An answer is rejected; the ``reasons`` are sent back to the model.
 
-    ``verdict``: what it says, if it has the right form and only its quotes are wrong, or if it
-    contradicts itself about a code beside findings with verified quotes.
-    ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems;
-    None is not known.
+    ``verdict``: its verdict, if only quotes are wrong, or if it contradicts itself beside verified
+    findings. ``unread``: it lacks a tag of the prompt (None: not known).
     """
 
     def __init__(
@@ -82,13 +80,12 @@ class InvalidAnswer(Exception):
 
 
 def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
-    """Return the verdict in a JSON text, if its form is right, if it repeats the tags of the
-    prompt, and if its quotes stand in the trace.
+    """Return the verdict in a JSON text, with its form, tags and quotes checked.
 
-    The claims have the places of their quotes: they are looked for here, and nowhere again.
+    The claims get the positions of their quotes.
 
     Raises:
-        Wrong: everything that is wrong with it.
+        InvalidAnswer: all errors of the answer.
     """
     rubric = prompt.rubric
     model = build_answer_model(rubric, prompt.layout.considered)
@@ -124,9 +121,7 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
 def _keep_valid(
     text: str, wrong: Sequence[tuple[int | str, ...]], model: type[ParsedAnswer]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the fields of an answer, and its findings, in which nothing is ``wrong``: so much of
-    one that does not have the right form can be checked.
-    """
+    """Return the valid fields of a malformed answer, and its valid findings."""
     if () in wrong:  # it is no object
         return {}, []
     fields = model.model_fields.keys() - {place[0] for place in wrong}
@@ -143,7 +138,7 @@ def _build_claim(finding: Mapping[str, Any]) -> Claim:
 
 
 def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iterator[Quote]:
-    """Yield the quotes, each with the id of the source whose name the headers spell as it does."""
+    """Yield the quotes with the ids of their sources; headers escape some ids."""
     for quote in quotes:
         if not set("%~") & set(quote.source):
             yield quote  # no header spells an id without them in another way
@@ -154,7 +149,7 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
 
 
 def _find_missing_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
-    """Return which tags of the prompt an answer does not repeat."""
+    """Return an error for each tag of the prompt that the answer lacks."""
     tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
     wrong = []
     for name, tag in tags.items():
@@ -172,9 +167,7 @@ def _describe(error: Any) -> str:
 
 
 def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return how the label of an answer and its findings disagree; nothing if not all findings are
-    known.
-    """
+    """Return the errors between the label and the findings; none if a finding is malformed."""
     if "findings" not in given:
         return []
     codes = [finding["code"] for finding in given["findings"]]
@@ -190,9 +183,8 @@ def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
 
 
 def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return how ``considered`` and the findings disagree about a code; nothing if not all findings
-    are known.
-    """
+    """Return the contradictions of ``considered`` and the findings; none if a finding is
+    malformed."""
     if "findings" not in given:
         return []
     codes = [finding["code"] for finding in given["findings"]]
@@ -206,18 +198,16 @@ def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
 
 
 def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:
-    """Yield the findings of what is considered not met."""
+    """Yield an error for each finding whose code is considered not met."""
     for code in codes:
         if not_met & {code, rubric.code(code).group}:
             yield f'{code} is a finding, and "considered" says that it is not met'
 
 
 def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> Iterator[str]:
-    """Yield the codes, or groups of them, that are considered met and not found.
+    """Yield an error for each code or group considered met without a finding.
 
-    Where a rule in the words of the rubric leaves out what meets its definition, the prompt has it
-    considered not met. Of the codes of which only one can be found, one that is met may go without
-    a word if the precedence does not put it first.
+    If the rubric allows one code, a met code may be missing unless its precedence is higher.
     """
     given = {*codes, *(rubric.code(code).group for code in codes)}
     for item in met:
@@ -228,16 +218,16 @@ def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> 
 
 
 def _precedes(item: str, other: str, rubric: Rubric) -> bool:
-    """Whether a code, or every code of a group, comes before another in the rubric's precedence."""
+    """Whether a code, or every code of a group, precedes another in the rubric's precedence."""
     codes = [code.id for code in rubric.codes if item in (code.id, code.group)]
     return bool(rubric.precedence) and all(rubric.rank(code) < rubric.rank(other) for code in codes)
 
 
 @lru_cache(maxsize=16)
 def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type[ParsedAnswer]:
-    """Return the model of an answer by ``rubric``: its codes as an enum, and an explicit "none".
+    """Return the pydantic model of an answer: the rubric's codes as an enum, and "none".
 
-    One class per rubric, because building one takes longer than reading an answer.
+    It is cached, because it takes longer to build than to use.
     """
     codes = tuple(code.id for code in rubric.codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
@@ -250,8 +240,10 @@ def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type
 def _build_model(
     codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, least: int
 ) -> type[ParsedAnswer]:
-    """Return the model of an answer. What the schema says more than it checks (where a quote comes
-    from, how many there are) is checked with the quotes, where a wrong one can be put right.
+    """Return the model of an answer.
+
+    The schema demands more than the model checks (the source of a quote, the number of quotes):
+    those are checked with the quotes, where the model can correct them.
     """
     quote = _create_model(
         "Quote",
@@ -303,9 +295,7 @@ def build_answer_schema(rubric: Rubric, considered: Considered = "codes") -> str
 
 
 def list_schema_outlines() -> list[dict[str, Any]]:
-    """Return the JSON schemas of answers with one code, for each kind of rubric: all that a schema
-    says besides the codes.
-    """
+    """Return the answer schemas of all kinds of rubric, with one code each."""
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
         _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
@@ -313,14 +303,14 @@ def list_schema_outlines() -> list[dict[str, Any]]:
 
 
 def extract_answer(response: ModelResponse, response_format: ResponseFormat) -> str | None:
-    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
+    """Return the JSON text of the only answer in a response, or None."""
     if response_format in ("tools", "named"):
         return response.calls[0][2] if len(response.calls) == 1 else None
     return _find_only_answer(response.text)
 
 
 def _find_fenced(text: str) -> list[str]:
-    """Return what stands between fences: from one that begins a line to one that ends a line."""
+    """Return the texts between code fences."""
     blocks = []
     start: int | None = None
     for fence in _FENCE.finditer(text):
@@ -335,10 +325,9 @@ def _find_fenced(text: str) -> list[str]:
 
 
 def _find_only_answer(text: str) -> str | None:
-    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+    """Return the JSON object that is the whole text, or its only code block; else None.
 
-    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
-    answered, gives a JSON that is not its answer.
+    A JSON object elsewhere in the text may be a quote of the trace, and is no answer.
     """
     text = _strip_end_tokens(text)
     if _is_object(text):
@@ -350,7 +339,7 @@ def _find_only_answer(text: str) -> str | None:
 
 
 def _strip_end_tokens(text: str) -> str:
-    """Return a text without the tokens that ended it, looking once at each character."""
+    """Return a text without end tokens of the model; takes linear time."""
     kept = end = len(text)
     while True:
         while end and text[end - 1].isspace():
@@ -362,7 +351,7 @@ def _strip_end_tokens(text: str) -> str:
 
 
 def _strip_thought(text: str) -> str:
-    """Return what follows a thought that stands first; a server may have eaten its beginning."""
+    """Return the text after a leading thought; a server may have cut its beginning."""
     thought, end, rest = text.partition(_END_OF_THOUGHT)
     first = thought.lstrip().startswith(_THINK) or _THINK not in thought
     return rest if end and first else text

@@ -1,4 +1,4 @@
-"""Answers kept on this machine, so that the same question is never paid twice."""
+"""Answers stored on this machine, so that no request is paid twice."""
 
 import hashlib
 import os
@@ -42,9 +42,7 @@ create table if not exists answers (
 
 
 def default_file() -> Path:
-    """Return the file of the cache that all runs share: ANNOTATOR_CACHE, else in the user's cache
-    folder.
-    """
+    """Return the shared cache file: ANNOTATOR_CACHE, else in the user's cache folder."""
     if given := os.environ.get("ANNOTATOR_CACHE"):
         return Path(given)
     return cache_folder() / "answers.sqlite"
@@ -52,9 +50,9 @@ def default_file() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """An answer in the cache, and what it cost when it was given.
+    """An answer in the cache, and its usage.
 
-    ``unbilled``: the answer came in a batch of this run, and no annotation has its cost yet.
+    ``unbilled``: it came in a batch of this run, and no annotation has its cost yet.
     """
 
     response: ModelResponse
@@ -63,11 +61,16 @@ class KeptAnswer:
 
 
 class AnswerCache:
-    """The answers in one SQLite file, shared by any number of processes.
+    """Answers in one SQLite file, shared by any number of processes.
 
-    ``run``: the id of the run whose batches bring the answers; :meth:`unbilled` is about them. The
-    file ``behind`` is only read, for answers that are not in this one. A file that cannot be used
-    stops no run, unless it is ``vital``: ``problem`` says so, and nothing more is found or kept.
+    If the file cannot be used, ``problem`` says why, and nothing more is found or stored.
+
+    Args:
+        file: the SQLite file.
+        run: the id of the run in batches; :meth:`unbilled` counts its answers.
+        vital: raise instead of setting ``problem``.
+        behind: a second file, only read, for answers that ``file`` lacks.
+        read_only: never write.
 
     Raises:
         AnnotatorError: the file cannot be used, and it is vital.
@@ -124,18 +127,18 @@ class AnswerCache:
         return KeptAnswer(response, usage, billed in ("", judge_call))
 
     def put(self, key: str, model: str, response: ModelResponse, usage: Usage) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         text, used = response.to_json(), asdict(usage)
         used["check"] = _compute_checksum(key, text, used)
         row = (key, model, text, dumps(used), self._run, "", time.time())
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop answers that led to no judgement: they will be asked for again."""
+        """Delete answers that led to a failure, so that they are requested again."""
         self._write("delete from answers where key = ?", [(key,) for key in keys])
 
     def bill(self, keys: Iterable[str]) -> None:
-        """Note that the cost of these answers is recorded."""
+        """Mark the cost of these answers as recorded."""
         if self._run:
             self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
 
@@ -151,8 +154,7 @@ class AnswerCache:
             return Usage()
 
     def absorb(self, file: Path) -> None:
-        """Take in the answers of another file that are not here; of one that is damaged, none: they
-        are asked for again.
+        """Copy the answers that are missing here from another file; ignore a damaged file.
 
         Raises:
             AnnotatorError: it is no regular file, or may not be read.
@@ -192,7 +194,7 @@ class AnswerCache:
             raise AnnotatorError(self.problem + advice) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._behind:
             self._behind.close()
         if self._base is not None:
@@ -217,7 +219,7 @@ def _read_usage(text: str, key: str = "", response: str = "") -> Usage:
 
 
 def _compute_checksum(key: str, response: str, usage: Mapping[str, object]) -> str:
-    """Return what tells a reply and its cost from what a damaged disk makes of them."""
+    """Return the check sum of an answer and its usage."""
     return hashlib.blake2b(dumps([key, response, usage]).encode(), digest_size=8).hexdigest()
 
 
@@ -254,7 +256,7 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
 
 
 def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None:
-    """Raise :class:`sqlite3.Error` for a file of another kind: a view may have rows without end."""
+    """Raise :class:`sqlite3.Error` unless the file has a table of answers (no view)."""
     asked = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
     kind = base.execute(asked).fetchone()
     if kind != ("table",):
@@ -263,7 +265,7 @@ def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None
 
 @dataclass(frozen=True, slots=True)
 class CachedModel:
-    """How many answers of one model a cache holds, and since when."""
+    """The number of answers of one model in a cache, with the oldest and newest time."""
 
     model: str
     answers: int
@@ -272,7 +274,7 @@ class CachedModel:
 
 
 def list_models(file: Path) -> list[CachedModel]:
-    """Return what is in a cache, by model; nothing if there is no such file.
+    """Return the models in a cache; nothing if the file does not exist.
 
     Raises:
         AnnotatorError: the file is no answer cache.
@@ -292,7 +294,7 @@ def list_models(file: Path) -> list[CachedModel]:
 
 
 def clear(file: Path, model: str | None = None) -> int:
-    """Drop the answers of one model, or all; return how many there were.
+    """Delete the answers of one model, or all; return their number.
 
     Raises:
         AnnotatorError: the file is no answer cache, or cannot be written.

@@ -1,4 +1,4 @@
-"""What a model costs: the price file, and the price of what was used."""
+"""Prices, the cost of calls, and the budget of a run."""
 
 import asyncio
 import re
@@ -27,8 +27,10 @@ _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per million tokens. ``cached``: input that the provider had in its cache;
-    ``cache_write``: input that it put there, None for the price of input.
+    """Dollars per million tokens.
+
+    ``cached``: input from the provider's cache; ``cache_write``: input written to it (None: as
+    input).
     """
 
     input: float
@@ -74,7 +76,7 @@ class _PriceFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """What the price files say of one model; None where they say nothing."""
+    """The price files about one model; None where they have nothing."""
 
     price: Price | None = None
     batch: Price | None = None
@@ -82,7 +84,7 @@ class ModelListing:
 
 
 def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> ModelListing:
-    """Return what is known of ``model`` at ``url``; ``files`` win over the shipped list, in order.
+    """Return the listing of ``model`` at ``url``; ``files`` come before the shipped list.
 
     Raises:
         AnnotatorError: a file cannot be read, or a field of it is wrong.
@@ -119,8 +121,9 @@ def _read_file(path: Path) -> _PriceFile:
 
 
 def estimate_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
-    """Return the dollars for a prompt of so many tokens, and for a long answer of at most ``cap``;
-    where the server alone knows the price, a guess.
+    """Return the dollars for ``tokens`` of prompt and for a long answer of at most ``cap`` tokens.
+
+    Without a price the second is a guess.
     """
     if price is None:
         return 0.0, _UNPRICED
@@ -129,17 +132,19 @@ def estimate_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple
 
 
 def count_minimum_tokens(body: Mapping[str, Any]) -> int:
-    """Return the number of tokens that a request has at least: one for eight characters, fewer
-    than any text has. The schema does not count: not every server reads it.
+    """Return the fewest tokens that a request can have: one for eight characters.
+
+    The schema does not count: not every server reads it.
     """
     items = body.get("messages") or body.get("input") or ()
     return int(sum(len(item.get("content") or "") for item in items) / 8)
 
 
 def read_cost(body: object, price: Price | None, provider: Provider, least: int = 0) -> Usage:
-    """Return what the call used that a response answers; without the tokens or without a price,
-    its cost is not known, unless the server itself says what it was. Neither that nor the input is
-    where the server counts fewer tokens than the ``least`` that the prompt can have.
+    """Return the usage of a call from its response body.
+
+    The cost is unknown without tokens or price, unless the server reports it. If the server counts
+    fewer input tokens than ``least``, its input and the cost are unknown.
     """
     usage = read_usage(body, provider)
     if usage and usage.input_tokens < least:
@@ -154,10 +159,10 @@ def read_cost(body: object, price: Price | None, provider: Provider, least: int 
 
 @dataclass(slots=True)
 class _ModelCosts:
-    """What calls of one model have cost so far: what the next one is expected to.
+    """The costs of one model's calls so far.
 
-    ``more``: the most that one has cost beyond what its prompt was expected to; None: none has been
-    answered yet.
+    ``dearest``: the highest cost; ``more``: the most that a call cost beyond the estimate of its
+    prompt (None: no answer yet).
     """
 
     dearest: float = 0.0
@@ -175,16 +180,17 @@ class _ModelCosts:
 
 
 class Budget:
-    """Dollars that a run may cost in all, spent before and reserved for calls in flight included.
+    """Dollars that a run may cost, with earlier cost and reservations for calls in flight.
 
-    ``dearest``: what a call has cost in an earlier part of the run, 0 if nothing is known.
+    A call reserves the dearest cost of its model so far; the first call of a model goes alone and
+    reserves an estimate. If a call does not fit, it waits for those in flight; if none is left, the
+    budget is reached. No answer is cut short for money: a run exceeds its budget at most by the
+    excess of the calls in flight over the dearest call before them.
 
-    Nothing bounds an answer for the sake of money, so that what a call costs is known when it is
-    answered and not before. It reserves what calls of its model have cost so far, the dearest of
-    them; the first one of a model goes alone and reserves a guess. Where a call does not fit, it
-    waits for those in flight to turn out cheaper; if none is left, the budget is reached. So a run
-    exceeds its budget at most by what the calls in flight at one moment cost more than the dearest
-    before them: nothing where answers are alike, and never by more than one answer for each.
+    Args:
+        most: the budget.
+        spent: dollars spent before.
+        dearest: the cost of the dearest call of an earlier part of the run; 0: not known.
     """
 
     def __init__(self, most: float, spent: float = 0.0, dearest: float = 0.0) -> None:
@@ -207,10 +213,10 @@ class Budget:
         )
 
     async def reserve(self, call: "CallEstimate") -> float:
-        """Wait until a call fits; return what was reserved for it.
+        """Wait until a call fits; return the dollars reserved.
 
         Raises:
-            BudgetReached: it does not fit, and nothing is in flight.
+            BudgetReached: it does not fit, and no call is in flight.
         """
         costs = self._costs_by_model[call.model]
         async with self._changed:
@@ -229,9 +235,9 @@ class Budget:
     async def settle(
         self, call: "CallEstimate", reserved: float, dollars: float | None, *, telling: bool
     ) -> None:
-        """End a call: it cost ``dollars``; what is not known counts as all that was reserved.
+        """Replace a reservation by the cost; an unknown cost (None) counts as the reservation.
 
-        ``telling``: a judgement was answered, so that this is what one can cost.
+        ``telling``: a judgement was answered, so its cost is typical.
         """
         costs = self._costs_by_model[call.model]
         async with self._changed:
@@ -248,10 +254,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class CallEstimate:
-    """What a call is expected to use before anything of its model is known.
+    """The estimate of a call.
 
-    ``tokens``: in all, roughly. ``prompt``: dollars for what is sent, rather more; ``answer``: for
-    a long answer. ``tiny``: it is no judgement. ``least``: tokens that the prompt has in any case.
+    ``tokens``: in all. ``prompt``, ``answer``: dollars, the first rather high, the second for a
+    long answer. ``tiny``: it is no judgement. ``least``: the fewest tokens that the prompt can
+    have.
     """
 
     model: str
@@ -263,5 +270,5 @@ class CallEstimate:
 
     @property
     def dollars(self) -> float:
-        """What it may cost in all."""
+        """The most that it is expected to cost."""
         return self.prompt + self.answer

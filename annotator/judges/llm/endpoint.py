@@ -1,4 +1,4 @@
-"""openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
+"""Calls to an endpoint: HTTP clients, retries, and the meaning of errors."""
 
 import asyncio
 import email.utils
@@ -65,7 +65,7 @@ _FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-
 
 
 class Transient(Exception):
-    """Worth another attempt. ``after`` is the server's Retry-After in seconds, if it sent one."""
+    """An error worth another attempt; ``after``: Retry-After in seconds, or None."""
 
     def __init__(self, reason: str, after: float | None = None, status: int | None = None) -> None:
         super().__init__(reason)
@@ -160,7 +160,7 @@ def open_client(
 
 
 def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
-    """Return a URL without what is secret in it, and its query; as in :func:`open_client`."""
+    """Return a URL without secrets and query, and the query; see :func:`open_client`."""
     parts = urlsplit(url)
     path = parts.path.partition("/deployments/")[0] if batches else parts.path
     netloc = parts.netloc.rpartition("@")[2]
@@ -169,12 +169,12 @@ def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]
 
 
 def build_headers(options: Options) -> dict[str, str]:
-    """Return the headers of every request besides those of the key; raises as own_headers."""
+    """Return the headers of every request, without the key; raises as read_headers."""
     return {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
 
 
 def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
-    """Return the HTTP client of every API, with at most so many connections.
+    """Return the HTTP client of an API, with at most so many connections.
 
     Raises:
         ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
@@ -209,7 +209,7 @@ def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
 
 
 def describe_redirect(error: APIStatusError) -> str:
-    """Return what to do about an error that sends a call elsewhere; "" of any other."""
+    """Return advice about a redirect; "" for any other error."""
     status = error.status_code
     if status not in (301, 302, 303, 307, 308):
         return ""
@@ -225,7 +225,7 @@ def describe_redirect(error: APIStatusError) -> str:
 
 @contextmanager
 def explain_address(options: Options, key: str) -> Iterator[None]:
-    """Raise :class:`AnnotatorError` where a client cannot use the address or a proxy."""
+    """Raise :class:`AnnotatorError` if a client cannot use the address or a proxy."""
     secrets = Secrets.of(options, key)
     with secrets.kept():
         try:
@@ -237,16 +237,15 @@ def explain_address(options: Options, key: str) -> Iterator[None]:
 
 
 class NativeClient(Protocol):
-    """Asks a provider by its own API."""
+    """A client of a provider's own API."""
 
     async def post(self, body: Mapping[str, Any]) -> object:
-        """Return the answer to a request for a chat completion, as one; what is none is returned
-        as it is.
+        """Send a request for a chat completion, and return the answer as one.
 
         Raises:
             openai.APIStatusError, openai.APIConnectionError: as openai's client.
-            ValueError: it cannot be read.
-            JudgeStopped: the request cannot be put to this API.
+            ValueError: the answer cannot be read.
+            JudgeStopped: this API cannot take the request.
         """
 
     async def close(self) -> None:
@@ -254,9 +253,7 @@ class NativeClient(Protocol):
 
 
 def open_native_client(options: Options, key: str, connections: int) -> NativeClient:
-    """Return the client for the API of ``options``; raises as
-    :func:`annotator.judges.llm.endpoint.open_client`.
-    """
+    """Return the client for the API of ``options``; raises as :func:`open_client`."""
     with explain_address(options, key):
         return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
             options, key, connections
@@ -264,7 +261,7 @@ def open_native_client(options: Options, key: str, connections: int) -> NativeCl
 
 
 class _AnthropicClient:
-    """Messages, by the SDK's client; its ``messages.create`` would build classes of an answer."""
+    """Anthropic's Messages, without its SDK's answer classes."""
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
         address, query = split_address(options.base_url)
@@ -298,7 +295,7 @@ class _AnthropicClient:
 
 
 class _GeminiClient:
-    """``generateContent``, by the SDK's client, which is given the whole request as JSON."""
+    """Gemini's ``generateContent``; its SDK gets the request as JSON."""
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
         address, query = split_address(options.base_url)
@@ -362,7 +359,7 @@ class _NoConnection(Transient):
 
 
 class Endpoint:
-    """Sends chat completions of one model."""
+    """Sends requests to one model."""
 
     def __init__(
         self,
@@ -393,11 +390,11 @@ class Endpoint:
 
     @property
     def by_responses(self) -> bool:
-        """Whether the model is asked by the Responses API."""
+        """Whether the Responses API is in use."""
         return self._responses
 
     async def close(self) -> None:
-        """Close the connections, where the task is cancelled meanwhile too."""
+        """Close the connections, also if the task is cancelled."""
         closing = asyncio.ensure_future((self._native or self._client).close())
         try:
             await asyncio.shield(closing)
@@ -410,18 +407,17 @@ class Endpoint:
         call: CallEstimate,
         count: Callable[[Usage], None],
     ) -> ModelResponse:
-        """Return the answer to one request; every attempt is reported to ``count``.
+        """Return the response to one request.
 
         Args:
             body: the request for a chat completion, as JSON.
-            call: what it is expected to use. With a tiny one an error 500 is not insisted on: it
-                may be the server's way to reject a form.
-            count: is told what each attempt used.
+            call: its estimate. If it is ``tiny``, a 500 is tried only twice: it may be a refused format.
+            count: receives the usage of each attempt.
 
         Raises:
             JudgeStopped: the key or the model is refused.
-            BudgetReached: there is not enough left for it.
-            ModeRefused: the server rejects the request.
+            BudgetReached: the budget is too small for it.
+            FormatRefused: the server rejects the request.
             Unavailable: all attempts failed.
             CallFailed: its content is refused.
         """
@@ -516,8 +512,10 @@ class Endpoint:
                 await self._budget.settle(call, reserved, cost, telling=telling)
 
     async def _send_body(self, body: bytes) -> object:
-        """Return the JSON that the server answers: by the Responses API, where it says that it has
-        the model there alone; raises as :meth:`_post`.
+        """Return the JSON answer; change to the Responses API if the server has the model only
+        there.
+
+        Raises as :meth:`_post`.
         """
         responses = self._responses
         try:
@@ -530,12 +528,12 @@ class Endpoint:
         return await self._post(body, responses=True)
 
     async def _post(self, body: bytes, responses: bool) -> object:
-        """Return the JSON that the server answers.
+        """Return the JSON answer.
 
         Raises:
-            openai.APIStatusError: it answers with an error.
-            JudgeStopped: the request cannot be put to the Responses API.
-            Transient: it does not answer, or not with JSON.
+            openai.APIStatusError: the server answers with an error.
+            JudgeStopped: the Responses API cannot take the request.
+            Transient: there is no answer, or no JSON.
         """
         if responses:
             body = to_json(write_responses_request(json.loads(body)))
@@ -557,9 +555,9 @@ class Endpoint:
 
 
 def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
-    """Return what a call was that ended without an answer.
+    """Return the error of a call without an answer.
 
-    The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
+    openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
     """
     cause: BaseException = error
     while not isinstance(cause, Transient | aiohttp.ClientConnectorError) and cause.__cause__:
@@ -580,7 +578,7 @@ _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 
 def _compute_pause(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt: what the server asks for, or a random pause."""
+    """Return the seconds until the next attempt: the server's wish, or a random pause."""
     after = _get_error(state).after
     if after is None:
         return _backoff(state)
@@ -594,10 +592,10 @@ def _get_error(state: RetryCallState) -> Transient:
 
 
 def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
-    """Return the reply that an HTTP error is: that the prompt is too long for the model.
+    """Return the response for an HTTP error about a prompt that is too long.
 
     Raises:
-        CallFailed, JudgeStopped, ModeRefused, Transient: what any other means for the run.
+        CallFailed, JudgeStopped, FormatRefused, Transient: the meaning of any other error.
     """
     status = error.status_code
     fields = _find_error_fields(error.body)
@@ -629,7 +627,7 @@ def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
 
 
 def _find_error_fields(body: object) -> dict[str, Any]:
-    """Return the fields of an error; Gemini's stand in a list of one."""
+    """Return the fields of an error; Gemini's are in a list."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
@@ -638,7 +636,7 @@ def _find_error_fields(body: object) -> dict[str, Any]:
 
 
 def _read_retry_delay(fields: Mapping[str, Any]) -> float | None:
-    """Return the seconds to wait for that Gemini gives in its error and in no header."""
+    """Return the seconds to wait in Gemini's error, or None."""
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None

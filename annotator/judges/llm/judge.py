@@ -1,4 +1,4 @@
-"""The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
+"""The judge of one language model: it asks, checks each answer, and asks again."""
 
 import asyncio
 import json
@@ -46,10 +46,10 @@ _LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models writ
 
 @dataclass(slots=True)
 class JudgeCall:
-    """One trace being judged, and what it cost so far.
+    """One trace, a rubric and a sample, with the usage so far.
 
-    ``keys`` are those of the answers it rests on, ``bad`` of the ones that led to a failure,
-    ``names`` what the server calls the model that gave them.
+    ``keys``: the cache keys of its answers; ``bad``: those of answers that led to a failure;
+    ``names``: the server's names for the model.
     """
 
     trace: Trace
@@ -62,15 +62,15 @@ class JudgeCall:
 
     @property
     def name(self) -> str:
-        """The rubric and the trace, as the cache knows them."""
+        """The rubric and the trace, as stored in the cache."""
         return f"{self.rubric.id}\n{self.trace.id}"
 
 
 class LLMJudge(Model):
-    """Judges with one language model; its answers are checked and, where wrong, asked for again.
+    """Judges with one language model.
 
     Raises:
-        AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
+        AnnotatorError: the URL is unusable, or a URL of another machine has no API key.
     """
 
     def __init__(self, options: Options, session: Session | None = None) -> None:
@@ -85,7 +85,7 @@ class LLMJudge(Model):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What decides the answers; the key is not among it."""
+        """Everything that decides the answers; no key."""
         options = self.options
         # Named only where they are asked for, so that runs from before there were any go on.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
@@ -117,9 +117,7 @@ class LLMJudge(Model):
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form and the API in which this endpoint answers, and the forms that it refused; that
-        the temperature is its own; the price that costs were computed with, and what bounds a call.
-        """
+        """The response format, API, price and limits in use, and the refused formats."""
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
         price = asdict(self.price) if self.price else None
@@ -142,26 +140,26 @@ class LLMJudge(Model):
 
     @property
     def state(self) -> str:
-        """See :attr:`annotator.judges.base.Judge.state`."""
+        """See :attr:`annotator.judges.base.PaidJudge.state`."""
         return self.session.rate_limiter.state
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
-        """A model can give any code."""
+        """Return all codes of the rubric."""
         return frozenset(code.id for code in rubric.codes)
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """It is asked about every code alike: what it does not find, it says is not there."""
+        """Return no code: a model decides about every code."""
         return frozenset()
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return the model's verdict; see :meth:`annotator.judges.base.Judge.judge`."""
+        """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
         judge_call = JudgeCall(trace, rubric)
         verdict = await self.decide(judge_call)
         self.file(judge_call, verdict)
         return verdict
 
     async def decide(self, judge_call: JudgeCall) -> Verdict:
-        """Return the verdict of one judgement, to be filed; raises as :meth:`judge`."""
+        """Return the verdict of one call, still to be recorded; raises as :meth:`judge`."""
         try:
             verdict = await self._judge_trace(judge_call)
         except Pending:
@@ -174,11 +172,11 @@ class LLMJudge(Model):
         return replace(verdict, usage=judge_call.usage)
 
     def file(self, judge_call: JudgeCall, verdict: Verdict) -> None:
-        """Note that the cost of a judgement is recorded. If it failed, forget its bad answers."""
+        """Mark the cost of a call as recorded; drop the bad answers of a failed call."""
         self._bill(judge_call, judge_call.bad if verdict.error else ())
 
     def drop(self, judge_call: JudgeCall) -> None:
-        """Count the cost of a judgement without an annotation: the run was stopped."""
+        """Count the cost of a call without an annotation (the run was stopped)."""
         self._overhead += judge_call.usage
         self._bill(judge_call, judge_call.bad)
 
@@ -189,7 +187,7 @@ class LLMJudge(Model):
                 cache.forget(bad)
 
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
-        """Ask about the whole trace, or about as much of it as the model can read."""
+        """Ask about the full trace, or about the part that the model can read."""
         most, words, failure = None, "", None
         guessed = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(MAX_SHRINKS):
@@ -226,8 +224,13 @@ class LLMJudge(Model):
     async def _confirm(
         self, judge_call: JudgeCall, proposed: Verdict, most: int | None, aside: int
     ) -> Verdict:
-        """Decide about the findings of windows, with what the others held beside them, as far as
-        they are told in ``aside`` characters.
+        """Decide about the findings of windows in one call.
+
+        Args:
+            judge_call: the call that this belongs to.
+            proposed: the verdict merged from the windows.
+            most: the most characters of the prompt; None: not known.
+            aside: the most characters for the list of findings.
         """
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
@@ -253,11 +256,11 @@ class LLMJudge(Model):
         return _make_failure(last, "confirming call: ")
 
     async def _converse(self, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
-        """Ask until an answer stands or the re-asks are used up.
+        """Ask until an answer is accepted or no re-ask is left.
 
-        If the last answer had the right form and only its quotes were wrong, it is passed on: the
-        findings that do not stand will be rejected. If all quotes of an answer are true and it only
-        contradicts itself, it counts before the answers after it. Anything else is a failure.
+        If only quotes of the last answer are wrong, it is returned: its false findings are rejected
+        later. If an answer contradicts itself and all its quotes are true, it wins over later
+        answers. Any other answer is a failure.
         """
         asked: list[str] = []
         response_format = self._choose_format(prompt, judge_call.sample)
@@ -320,7 +323,7 @@ class LLMJudge(Model):
         return Verdict(error=reason, failure="tags" if wrong.unread else "form")
 
     def _find_failure(self, response: ModelResponse) -> Verdict | None:
-        """Return the failure that a reply is, if it is one; asking again would not help."""
+        """Return the failure of a response that no re-ask can mend, or None."""
         if response.refusal:
             reason = f"the model refuses: {sanitize_line(response.refusal, 300)}"
             return Verdict(error=reason, failure="refusal")
@@ -338,8 +341,9 @@ class LLMJudge(Model):
     async def _ask_longer(
         self, judge_call: JudgeCall, request: ModelRequest, asked: list[str]
     ) -> ModelResponse:
-        """Return the answer to one question; where the user's longest one cut it off, the answer
-        to the same with twice that. ``asked`` takes the keys.
+        """Return the response; ask again with twice the limit if ``max_output_tokens`` cut it off.
+
+        ``asked`` collects the keys.
         """
         cap = self.options.max_output_tokens
         response = await self._ask_once(judge_call, request, self.options, asked)
@@ -359,7 +363,7 @@ class LLMJudge(Model):
     async def _ask_once(
         self, judge_call: JudgeCall, request: ModelRequest, options: Options, asked: list[str]
     ) -> ModelResponse:
-        """Return the answer to one request: a known one, or the endpoint's."""
+        """Return the response from the cache or the endpoint."""
         key = request.key(options)
         asked.append(key)
         again = options is not self.options or bool(request.retries)
@@ -387,11 +391,11 @@ class LLMJudge(Model):
         return response
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """See :meth:`annotator.judges.base.Judge.expects`."""
+        """See :meth:`annotator.judges.base.PaidJudge.expects`."""
         return self.forecast(trace, rubric, 1)
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
-        """Return what the sample-th judgement of a trace is expected to use; raises as
+        """Estimate the usage of a sample of a trace; raises as
         :meth:`annotator.judges.llm.request.PromptBuilder.prompts`.
         """
         auto = self.response_format == "auto"
@@ -413,13 +417,13 @@ class LLMJudge(Model):
         return expected
 
     def _call(self, prompt: int, answer: int) -> Usage:
-        """Return what a call uses, with a prompt and an answer of so many tokens."""
+        """Return the usage of a call with so many tokens of prompt and answer."""
         usage = Usage(input_tokens=prompt, output_tokens=self._cap(answer), calls=1)
         return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
 
     @property
     def assumption(self) -> str:
-        """See :attr:`annotator.judges.base.Judge.assumption`."""
+        """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
         price = self.price
         priced = (
             f"{price.input:g} USD per million tokens of input and {price.output:g} of output"
@@ -436,7 +440,7 @@ class LLMJudge(Model):
 
 
 async def gather_all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return all results; each is awaited to its end, also if another one fails.
+    """Return all results; every coroutine runs to its end, also if another one fails.
 
     Raises:
         Pending: one is pending and none failed. Else the first failure is raised.
@@ -451,13 +455,13 @@ async def gather_all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _make_failure(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
-    """Return the verdict that an error about one trace is; ``where`` begins its message."""
+    """Return the failed verdict for an error; ``where`` begins its message."""
     failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
     return Verdict(error=f"{where}{error}", failure=failure)
 
 
 def _describe_cut(cap: int | None) -> str:
-    """Return why an answer that was cut off is no judgement."""
+    """Return the message for an answer that was cut off."""
     if cap is None:
         return (
             "the answer was cut off at the server's token limit; set max_output_tokens in a judge"

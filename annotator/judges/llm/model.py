@@ -1,4 +1,4 @@
-"""What all judges of one run share: how fast they ask, what the run may cost, what is known."""
+"""One model behind an endpoint: its response format, its price, and single requests."""
 
 import asyncio
 import hashlib
@@ -52,34 +52,34 @@ if TYPE_CHECKING:
 
 
 class Outbox(Protocol):
-    """Takes questions that are not answered at once.
+    """Collects requests that are answered later.
 
-    ``asks_again``: what was answered badly can be asked again in a resumed run. ``spent``: what it
-    used for no answer.
+    ``asks_again``: a resumed run can repeat a bad answer. ``spent``: the usage without an answer.
     """
 
     asks_again: bool
     spent: Usage
 
     def refusal(self, key: str) -> FormatRefused | None:
-        """Return why the server does not take a question, if that is what its results say."""
+        """Return the refusal of a request in the results, or None."""
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
-        """Take a question that may cost ``most`` dollars.
+        """Take a request that may cost ``most`` dollars.
 
-        Raises Pending, or CallFailed if it will not be answered.
+        Raises:
+            Pending: the answer comes later.
+            CallFailed: there will be no answer.
         """
 
     def close(self) -> None:
-        """Drop the questions that are neither kept nor sent."""
+        """Delete requests that were not sent."""
 
 
 @dataclass
 class Session:
-    """One pace and one budget for all models, one cache of answers, and the user's price files.
+    """Shared by all models of a run: rate limiter, budget, cache and price files.
 
-    ``in_batches``: the questions go into batches, which have prices of their own. ``offline``:
-    nothing is called, and no key is needed.
+    ``in_batches``: requests go into batches, at their prices. ``offline``: no call and no key.
     """
 
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
@@ -106,8 +106,9 @@ _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
 def _is_same_model(answered: str, asked: str) -> bool:
-    """Whether a server's name is that of the model that was asked for: in any case, with the date
-    of its snapshot, and with or without its provider.
+    """Whether a server's name means the model that was requested.
+
+    Case, a date at the end and the provider's prefix do not matter.
     """
     if answered == "unnamed":
         return True
@@ -121,14 +122,14 @@ def _is_same_model(answered: str, asked: str) -> bool:
 
 
 class FormatChanged(Exception):
-    """The server does not take questions in this form: ask again in the one that is taken now."""
+    """The server refuses this response format: ask again in the current one."""
 
 
 class Model:
-    """Asks one model, one question at a time.
+    """Sends requests to one model.
 
     Raises:
-        AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
+        AnnotatorError: the URL is unusable, or a URL of another machine has no API key.
     """
 
     def __init__(self, options: Options, session: Session | None = None) -> None:
@@ -152,12 +153,12 @@ class Model:
 
     @property
     def overhead(self) -> Usage:
-        """What finding the mode cost, and answers that led to no annotation."""
+        """The usage of format probes, and of answers without an annotation."""
         return self._overhead + (self.outbox.spent if self.outbox else Usage())
 
     @cached_property
     def price(self) -> Price | None:
-        """Dollars per million tokens, or None if they are not known."""
+        """Dollars per million tokens; None: unknown."""
         options = self.options
         price = self._listed.batch if self.session.in_batches else self._listed.price
         if price and price.cache_write is None:
@@ -174,7 +175,7 @@ class Model:
         return Price(options.price_in, options.price_out, cached, source, write)
 
     def recall(self, learned: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.Judge.recall`."""
+        """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         if self.options.mode == "auto" and learned.get("mode") in RESPONSE_FORMATS:
             self.response_format = learned["mode"]
         if isinstance(refused := learned.get("refused_modes"), Mapping):
@@ -184,14 +185,14 @@ class Model:
             self.answered_by.update(earlier)
 
     def _count_name(self, name: str) -> None:
-        """Count an answer of the model that has this name at the server."""
+        """Count an answer by the server's name for the model."""
         if name not in self.answered_by and len(self.answered_by) >= _MOST_NAMES:
             name = "others"
         self.answered_by[name or "unnamed"] += 1
 
     @property
     def other_names(self) -> str:
-        """What there is to say where another model than the one asked for has answered."""
+        """A notice if another model than the requested one answered, else ""."""
         asked = self.options.model
         others = [name for name in self.answered_by if not _is_same_model(name, asked)]
         counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
@@ -214,13 +215,11 @@ class Model:
         return self.options.provider.format_fallbacks(is_local(self.options.base_url))
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Find out, with a few tiny questions, in which form this endpoint answers: the real form,
-        of the rubric with the longest schema.
+        """Find the response format of the endpoint with a few tiny requests.
 
-        Plain JSON with the schema in the prompt asks nothing of a server and needs no call. A
-        server can fail at a form in three ways: an error, a 500, or an answer in plain text that
-        ignores it. What it was found to do is cached with the answers. Questions that go into a
-        batch begin with a JSON schema, until a result says that it is refused.
+        They have the longest schema of the rubrics. A server may reject a format with an error or a
+        500, or ignore it and answer in plain text. Plain JSON always works and needs no request.
+        The result is cached. Batches begin with a JSON schema until a result refuses it.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
@@ -251,7 +250,7 @@ class Model:
             )
 
     def _load_format(self) -> ResponseFormat | None:
-        """Return the form that was found out by an earlier run, if it is cached."""
+        """Return the format that an earlier run found, or None."""
         kept = self.session.cache and self.session.cache.get(self._format_key)
         name = kept.response.text if kept else ""
         return next(
@@ -265,7 +264,7 @@ class Model:
         return f"{FORMAT_KEY}{hashlib.sha256(decides.encode()).hexdigest()}"
 
     async def _probe_format(self, response_format: ResponseFormat, rubric: Rubric) -> bool:
-        """Ask a tiny question in one form; return whether the answer came in it."""
+        """Send a tiny request in one format; return whether the answer has that format."""
         try:
             response = await self._ask_tiny(response_format, rubric)
             if response.finish == "length":  # it was cut off: how it begins tells
@@ -282,7 +281,7 @@ class Model:
     async def _try_format(
         self, response_format: ResponseFormat, rubric: Rubric
     ) -> ModelResponse | None:
-        """Return what the server answers to a tiny question in one form, None if it takes none."""
+        """Return the response to a tiny request in one format, None if it is refused."""
         try:
             return await self._ask_tiny(response_format, rubric)
         except CallFailed:
@@ -290,16 +289,16 @@ class Model:
 
     @property
     def api(self) -> str:
-        """The API by which the model answers."""
+        """The API in use."""
         found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
         return "responses" if found_out else self.options.api
 
     async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
-        """Return the reply to a tiny question in the form of the answers by a rubric.
+        """Return the response to a tiny request in a format.
 
         Raises:
-            JudgeStopped: the server does not answer it.
-            CallFailed: it does not take it.
+            JudgeStopped: the server does not answer.
+            CallFailed: the server refuses it.
         """
         messages = [{"role": "user", "content": tiny_question()}]
         body = {
@@ -321,7 +320,7 @@ class Model:
             raise JudgeStopped(f"{url} does not answer: {error}") from error
 
     def _cap(self, tokens: int) -> int:
-        """Return so many tokens, or those of the longest answer that is asked for."""
+        """Return the tokens of an answer, at most ``max_output_tokens``."""
         return min(tokens, self.options.max_output_tokens or tokens)
 
     def _add_usage(self, usage: Usage) -> None:
@@ -360,12 +359,12 @@ class Model:
                 raise
 
     async def _fall_back(self, request: ModelRequest, error: FormatRefused) -> None:
-        """Take the next form if it is the form of a question that the server refuses; return if it
-        refuses this one question.
+        """Change to the next format if the server refuses this one; return if it refuses only this
+        request.
 
         Raises:
-            FormChanged: the question is to be asked again, in the form that is taken now.
-            JudgeStopped: it would refuse every question.
+            FormatChanged: the request is to be repeated in the current format.
+            JudgeStopped: the server would refuse every request.
         """
         response_format, rubric = request.response_format, request.prompt.rubric
         lower = (
@@ -396,7 +395,7 @@ class Model:
         raise FormatChanged
 
     def _choose_format(self, prompt: Prompt, sample: int) -> ResponseFormat:
-        """Return the form to ask in: one left since, where an answer in it is known."""
+        """Return the current format, or an earlier one that has a cached answer."""
         cache = self.session.cache
         for response_format in self._refused if cache else ():
             if cache and cache.get(ModelRequest(prompt, response_format, sample).key(self.options)):
@@ -415,7 +414,7 @@ class Model:
 
     @property
     def warms(self) -> bool:
-        """Whether a call goes first, so that others find the provider's cache warm."""
+        """Whether one call goes first, so that the others find the provider's cache filled."""
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
@@ -428,15 +427,15 @@ class Model:
         *,
         tiny: bool = False,
     ) -> CallEstimate:
-        """Return what a request of at most so many tokens is expected to cost, a long answer
-        included.
-        """
+        """Return the estimated cost of a request, with a long answer."""
         dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
         return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))
 
 
 class FirstAlone:
-    """Lets the first call of a rubric go alone, so that the others find the prefix cached."""
+    """Lets the first call of a rubric go alone, so that the others find the provider's cache
+    filled.
+    """
 
     def __init__(self, first: dict[str, asyncio.Event], rubric: str, warms: bool) -> None:
         self._first, self._rubric, self._warms = first, rubric, warms

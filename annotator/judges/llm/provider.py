@@ -1,6 +1,7 @@
-"""How servers that speak OpenAI's protocol differ: one row for each, and nowhere else.
+"""Differences between providers: a table with one row each, and translations of requests and
+answers for the APIs that are no chat completions.
 
-A new endpoint is one row. What the rows say was read in the providers' documentation.
+Requests are cached and hashed as chat completions, whatever the API.
 """
 
 import json
@@ -25,19 +26,16 @@ _THINKS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What is different about one kind of server.
+    """The differences of one provider.
 
-    ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
-    a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
-    it expects the key. ``forms``: the forms of answer that it takes, the surest first.
-    ``overflow``: its words for a prompt that is too long, with the numbers ``limit``, ``asked`` and
-    ``answer`` (the longest one, where it needs room beside the prompt) where it gives them.
-    ``sends``: what every request to it says, so that it does not cut a prompt.
-    ``local``: it serves open models where its user runs it, with a temperature of its own where
-    none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
-    ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
-    ``cache_write``: the price of input that is put into its cache, as a factor of that of input.
-    ``choose_batch_url``: what the lines of its batches are addressed to.
+    ``hosts``: names, ends of names that begin with a dot, or local ports that begin with a colon.
+    ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: the header of
+    the key. ``forms``: its response formats, the surest first. ``overflow``: patterns of its error
+    for a prompt that is too long, with the groups ``limit``, ``asked`` and ``answer`` (the longest
+    answer). ``sends``: fields of every request. ``local``: it serves open models, with a default
+    temperature above 0. ``costs``: its usage has dollars. ``thoughts_apart``: ``completion_tokens``
+    leaves thoughts out. ``cache_write``: the price of input written to its cache, as a factor.
+    ``batch_url``: the path in the lines of a batch.
     """
 
     name: str
@@ -55,20 +53,16 @@ class Provider:
     choose_batch_url: str = "/v1/chat/completions"
 
     def format_fallbacks(self, here: bool) -> tuple[ResponseFormat, ...]:
-        """Return the forms to try, in order.
+        """Return the response formats to try, in order.
 
-        ``strict`` first, but not on this machine (``here``): such servers hold to any schema, and
-        only the full one bounds its texts and lists, without which a small model goes on to the end
-        of its context.
+        ``strict`` comes first, but not on this machine (``here``): local servers enforce any
+        schema, and only the full one bounds the lengths of texts and lists.
         """
         strict: tuple[ResponseFormat, ...] = ("strict",)
         return self.forms if here or "json_schema" not in self.forms else strict + self.forms
 
     def temperature(self, model: str, here: bool) -> float | None:
-        """Return the temperature that is sent where the user gives none, None for the server's.
-
-        ``here``: the server is on this machine.
-        """
+        """Return the default temperature; None: the server's own. ``here``: on this machine."""
         greedy = self.local or (here and self.name == GENERIC.name)  # a pickled one is another
         return 0.0 if greedy and not _THINKS.search(model) else None
 
@@ -187,15 +181,15 @@ OVERFLOW = tuple(
 
 
 def find_native_provider(api: str) -> Provider:
-    """Return the dialect of a provider's own API, which holds to a schema, but to no full one."""
+    """Return the provider for its own API, which takes no full schema."""
     return replace(find_provider("", api), forms=("strict", "tools", "named", "json"))
 
 
 def find_provider(url: str, name: str | None = None) -> Provider:
-    """Return the dialect of a name, else that of the server at ``url``, else the generic one.
+    """Return the provider of a name, else that of the host of ``url``, else the generic one.
 
     Raises:
-        AnnotatorError: there is none of that name.
+        AnnotatorError: the name is unknown.
     """
     if name is not None:
         named = [provider for provider in (*PROVIDERS, GENERIC) if provider.name == name]
@@ -224,8 +218,6 @@ _OURS = frozenset(["messages", "tools", "tool_choice", "response_format", "reaso
 def write_responses_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request for a chat completion as one of the Responses API.
 
-    Nothing is to be kept there: the traces are the user's.
-
     Raises:
         JudgeStopped: it sets a seed, which that API does not take.
     """
@@ -252,7 +244,7 @@ def write_responses_request(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages as items of input; calls of tools and what was said to them are own."""
+    """Return the messages as input items; calls and their results are items of their own."""
     items: list[dict[str, Any]] = []
     for message in messages:
         if message["role"] == "tool":
@@ -269,7 +261,7 @@ def _write_items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_responses_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer of the Responses API as a chat completion; what is none has no message."""
+    """Return an answer of the Responses API as a chat completion."""
     texts, refusals, calls = [], [], []
     items = [item for item in answer["output"] if isinstance(item, dict)]
     for item in items:
@@ -302,8 +294,8 @@ Fields = dict[str, Any]
 def write_anthropic_request(body: Mapping[str, Any]) -> Fields:
     """Return a request for a chat completion as one of Anthropic's Messages.
 
-    The instructions are the same for all traces of a rubric, and are put into the cache with the
-    tools before them; the trace is not, which nobody asks about again.
+    The instructions are the same for all traces of a rubric, and go into the cache; the trace does
+    not.
     """
     request = {name: value for name, value in body.items() if name not in _CHAT}
     request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
@@ -335,7 +327,7 @@ def _write_anthropic_turn(turn: Fields) -> Fields:
 
 
 def read_anthropic_answer(answer: Any) -> Any:
-    """Return an answer of Anthropic's as a chat completion; its usage is read as it is."""
+    """Return Anthropic's answer as a chat completion."""
     blocks = _list_objects(answer, "content")
     if blocks is None:
         return answer
@@ -356,10 +348,7 @@ def read_anthropic_answer(answer: Any) -> Any:
 
 
 def write_gemini_request(body: Mapping[str, Any]) -> Fields:
-    """Return a request for a chat completion as one of Gemini's ``generateContent``.
-
-    Its cache is implicit: it goes by how requests begin.
-    """
+    """Return a request for a chat completion as one of Gemini's ``generateContent``."""
     names = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "seed": "seed"}
     request = {
         name: value
@@ -396,7 +385,7 @@ def write_gemini_request(body: Mapping[str, Any]) -> Fields:
 
 
 def _write_gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
-    """Return a turn; a call that was signed is signed again, else newer models refuse it."""
+    """Return a turn; a signed call keeps its signature, else newer models refuse it."""
     if turn["role"] == "tool":
         name = body["tools"][0]["function"]["name"]
         response = {"name": name, "response": {"error": turn["content"]}}
@@ -411,7 +400,7 @@ def _write_gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
 
 
 def read_gemini_answer(answer: Any) -> Any:
-    """Return an answer of Gemini's as a chat completion: its first candidate, without thoughts."""
+    """Return Gemini's first candidate as a chat completion, without thoughts."""
     if not isinstance(answer, dict):
         return answer
     counted = {"usage": _read_gemini_usage(answer.get("usageMetadata"))}
@@ -444,9 +433,7 @@ def read_gemini_answer(answer: Any) -> Any:
 
 
 def _read_gemini_usage(given: object) -> Fields:
-    """Return the counts of an answer by the names of a chat completion; of what is 0 it says
-    nothing, and thoughts are charged as output.
-    """
+    """Return Gemini's counts as those of a chat completion; thoughts are output."""
     counts = {
         name: value
         for name, value in (given.items() if isinstance(given, dict) else ())
@@ -470,9 +457,7 @@ def _list_turns(body: Mapping[str, Any]) -> list[Fields]:
 
 
 def _join_results(turns: Iterable[Fields], name: str) -> list[Fields]:
-    """Return the turns with what is said to several calls of one turn in one turn, too: both APIs
-    refuse calls that are not all answered in the next.
-    """
+    """Return the turns with the results of one turn's calls joined, as both APIs demand."""
     joined: list[Fields] = []
     for turn in turns:
         if joined and joined[-1]["role"] == turn["role"]:
@@ -494,7 +479,7 @@ def _find_schema(body: Mapping[str, Any]) -> Fields | None:
 
 
 def _get_extra(body: Mapping[str, Any], name: str) -> Fields:
-    """Return what the user wants in a part of the request that has something of ours, too."""
+    """Return the user's object in a field that has settings of ours, too."""
     extra = body.get(name, {})
     if not isinstance(extra, dict):
         raise JudgeStopped(f"extra_body: {name}: expected an object")
@@ -516,6 +501,6 @@ def _write_choice(text: str, calls: list[Fields], refusal: str, finish: str) -> 
 
 
 def _list_objects(value: object, name: str) -> list[Fields] | None:
-    """Return the objects in a list of an object, None if there is no such list."""
+    """Return the objects in a list field, None without such a list."""
     items = value.get(name) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None

@@ -1,7 +1,6 @@
-"""Takes keys and passwords out of a server's words: errors, headers, refusals, names and ids.
+"""Masks keys and passwords in a server's words: errors, headers, refusals, names and ids.
 
-An answer is never changed. Its quotes must stand in the trace, and a trace may hold any text, also
-the key.
+An answer is never changed: its quotes must match the trace.
 """
 
 import json
@@ -21,11 +20,11 @@ _HEAD = 16  # characters: errors often show the beginning of a key
 
 
 class Secrets:
-    """The secrets of one endpoint, to be masked in words that come from there.
+    """The secrets of one endpoint.
 
     They are the key, the user and password of the address and of proxies, the values of the query
-    and those of the user's own headers. Each is found as it is, as JSON writes it and as a URL
-    writes it, in any case. Of a long one the first 16 characters are enough.
+    and of the user's own headers. Each is found as it is, as JSON and as a URL write it, in any
+    case; of a long one, the first 16 characters are enough.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -53,12 +52,12 @@ class Secrets:
         )
 
     def redact(self, text: str) -> str:
-        """Return a text with every secret in it masked."""
+        """Return a text with every secret masked."""
         return self._pattern.sub(_MASK, text) if self._pattern else text
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Clean the message of every error that leaves the block, and drop the errors behind it."""
+        """Mask secrets in errors that leave the block, and drop their causes."""
         try:
             yield
         except BaseException as error:
@@ -78,7 +77,7 @@ def _list_spellings(value: str) -> set[str]:
 
 
 def _list_address_secrets(url: str) -> Iterator[str]:
-    """Yield the user, the password and the query of an address, as it has them and as sent."""
+    """Yield the user, the password and the query of an address, plain and as sent."""
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     yield from (parts.username or "", parts.password or "", user, password)

@@ -1,7 +1,5 @@
-"""What a model is shown: of a trace that is too long for it, and of the facts beside one.
-
-How long a text is in tokens is said without asking anybody. A kind of fact that stands in no list
-below is shown last: a new one needs no line here.
+"""A request: the prompt cut to the model's context, the response format, earlier answers, and
+the cache key.
 """
 
 import hashlib
@@ -82,10 +80,9 @@ FIRST = (
 
 
 class TooLong(Exception):
-    """A prompt that the model cannot read in full; ``most``: characters that it can, of the trace
-    and of what is told beside it.
+    """A prompt is too long for the model; ``most``: the characters that fit.
 
-    Not ``sure`` where only the tags of an answer say so, which a weak model may not repeat.
+    Not ``sure``: the answer lacks a tag, which may also be a weak model.
     """
 
     def __init__(self, words: str, most: int, *, sure: bool = True) -> None:
@@ -96,7 +93,7 @@ class TooLong(Exception):
 
 
 class PromptBuilder:
-    """What one model can read: ``context`` tokens of input, None if that is not known."""
+    """Builds prompts that fit into ``context`` tokens of input (None: not known)."""
 
     def __init__(self, options: Options, context: int | None) -> None:
         self.context = context
@@ -110,10 +107,14 @@ class PromptBuilder:
         self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
 
     def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
-        """Return what is asked about a trace: one prompt, or one for each window.
+        """Return the prompts about a trace: one, or one for each window.
 
-        ``most``: characters that are known to fit. The facts give way to the trace: they are shown
-        as far as there is room when all of it is.
+        Facts are shown only if the full trace fits; they fill the room that is left.
+
+        Args:
+            trace: the trace.
+            rubric: the rubric.
+            most: the most characters of a prompt; None: not known.
 
         Raises:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
@@ -127,9 +128,7 @@ class PromptBuilder:
         ]
 
     def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
-        """Return the facts that are shown beside a trace, if they are wanted: those that follow
-        from the parts that the rubric shows.
-        """
+        """Return the facts from the parts that the rubric shows."""
         if not self._facts:
             return NO_OBSERVATIONS
         last = self._observed
@@ -141,9 +140,7 @@ class PromptBuilder:
     def _build_full(
         self, trace: Trace, rubric: Rubric, facts: Observations, most: int | None
     ) -> Prompt | None:
-        """Return the prompt with all of the trace and the facts that fit, or None if it does not
-        fit even without them.
-        """
+        """Return the prompt with the full trace and the facts that fit; None: no room."""
         prompt = render(trace, rubric, observations=facts, layout=self._layout)
         room = self._compute_room(prompt)
 
@@ -161,7 +158,7 @@ class PromptBuilder:
         return _note_left_out(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
 
     def _build_bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
-        """Return the prompts without facts: the whole trace, as much as fits, or windows."""
+        """Return prompts without facts: the full trace, a cut one, or windows."""
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
         if most is None:
@@ -188,7 +185,7 @@ class PromptBuilder:
     def confirmation(
         self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None
     ) -> Prompt:
-        """Return what is asked about findings that were made in windows.
+        """Return the prompt that confirms findings from windows.
 
         Raises:
             UnreadableTrace, CallFailed: as :meth:`prompts`.
@@ -203,7 +200,7 @@ class PromptBuilder:
         raise CallFailed(reason, "length")
 
     def cut(self, prompt: Prompt, words: str) -> TooLong:
-        """Return how much shorter a prompt must be whose tags an answer does not repeat."""
+        """Return the new limit for a prompt whose tags the answer does not repeat."""
         where = "start" if "first_tag" in words else "end"
         reason = (
             f"The model did not repeat the check word at the {where} of the prompt: the prompt was"
@@ -212,7 +209,7 @@ class PromptBuilder:
         return TooLong(reason, int(len(prompt.shown) * 0.7), sure=False)
 
     def refused(self, response: ModelResponse, prompt: Prompt) -> TooLong:
-        """Return how much shorter a prompt must be that the server refused as too long."""
+        """Return the new limit for a prompt that the server found too long."""
         size, aside = len(prompt.shown), len(prompt.aside)
         most, aside_is_enough = int(size * 0.7), True
         if response.limit and response.asked > response.limit:
@@ -225,9 +222,7 @@ class PromptBuilder:
         return TooLong(response.text, most)
 
     def _compute_room(self, prompt: Prompt) -> int | None:
-        """Return the tokens that are left for what a prompt shows of a trace, or None if the
-        context is not known.
-        """
+        """Return the tokens for the trace; None: the context is not known."""
         if self.context is None:
             return None
         schema = build_answer_schema(prompt.rubric, prompt.layout.considered)
@@ -235,14 +230,12 @@ class PromptBuilder:
         return max(self.context - fixed - self._compute_answer_room(self.context), 1)
 
     def _count_fixed(self, text: str) -> int:
-        """Return the tokens of what every prompt of a rubric has."""
+        """Return the tokens of text that every prompt of a rubric has."""
         margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
         return int(self.tokens.count(text) * margin)
 
     def _compute_length(self, prompt: Prompt, room: int) -> int:
-        """Return about how many characters of the trace fit into so many tokens, beside what is
-        told of it.
-        """
+        """Return about how many characters of the trace fit into ``room`` tokens."""
         shown = prompt.shown
         tokens = (
             self.tokens.count(shown) * 1.05 if self.tokens.exact else estimate_max_tokens(shown)
@@ -250,12 +243,12 @@ class PromptBuilder:
         return min(int(len(shown) * room / tokens), len(shown) - 1) - len(prompt.aside)
 
     def _compute_answer_room(self, context: int) -> int:
-        """Return the tokens of a context that are left to the answer and to asking again."""
+        """Return the tokens reserved for the answer and a re-ask."""
         return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
 
 
 def _note_left_out(prompt: Prompt, facts: Sequence[str]) -> Prompt:
-    """Return the prompt with a note of the facts that it does not show for want of room."""
+    """Return the prompt with a note of the facts left out."""
     if not facts:
         return prompt
     left_out = {"observations": sum(len(lines) for lines in facts)}
@@ -263,10 +256,10 @@ def _note_left_out(prompt: Prompt, facts: Sequence[str]) -> Prompt:
 
 
 class TokenCounter:
-    """Counts tokens: exactly where the model's own tokenizer is on this machine, else by bytes.
+    """Counts tokens with the model's tokenizer if it is on this machine, else estimates by bytes.
 
-    ``exact`` says which. tiktoken knows OpenAI's models and would download a vocabulary it does not
-    have; it is used only if the file is there (in TIKTOKEN_CACHE_DIR or where tiktoken keeps it).
+    tiktoken would download a missing vocabulary; it is used only if the file is there (in
+    TIKTOKEN_CACHE_DIR or tiktoken's own folder). ``exact``: whether it is used.
     """
 
     def __init__(self, model: str) -> None:
@@ -274,11 +267,11 @@ class TokenCounter:
         self.exact = self._encoding is not None
 
     def count(self, text: str) -> int:
-        """Return the number of tokens, or what a text of this length usually has."""
+        """Return the number of tokens, or an estimate by length."""
         return len(self._encoding.encode_ordinary(text)) if self.exact else estimate_tokens(text)
 
     def fits(self, text: str, room: int) -> bool:
-        """Whether a text has at most ``room`` tokens; it is only counted where that is in doubt."""
+        """Whether a text has at most ``room`` tokens."""
         return estimate_max_tokens(text) <= room or (self.exact and self.count(text) <= room)
 
     def __str__(self) -> str:
@@ -288,12 +281,12 @@ class TokenCounter:
 
 
 def estimate_tokens(text: str) -> int:
-    """Return the number of tokens that a text of this length usually has."""
+    """Return the usual number of tokens of a text of this length."""
     return int(_count_bytes(text) / BYTES_PER_TOKEN) + 1
 
 
 def estimate_max_tokens(text: str) -> int:
-    """Return a number of tokens that the text hardly exceeds."""
+    """Return a number of tokens that hardly any text of this length exceeds."""
     return int(_count_bytes(text) / MIN_BYTES_PER_TOKEN) + 1
 
 
@@ -322,7 +315,7 @@ def _refuse(address: str) -> bytes:
 
 
 def describe_facts(trace: Trace) -> Observations:
-    """Return the facts about a trace as a model is shown them, a line each."""
+    """Return the facts about a trace, a line each."""
     from annotator.cooperbench.facts.registry import draw_facts
 
     facts = list(draw_facts(trace))
@@ -338,7 +331,7 @@ def describe_facts(trace: Trace) -> Observations:
 
 
 def _interleave_kinds(facts: list["Fact"]) -> Iterator["Fact"]:
-    """Yield the facts kind by kind, some of each before more of any."""
+    """Yield the facts, some of each kind before more of any."""
     ranks = {kind: rank for rank, kind in enumerate(FIRST)}
     seen: Counter[str] = Counter()
     order: list[tuple[int, int]] = []
@@ -350,7 +343,7 @@ def _interleave_kinds(facts: list["Fact"]) -> Iterator["Fact"]:
 
 
 def _format_fact(fact: "Fact") -> str:
-    """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
+    """Return a fact as one line."""
     sources = list(dict.fromkeys(escape_header(span.source) for span in fact.spans))
     named = sources[:_MOST_SOURCES] + ["..."] * (len(sources) > _MOST_SOURCES)
     where = f" ({', '.join(named)})" if sources else ""
@@ -362,7 +355,7 @@ _VERSION = 5  # of how a request is put together; another one makes all cached a
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An answer that was not accepted, and what was said to it."""
+    """A rejected answer, and the message sent back."""
 
     response: ModelResponse
     words: str
@@ -381,10 +374,10 @@ class ModelRequest:
     retries: tuple[Retry, ...] = ()
 
     def again(self, response: ModelResponse, wrong: InvalidAnswer) -> "ModelRequest":
-        """Return the question after a wrong answer.
+        """Return the next request after a rejected answer.
 
-        Neither the answer nor our words hold the tags of the prompt. If this longer prompt is cut,
-        the model must not find them there.
+        The tags of the prompt are masked in the answer and the message: if this longer prompt is
+        cut, the model must not find them there.
         """
         words = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
         calls = tuple(
@@ -398,7 +391,7 @@ class ModelRequest:
         return re.sub(tags, "[tag]", text, flags=re.IGNORECASE)
 
     def key(self, options: Options) -> str:
-        """Return the hash of everything that decides the answer."""
+        """Return the cache key: a hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
         asked = _hash_request_format(
@@ -412,7 +405,7 @@ class ModelRequest:
         return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
-        """Return the request as it is sent."""
+        """Return the request as JSON fields."""
         asked = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
         more, reminder = _render_schema(*asked)
         shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # which is its last line
@@ -431,7 +424,7 @@ class ModelRequest:
 
 
 def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[str, Any]]:
-    """Return a wrong answer and what was said to it as messages."""
+    """Return a rejected answer and the message to it."""
     text = (
         retry.response.text if retry.response.text.strip() else ""
     )  # Anthropic refuses blanks alone
@@ -456,10 +449,9 @@ def _hash_request_format(
     identity: str,
     system: str,
 ) -> str:
-    """Return the hash of what decides an answer besides the trace, the sample and the turns.
+    """Return the hash of everything but the trace, the sample and the retries.
 
-    The words of the templates are in the tag of the prompt, too. What instructor makes of the
-    schema follows from its version, so that it need not be loaded where the answer is known.
+    The templates are in the prompt's tag; instructor's schema follows from its version.
     """
     decides = [
         _VERSION,
@@ -480,9 +472,7 @@ def list_libraries() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def hash_format() -> str:
-    """Return the hash of how a request is put together: our version of it, and what the schema of
-    an answer says besides a rubric's codes.
-    """
+    """Return the hash of the request layout: our version, and the schemas without codes."""
     return hashlib.sha256(json.dumps([_VERSION, list_schema_outlines()]).encode()).hexdigest()
 
 
@@ -490,7 +480,7 @@ def hash_format() -> str:
 def _render_schema(
     rubric: Rubric, considered: Considered, response_format: ResponseFormat
 ) -> tuple[str, str]:
-    """Return what is added to the system's message, and before the last line of the user's."""
+    """Return the texts added to the system's message and before the user's last line."""
     if response_format != "json":
         return "", ""
     schema = build_answer_model(rubric, considered).model_json_schema()
@@ -507,20 +497,12 @@ def _cache_format(
 def build_format(
     model: type[BaseModel], response_format: ResponseFormat, api: str
 ) -> dict[str, Any]:
-    """Return the fields of a request that ask for an answer of the form of ``model``: those of a
-    chat completion, and Anthropic's own tools where its API is asked.
+    """Return the fields of a request that demand an answer of the form of ``model``.
 
-    instructor makes them, once and not for every call, where it would build a new class and a new
-    schema each time. It sees no trace, and what it would say to the model is not sent: every word
-    that is stands in /prompts. Of other native forms it makes none: for Anthropic's structured
-    outputs it asks for a parameter that the SDK has no more, and falls back to words of its own;
-    for Gemini's it needs a package more, and switches the provider's safety filters off. Those
-    are made of a chat completion's (:mod:`annotator.judges.llm.provider`).
-
-    Two forms it does not have. ``strict`` is its JSON schema without what providers that hold to a
-    schema strictly do not take; lengths are then held to when the answer is read. ``tools``
-    demands a call and leaves it to the model which: a server that is told the function makes the
-    model begin with its arguments, and a model that thinks first could not.
+    They are those of a chat completion, or Anthropic's tools for its API. instructor makes them,
+    once for a rubric; it sees no trace, and its own texts for the model are not sent. Two formats
+    are ours: ``strict`` is the JSON schema without lengths, which are checked when the answer is
+    read; ``tools`` demands a call and names no function, so that a model can think first.
     """
     from instructor import Mode as Form
     from instructor import Provider
@@ -549,9 +531,7 @@ def build_format(
 
 
 def _make_lean(schema: Any) -> Any:
-    """Return a JSON schema with nothing but what every provider takes under ``strict``: types,
-    enums, descriptions, and objects whose fields are all required and that have no others.
-    """
+    """Return a JSON schema with only the keywords that every provider takes under ``strict``."""
     if isinstance(schema, list):
         return [_make_lean(item) for item in schema]
     if not isinstance(schema, dict):

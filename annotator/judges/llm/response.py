@@ -1,7 +1,4 @@
-"""What comes of a question: the parts of a chat completion that matter, or how asking failed.
-
-What fails for every trace is :class:`~annotator.base.errors.JudgeStopped`.
-"""
+"""A response: its text, calls and usage, or the error of a call."""
 
 import json
 import re
@@ -77,7 +74,7 @@ class ModelResponse:
     model: str = ""
 
     def to_json(self) -> str:
-        """Return the reply as JSON, for the cache."""
+        """Return the response as JSON, for the cache."""
         fields = asdict(self)
         if not self.model:  # as in replies from before there was one
             del fields["model"]
@@ -85,7 +82,7 @@ class ModelResponse:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelResponse":
-        """Return the reply in a text that :meth:`to_json` wrote. Raises ValueError for another."""
+        """Return the response in a text of :meth:`to_json`; raises ValueError."""
         return _RESPONSE.validate_json(text, strict=True)
 
 
@@ -93,7 +90,7 @@ _RESPONSE = TypeAdapter(ModelResponse)
 
 
 class CallFailed(AnnotatorError):
-    """This trace could not be judged; the message is the reason, ``failure`` its kind."""
+    """The trace could not be judged; the message is the reason, ``failure`` its kind."""
 
     def __init__(self, reason: str, failure: FailureKind = "server") -> None:
         super().__init__(reason)
@@ -101,7 +98,7 @@ class CallFailed(AnnotatorError):
 
 
 class FormatRefused(CallFailed):
-    """The server does not take the request in this form (a 4xx, or a 5xx that repeats)."""
+    """The server refuses the request in this format (a 4xx, or a 5xx that repeats)."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
@@ -109,21 +106,18 @@ class FormatRefused(CallFailed):
 
 
 class Unavailable(CallFailed):
-    """The server did not answer, however often it was asked."""
+    """The server did not answer in any attempt."""
 
 
 class Unanswered(CallFailed):
-    """There is no answer to this question, and nobody to ask."""
+    """The request has no answer, and cannot be sent."""
 
 
 def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
-    """Return the answer in the body of a response, its text and calls as the model wrote them.
-    ``clean`` takes secrets out of the server's own words.
-
-    Servers differ in everything else (ids, tiers, words for the end), and none of that matters.
+    """Return the response in a body; ``redact`` masks secrets in the server's own words.
 
     Raises:
-        ValueError: it holds no message; the reason, with the server's own words if it sent some.
+        ValueError: it holds no message; the reason.
     """
     answer = body if isinstance(body, dict) else {}
     if isinstance(answer.get("output"), list):
@@ -159,14 +153,14 @@ def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
 
 
 def _normalize_finish(finish: str) -> str:
-    """Return OpenAI's word for how an answer ended, the server's own where it has none."""
+    """Return OpenAI's word for the end of an answer, or the server's own."""
     if finish.lower() in _CUT:
         return "length"
     return "content_filter" if _FILTERED.search(finish) else finish
 
 
 def _join_text(content: object) -> str:
-    """Return the text of a message's content, which may be a list of parts."""
+    """Return the text of a message's content, a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = (
@@ -192,9 +186,9 @@ def _read_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, s
 
 
 def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
-    """Return what a response says it used, or None if it does not say.
+    """Return the usage in a response body, or None if it has none.
 
-    If it does not tell the output, the cost is not known; if it tells the cost, that is it.
+    Without output tokens the cost is unknown.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict):
@@ -226,9 +220,9 @@ def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
 
 
 def read_dollars(body: object) -> float | None:
-    """Return what a response says that it cost, for servers whose usage has it (OpenRouter's).
+    """Return the cost in a response body (OpenRouter), or None.
 
-    With a key of the user's own for the provider behind, what that provider charges comes to it.
+    With the user's own key, the provider's charge is added.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict) or (dollars := _parse_dollars(usage.get("cost"))) is None:
@@ -271,7 +265,7 @@ _REASONING = (
 
 
 def _find_first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
-    """Return the first count that stands at one of these places and is not 0, else 0 or None."""
+    """Return the first count at these paths that is not 0, else 0 or None."""
     counts: list[int] = []
     for place in places:
         value: object = usage
@@ -283,7 +277,7 @@ def _find_first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int
 
 
 def _parse_count(value: object) -> int | None:
-    """Return a number of tokens that can be one, else None."""
+    """Return a plausible number of tokens, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value == value // 1 and 0 <= value < _MOST_TOKENS else None
@@ -292,13 +286,13 @@ def _parse_count(value: object) -> int | None:
 def parse_overflow(
     words: str, body: object, code: str = "", certain: bool = False
 ) -> ModelResponse | None:
-    """Return the reply that an error is if it says that the prompt is too long, else None.
+    """Return the response for an error that says that the prompt is too long, else None.
 
     Args:
-        words: what the server says.
-        body: the error's fields, if it has any (llama.cpp gives the numbers there).
-        code: the server's own name of the error.
-        certain: whether its status alone says so.
+        words: the server's message.
+        body: the fields of the error (llama.cpp has the numbers there).
+        code: the server's name of the error.
+        certain: the HTTP status alone says so.
     """
     text = f"{code} {words}"
     told = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
@@ -315,7 +309,7 @@ def parse_overflow(
 
 
 def _find_lengths(body: object, message: str) -> tuple[int, int]:
-    """Return the tokens that the model can read and those that it was sent; 0 if not said."""
+    """Return the model's limit and the tokens sent; 0 if the error lacks them."""
     fields = body if isinstance(body, dict) else {}
     limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
     if isinstance(limit, int) and isinstance(asked, int) and 0 < limit < asked < 10**8:

@@ -1,7 +1,4 @@
-"""How a model is asked: options, the YAML file that can hold them, addresses and keys.
-
-Neither a key nor a password is ever shown or recorded.
-"""
+"""The settings of a model: options, the judge file, addresses and keys. No secret is recorded."""
 
 import hashlib
 import ipaddress
@@ -152,9 +149,9 @@ class Options:
                 object.__setattr__(self, name, native)
 
     def parameters(self, sample: int) -> dict[str, Any]:
-        """Return the model's own settings as they stand in a request.
+        """Return the model's settings as fields of a request.
 
-        Samples of one trace differ in the seed, where one is given: else they would be one answer.
+        Samples of one trace get different seeds, if there is a seed.
         """
         given = {
             self.provider.cap: self.max_output_tokens,
@@ -167,16 +164,16 @@ class Options:
 
     @property
     def native(self) -> bool:
-        """Whether it is asked by the provider's own API."""
+        """Whether the provider's own API is used."""
         return self.api in NATIVE
 
     @property
     def layout(self) -> Layout:
-        """How its prompts are laid out."""
+        """The layout of its prompts."""
         return Layout(self.considered, self.rubric_last)
 
     def identity(self, sample: int) -> str:
-        """Return what decides the model's answers besides what it is asked, as one text."""
+        """Return everything but the request that decides the answers, as one text."""
         headers: list[Any] = [digest] if (digest := hash_environment_headers(self.api)) else []
         headers += [self.headers_sha256] if self.headers else []
         api = [self.api] if self.api in ("responses", *NATIVE) else []
@@ -185,7 +182,7 @@ class Options:
 
     @cached_property
     def provider(self) -> Provider:
-        """The kind of server that is asked."""
+        """The provider that is asked."""
         if self.api in NATIVE:
             return find_native_provider(self.api)
         return find_provider(self.base_url, self.dialect)
@@ -201,26 +198,24 @@ class Options:
 
     @cached_property
     def address(self) -> str:
-        """The URL without its secrets; of a query, which may hold some, the hash."""
+        """The URL without its secrets, and with the hash of its query."""
         query = urlsplit(self.base_url).query
         digest = hashlib.sha256(query.encode()).hexdigest()[:16]
         return strip_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
 
 
 def hash_environment_headers(api: str) -> str | None:
-    """Return the hash of the headers that the client for an API takes from the environment
-    (gateways choose the model by them); None if there are none.
-    """
+    """Return the hash of the headers that the API's client takes from the environment, or None."""
     names = {"anthropic": ("ANTHROPIC_CUSTOM_HEADERS",), "gemini": ()}.get(api, _HEADERS)
     given = {name: value for name in names if (value := os.environ.get(name))}
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
 
 
 def read_headers(options: Options) -> dict[str, str]:
-    """Return the user's own headers with their values out of the environment.
+    """Return the user's own headers with their values from the environment.
 
     Raises:
-        AnnotatorError: a variable is not set, or holds what no header can.
+        AnnotatorError: a variable is not set, or its value cannot be a header.
     """
     values = {}
     for name, env in options.headers.items():
@@ -267,8 +262,8 @@ def build_options(
     """Return the options of each model: its own settings over the common ones.
 
     Raises:
-        AnnotatorError: a setting has a wrong value (named, after ``where`` it stands), or a model
-            stands twice.
+        AnnotatorError: a setting is wrong (the message begins with ``where``), or a model is named
+            twice.
     """
     options = [_parse_options({**common, **model}, where) for model in models or [{}]]
     names = [item.model for item in options]
@@ -344,7 +339,7 @@ def check_url(url: str) -> None:
 
 
 def strip_secrets(url: str) -> str:
-    """Return a URL that can be called without user name, password and query."""
+    """Return a URL without user name, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
