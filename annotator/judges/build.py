@@ -86,9 +86,9 @@ class ModelSettings:
                 f" found {self.samples!r}"
             )
         if self.require not in get_args(Require):
-            words = ", ".join(get_args(Require))
+            options = ", ".join(get_args(Require))
             raise AnnotatorError(
-                f"{self.source}require: expected one of {words}, found {self.require!r}"
+                f"{self.source}require: expected one of {options}, found {self.require!r}"
             )
         if self.require != "majority" and self.samples * len(self.models) == 1:
             raise SettingsError(
@@ -219,7 +219,7 @@ class BuiltJudge:
             before = len(batch_import.errors)
             batch_import.take(file)
             if new := list(batch_import.errors.values())[before:]:
-                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].words}")
+                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
         if batch_import.problem:  # only now: what was answered is kept
             raise AnnotatorError(batch_import.problem)
         outbox.errors = batch_import.errors
@@ -382,8 +382,8 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
         for options in settings.models
     ]
     for member in members:
-        told = member.options.provider.costs  # with every answer
-        if member.price is None and not told and settings.max_cost is not None:
+        has_costs = member.options.provider.costs  # with every answer
+        if member.price is None and not has_costs and settings.max_cost is not None:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"

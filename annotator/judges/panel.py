@@ -63,8 +63,8 @@ class Panel:
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         for member in self.members:
-            told = learned.get(member.id)
-            member.recall(told if isinstance(told, Mapping) else {})
+            state = learned.get(member.id)
+            member.recall(state if isinstance(state, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return all codes of the rubric."""
@@ -106,23 +106,23 @@ class Panel:
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""
-        asked = [
+        calls = [
             [JudgeCall(trace, rubric, sample) for sample in range(1, self.samples + 1)]
             for _ in self.members
         ]
-        done: list[tuple[LLMJudge, JudgeCall]] = []
+        finished: list[tuple[LLMJudge, JudgeCall]] = []
         try:
             answers = await gather_all(
-                [self._ask(*request, done) for request in zip(self.members, asked, strict=True)]
+                [self._ask(*request, finished) for request in zip(self.members, calls, strict=True)]
             )
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
-            for member, judge_call in done:
+            for member, judge_call in finished:
                 member.drop(judge_call)
             raise
         ballots: list[Ballot] = []
-        for member, judge_calls, verdicts in zip(self.members, asked, answers, strict=True):
+        for member, judge_calls, verdicts in zip(self.members, calls, answers, strict=True):
             for judge_call, verdict in zip(judge_calls, verdicts, strict=True):
                 member.file(judge_call, verdict)
                 ballots.append(Ballot(member.id, judge_call.sample, verdict))
@@ -136,9 +136,9 @@ class Panel:
         self,
         member: LLMJudge,
         judge_calls: Sequence[JudgeCall],
-        done: list[tuple[LLMJudge, JudgeCall]],
+        finished: list[tuple[LLMJudge, JudgeCall]],
     ) -> list[Verdict]:
-        """Return a member's verdicts, and add each finished call to ``done``.
+        """Return a member's verdicts, and add each finished call to ``finished``.
 
         If the provider caches prompts, the first call goes alone, so that the others read the
         cache.
@@ -146,7 +146,7 @@ class Panel:
 
         async def decide(judge_call: JudgeCall) -> Verdict:
             verdict = await member.decide(judge_call)
-            done.append((member, judge_call))
+            finished.append((member, judge_call))
             return verdict
 
         alone = 1 if member.warms and not member.outbox else len(judge_calls)

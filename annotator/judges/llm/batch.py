@@ -60,7 +60,7 @@ _CONTRADICTION = "the results hold two different answers to this one request"
 class MissingAnswer:
     """The error of a request in batch results, with its HTTP ``status`` (0: it was not sent)."""
 
-    words: str
+    message: str
     status: int = 0
 
     @property
@@ -77,34 +77,34 @@ class MissingAnswer:
     def refusal(self) -> FormatRefused | None:
         """The same refusal as of a request outside a batch, or None."""
         taken = not self.refused and self.status not in (500, 501)
-        return None if taken else FormatRefused(self.words, self.status)
+        return None if taken else FormatRefused(self.message, self.status)
 
 
 def find_common_error(missed: Collection[MissingAnswer]) -> str:
     """Return the permanent error that all of at least two requests have, numbers aside, else ""."""
-    ways = {re.sub(r"\d+", "#", why.words) for why in missed}
-    if len(missed) < 2 or len(ways) > 1 or any(why.may_pass for why in missed):
+    ways = {re.sub(r"\d+", "#", missing.message) for missing in missed}
+    if len(missed) < 2 or len(ways) > 1 or any(missing.may_pass for missing in missed):
         return ""
-    return next(why.words for why in missed)
+    return next(missing.message for missing in missed)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A line of batch results. ``words``: its error, or ""."""
+    """A line of batch results. ``message``: its error, or ""."""
 
     key: str
     body: object
-    words: str = ""
+    message: str = ""
     status: int = 200
     fields: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def too_long(self) -> ModelResponse | None:
         """The response that says that the prompt was too long, or None."""
-        if not self.words or self.status in TRANSIENT or self.status >= 500:
+        if not self.message or self.status in TRANSIENT or self.status >= 500:
             return None
         code = str(self.fields.get("code") or self.fields.get("type") or "")
-        return parse_overflow(self.words, self.fields, code, self.status == 413)
+        return parse_overflow(self.message, self.fields, code, self.status == 413)
 
 
 def is_damaged(line: bytes) -> bool:
@@ -117,7 +117,7 @@ def redact_line(line: bytes, secrets: Secrets) -> bytes:
     if is_damaged(line):
         return b"damaged"
     with suppress(*NO_RESULT):
-        if not _parse_result(value := json.loads(line), secrets).words:
+        if not _parse_result(value := json.loads(line), secrets).message:
             cleaned = _redact_value(value, secrets)
             return line if cleaned == value else json.dumps(cleaned).encode()
     return secrets.redact(line.decode(errors="replace")).encode()
@@ -167,8 +167,8 @@ def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
     while isinstance(given, dict) and isinstance(given.get("error"), dict):
         given = given["error"]
     fields = given if isinstance(given, dict) else {}
-    words = str(fields.get("message") or fields.get("code") or given or "no answer")
-    reason = sanitize_line(secrets.redact(words), 300)
+    message = str(fields.get("message") or fields.get("code") or given or "no answer")
+    reason = sanitize_line(secrets.redact(message), 300)
     return Result(
         key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
     )
@@ -257,43 +257,43 @@ class BatchImport:
     def _take(self, result: Result) -> None:
         key, cache = result.key, self._cache
         sent = (self._asked or {}).get(key, SentRequest())
-        usage, response, words = Usage(calls=1), result.too_long, result.words
-        if not words:
+        usage, response, message = Usage(calls=1), result.too_long, result.message
+        if not message:
             usage = read_cost(result.body, self._price, self._options.provider, sent.least)
             try:
                 response = read_response(result.body, self._secrets.redact)
             except ValueError as wrong:
-                words = str(wrong)
-        says = blake2b(
-            (response.to_json() if response else words).encode(), digest_size=16
+                message = str(wrong)
+        digest = blake2b(
+            (response.to_json() if response else message).encode(), digest_size=16
         ).digest()
         once, again = response or self._asked is not None, key in self._given
-        before = self._given.setdefault(key, says) if once else says
-        held = cache.get(key)
-        if before != says or (response and held and held.response != response):
+        before = self._given.setdefault(key, digest) if once else digest
+        cached = cache.get(key)
+        if before != digest or (response and cached and cached.response != response):
             self.contradicted.add(key)
             self.errors[key] = MissingAnswer(_CONTRADICTION)
-            self.lost += usage + (held.usage if held else Usage())
+            self.lost += usage + (cached.usage if cached else Usage())
             cache.forget([key])
         elif response is None:
             ran = result.status != 200 or result.body is not None
-            self.errors[key] = MissingAnswer(words, result.status if ran else 0)
+            self.errors[key] = MissingAnswer(message, result.status if ran else 0)
             self.lost += usage if ran and not again else Usage()  # else it was never asked
-        elif held is None or (held.response, held.usage) != (response, usage):
+        elif cached is None or (cached.response, cached.usage) != (response, usage):
             cache.put(key, self._options.model, response, usage)
             self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd
 
 
 _STATE = "state.json"
-_MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
-_MOST_BYTES = 190_000_000
+_MAX_REQUESTS = 50_000  # in one file: OpenAI's limits
+_MAX_BYTES = 190_000_000
 _ATTEMPTS = 3  # how often a question is asked whose answer does not come
 _GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _WAITS = ("validating", "in_progress", "finalizing", "cancelling")
-_MOST_LISTED = 10_000  # batches among which one that was just created is looked for
-_MOST_DOWNLOAD = 2 << 30  # bytes
+_MAX_LISTED = 10_000  # batches among which one that was just created is looked for
+_MAX_DOWNLOAD = 2 << 30  # bytes
 _ID = re.compile(r"(?!\.+(?:/|$))[\w.:=+-]{1,200}(?:/(?!\.+(?:/|$))[\w.:=+-]{1,200})?", re.ASCII)
 
 
@@ -333,17 +333,17 @@ class FileOutbox:
         """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
         return self.errors[key].refusal if key in self.errors else None
 
-    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.model.Outbox.ask`."""
         missed = self.errors.get(key)
         if self._out is None:
-            words = (
+            message = (
                 "there is no answer to it in the batch results; answers to requests of another"
                 " version of the rubric or with other settings do not count"
             )
-            raise Unanswered(missed.words if missed else words)
+            raise Unanswered(missed.message if missed else message)
         if missed and missed.refused:
-            raise CallFailed(missed.words)
+            raise CallFailed(missed.message)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             self._out.write(write_request_line(key, body, self._url))
@@ -371,8 +371,8 @@ async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
             return check_id(batch.id)
-        if (n := n + 1) >= _MOST_LISTED:  # to create it once more may be to pay it twice
-            raise ValueError(f"its list of batches does not end with {_MOST_LISTED}")
+        if (n := n + 1) >= _MAX_LISTED:  # to create it once more may be to pay it twice
+            raise ValueError(f"its list of batches does not end with {_MAX_LISTED}")
     return ""
 
 
@@ -462,7 +462,7 @@ class BatchOutbox:
         self._out: NewFile | None = None
         self._asked: set[bytes] = set()
         self._size = 0
-        self._most = 0.0
+        self._estimated_dollars = 0.0
         with explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         state, file = _Batches([], {}), folder / _STATE
@@ -474,10 +474,14 @@ class BatchOutbox:
         self._jobs = state.jobs
         # What was given up is asked again by a resumed run.
         missed = state.missed.items()
-        self._missed = {key: (n, MissingAnswer(*why)) for key, (n, *why) in missed if n < _ATTEMPTS}
+        self._missed = {
+            key: (n, MissingAnswer(*missing)) for key, (n, *missing) in missed if n < _ATTEMPTS
+        }
 
     def _save(self) -> None:
-        missed = {key: (n, why.words, why.status) for key, (n, why) in self._missed.items()}
+        missed = {
+            key: (n, missing.message, missing.status) for key, (n, missing) in self._missed.items()
+        }
         state = _STATE_ADAPTER.dump_json(_Batches(self._jobs, missed))
         write_file(self.folder / _STATE, state, private=True)
 
@@ -485,7 +489,7 @@ class BatchOutbox:
         """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
         return self._missed[key][1].refusal if key in self._missed else None
 
-    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.model.Outbox.ask`.
 
         Raises also FailsAlways if all that was asked so far failed in one way.
@@ -497,17 +501,17 @@ class BatchOutbox:
             )
         if times >= _ATTEMPTS:
             last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
-            raise CallFailed(missed.words + last)
+            raise CallFailed(missed.message + last)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             line = write_request_line(key, body, choose_batch_url(self._options))
-            full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
-            if self._out is None or full or self._size + len(line) > _MOST_BYTES:
+            full = self._jobs and self._jobs[-1].questions >= _MAX_REQUESTS
+            if self._out is None or full or self._size + len(line) > _MAX_BYTES:
                 self._keep()
                 self._out = self._next_file()
             self._out.write(line)
             self._size += len(line)
-            self._most += most
+            self._estimated_dollars += dollars
             self._jobs[-1].questions += 1
         raise Pending("asked in a batch")
 
@@ -538,10 +542,10 @@ class BatchOutbox:
             JudgeStopped: the server refuses a batch, or they do not end in time.
         """
         self._keep()
-        most, self._most = self._most, 0.0
-        if self._budget and most:
-            self._budget.check(most)
-            self._budget.spent += most  # set aside, also against other models of a panel
+        dollars, self._estimated_dollars = self._estimated_dollars, 0.0
+        if self._budget and dollars:
+            self._budget.check(dollars)
+            self._budget.spent += dollars  # set aside, also against other models of a panel
         from annotator.judges.llm.endpoint import open_client
 
         options = self._options
@@ -555,7 +559,7 @@ class BatchOutbox:
         finally:
             await client.close()
         if self._budget:
-            self._budget.spent -= most  # what it did cost was added
+            self._budget.spent -= dollars  # what it did cost was added
         self._asked.clear()
 
     async def _explain_exchange(self, client: Any) -> None:
@@ -586,12 +590,12 @@ class BatchOutbox:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The SDK checks nothing.
-            words = f"{self._options.base_url} does not answer as the Batch API does: {error}"
-            raise JudgeStopped(self._redact(words, 300) + self._resume_hint) from error
+            message = f"{self._options.base_url} does not answer as the Batch API does: {error}"
+            raise JudgeStopped(self._redact(message, 300) + self._resume_hint) from error
 
-    def _redact(self, words: object, limit: int) -> str:
+    def _redact(self, message: object, limit: int) -> str:
         """Return a server's words on one line, without the secrets."""
-        return sanitize_line(self._secrets.redact(hide_url_secrets(str(words))), limit)
+        return sanitize_line(self._secrets.redact(hide_url_secrets(str(message))), limit)
 
     @property
     def _resume_hint(self) -> str:
@@ -615,8 +619,8 @@ class BatchOutbox:
             async with asyncio.timeout(patience):
                 return await call
         except TimeoutError as error:
-            words = f"the server does not answer of a batch in {patience:g} s"
-            raise JudgeStopped(words + self._resume_hint) from error
+            message = f"the server does not answer of a batch in {patience:g} s"
+            raise JudgeStopped(message + self._resume_hint) from error
 
     async def _send(self, client: Any, job: BatchJob) -> None:
         """Create the batch of a job, unless the server has it already."""
@@ -739,9 +743,9 @@ class BatchOutbox:
                 async for chunk in content.iter_bytes():
                     size += len(chunk)
                     whole, end, rest = (rest + chunk).rpartition(b"\n")
-                    if size > _MOST_DOWNLOAD:
+                    if size > _MAX_DOWNLOAD:
                         raise JudgeStopped(
-                            f"the results of a batch are larger than {_MOST_DOWNLOAD >> 30} GB: no"
+                            f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
                             " answers to these questions; ask without --batch"
                         )
                     for line in whole.split(b"\n") if end else ():

@@ -86,8 +86,8 @@ class AnswerCache:
         read_only: bool = False,
     ) -> None:
         self.file = file
-        there = behind and behind.exists()
-        self._behind = AnswerCache(behind, read_only=True) if behind and there else None
+        exists = behind and behind.exists()
+        self._behind = AnswerCache(behind, read_only=True) if behind and exists else None
         self.problem: str | None = None
         self._run = run
         self._vital = vital
@@ -257,8 +257,8 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
 
 def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None:
     """Raise :class:`sqlite3.Error` unless the file has a table of answers (no view)."""
-    asked = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
-    kind = base.execute(asked).fetchone()
+    query = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
+    kind = base.execute(query).fetchone()
     if kind != ("table",):
         raise sqlite3.DatabaseError("it has no table of answers")
 
@@ -285,8 +285,8 @@ def list_models(file: Path) -> list[CachedModel]:
             where = f"from answers where {_NO_FORMAT_KEY} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
             names = CachedModel.__dataclass_fields__
-            held = [dict(zip(names, row, strict=True)) for row in rows]
-            return TypeAdapter(list[CachedModel]).validate_python(held)
+            models = [dict(zip(names, row, strict=True)) for row in rows]
+            return TypeAdapter(list[CachedModel]).validate_python(models)
     except FileNotFoundError:
         return []
     except (OSError, *_DAMAGED) as error:

@@ -95,11 +95,11 @@ class _HttpClient(DefaultAioHttpClient):
                 session.cookie_jar.clear()  # the library beneath keeps them, too
         try:
             response = await super().send(request, **options | {"stream": True})
-        except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
+        except aiohttp.ClientError as error:  # no HTTP; httpx2 does not map it
             raise httpx2.RemoteProtocolError(str(error), request=request) from None
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
-            if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+            if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
                 words = (
                     f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
                 )
@@ -193,7 +193,7 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=connections),
         headers={"Accept-Encoding": "gzip, deflate"},
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they grow without end
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they would grow without end
         **more,
     )
 
@@ -299,7 +299,7 @@ class _GeminiClient:
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
         address, query = split_address(options.base_url)
-        # It says which of two variables it takes the key from, and takes it from neither.
+        # It logs which environment variable it would read the key from.
         logging.getLogger("google_genai").setLevel(logging.ERROR)
         genai: Any = import_module("google.genai")
         self._error: type[Any] = import_module("google.genai.errors").APIError
@@ -321,20 +321,23 @@ class _GeminiClient:
             "automatic_function_calling": {"disable": True},
         }
         models = self._client.aio.models
-        try:  # its contents give way to those of the body
+        try:  # extra_body replaces the contents
             answer = await models.generate_content(model=body["model"], contents="-", config=config)
         except self._error as error:
             words = str(error.message)
             raise APIStatusError(words, response=error.response, body=error.details) from error
         except httpx2.RequestError as error:
             raise APIConnectionError(request=error.request) from error
-        except (AttributeError, TypeError) as error:  # an error in a form that it does not expect
+        except (
+            AttributeError,
+            TypeError,
+        ) as error:  # the SDK does not expect the form of the error
             raise ValueError(str(error)) from error
         return read_gemini_answer(json.loads(answer.sdk_http_response.body or ""))
 
     async def close(self) -> None:
         """See :meth:`NativeClient.close`."""
-        self._client.close()  # a client for calls that wait, which it opens unasked
+        self._client.close()  # its synchronous client, which it always opens
         await self._client.aio.aclose()
         await self._http.aclose()
 
@@ -374,15 +377,14 @@ class Endpoint:
         self._rate_limiter = rate_limiter
         self._budget = budget
         self._price = price
-        # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
-        # the pace and the budget.
+        # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
         self._native: NativeClient | None = None
         if options.api in NATIVE:
             self._native = open_native_client(options, key, rate_limiter.maximum)
         else:
             self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
-            # In full, so that they are not put together at every call.
-            address = str(self._client.base_url).rstrip("/")  # without one where it has no path
+            # Full addresses, built once.
+            address = str(self._client.base_url).rstrip("/")
             self._url = f"{address}/chat/completions"
             # At Azure it belongs to no deployment.
             self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
@@ -411,7 +413,7 @@ class Endpoint:
 
         Args:
             body: the request for a chat completion, as JSON.
-            call: its estimate. If it is ``tiny``, a 500 is tried only twice: it may be a refused format.
+            call: its estimate. A 500 to a ``tiny`` one may be a refused format: it is tried twice.
             count: receives the usage of each attempt.
 
         Raises:
@@ -429,7 +431,7 @@ class Endpoint:
     ) -> ModelResponse:
         options = self._options
         begun = time.monotonic()
-        attempts, queued = 0, 0.0  # seconds in which it was not its turn
+        attempts, queued = 0, 0.0  # seconds spent waiting for a slot
         failed: Transient | None = None
 
         async def once() -> ModelResponse:
@@ -461,7 +463,7 @@ class Endpoint:
             try:
                 response = await once()
             except Transient as error:
-                # Only now: tenacity takes a tenth of the CPU of a call that succeeds.
+                # Only after a failure: tenacity takes a tenth of the CPU of a successful call.
                 failed = error
                 response = await AsyncRetrying(
                     stop=stop,
@@ -502,7 +504,7 @@ class Endpoint:
         except ValueError as error:
             raise Transient(str(error)) from error
         except _NoConnection:
-            usage = Usage(calls=1)  # nobody heard it
+            usage = Usage(calls=1)  # it was not sent
             raise
         finally:
             count(replace(usage, seconds=time.monotonic() - begun))
@@ -538,13 +540,13 @@ class Endpoint:
         if responses:
             body = to_json(write_responses_request(json.loads(body)))
         try:
-            # Of the call as a whole, however often a blank comes.
+            # Bounds the full call: a server may send blanks forever.
             async with asyncio.timeout(self._options.timeout):
                 if self._native:
                     return await self._native.post(json.loads(body))
                 url = self._responses_url if responses else self._url
                 answer: object = await self._client.post(url, content=body, cast_to=object)
-            # The library parses what the server calls JSON.
+            # The library parses only answers that are declared as JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
             raise Transient("no answer in time") from error
@@ -569,7 +571,7 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
         return _NoConnection(f"connection failed: {sanitize_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
-    # Before it is cut: half a secret is found no more.
+    # Mask before cutting: half a secret is not recognised.
     words = secrets.redact(hide_url_secrets(str(cause))) or type(cause).__name__
     return Transient(f"connection failed: {sanitize_line(words, 200)}")
 
@@ -582,7 +584,7 @@ def _compute_pause(state: RetryCallState) -> float:
     after = _get_error(state).after
     if after is None:
         return _backoff(state)
-    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # where it says 0 again and again
+    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time
     return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
@@ -604,7 +606,7 @@ def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
     message = sanitize_line(secrets.redact(str(given)), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
-    request = status < 500 and status not in TRANSIENT  # what the server has to say of ours
+    request = status < 500 and status not in TRANSIENT  # an error of our request
     if request and (response := parse_overflow(words, fields, code, status == 413)):
         return response
     if request and _FILTERED.search(f"{code} {message}"):

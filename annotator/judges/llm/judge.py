@@ -188,11 +188,13 @@ class LLMJudge(Model):
 
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about the full trace, or about the part that the model can read."""
-        most, words, failure = None, "", None
-        guessed = 0  # how often only the tags of an answer said that the prompt was cut
+        max_characters, message, failure = None, "", None
+        unsure_count = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(MAX_SHRINKS):
             try:
-                prompts = self._prompt_builder.prompts(judge_call.trace, judge_call.rubric, most)
+                prompts = self._prompt_builder.prompts(
+                    judge_call.trace, judge_call.rubric, max_characters
+                )
             except (UnreadableTrace, CallFailed) as error:
                 return _make_failure(error)
             try:
@@ -200,53 +202,53 @@ class LLMJudge(Model):
                     [self._converse(judge_call, prompt) for prompt in prompts]
                 )
             except TooLong as error:
-                guessed += not error.sure
-                if error.most < MIN_CHARACTERS or guessed > _GUESSES:
+                unsure_count += not error.sure
+                if error.max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
                     judge_call.bad += judge_call.keys
                     return _make_failure(error)
-                most, words, failure = error.most, str(error), error.failure
+                max_characters, message, failure = error.max_characters, str(error), error.failure
                 continue
             verdict = merge(verdicts, prompts, judge_call.rubric)
-            if words and verdict.error:
-                return replace(verdict, error=f"{words}; of less of it: {verdict.error}")
+            if message and verdict.error:
+                return replace(verdict, error=f"{message}; of less of it: {verdict.error}")
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 room = max(len(prompt.shown) for prompt in prompts)
-                confirmed = await self._confirm(judge_call, verdict, most, room // 2)
+                confirmed = await self._confirm(judge_call, verdict, max_characters, room // 2)
                 # What was proposed without a quote that stands was not decided about.
-                open_ = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
-                claims = (*confirmed.claims, *open_)
+                undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
+                claims = (*confirmed.claims, *undecided)
                 verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
-            share = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
-            return replace(verdict, read=share)
+            share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
+            return replace(verdict, read=share_read)
         judge_call.bad += judge_call.keys
-        return Verdict(error=words, failure=failure)
+        return Verdict(error=message, failure=failure)
 
     async def _confirm(
-        self, judge_call: JudgeCall, proposed: Verdict, most: int | None, aside: int
+        self, judge_call: JudgeCall, proposed: Verdict, max_characters: int | None, aside: int
     ) -> Verdict:
         """Decide about the findings of windows in one call.
 
         Args:
             judge_call: the call that this belongs to.
             proposed: the verdict merged from the windows.
-            most: the most characters of the prompt; None: not known.
+            max_characters: the most characters of the prompt; None: not known.
             aside: the most characters for the list of findings.
         """
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
         first = first_claims(claims, aside)
-        guessed = 0
+        unsure_count = 0
         for _ in range(MAX_SHRINKS):
             try:
-                prompt = self._prompt_builder.confirmation(trace, rubric, first, most)
+                prompt = self._prompt_builder.confirmation(trace, rubric, first, max_characters)
                 verdict = await self._converse(judge_call, prompt)
             except (UnreadableTrace, CallFailed) as error:
                 return _make_failure(error, "confirming call: ")
             except TooLong as error:
                 # The proposals stand in it however short the trace is made.
-                most, last = error.most - len(prompt.aside), error
-                guessed += not error.sure
-                if most < MIN_CHARACTERS or guessed > _GUESSES:
+                max_characters, last = error.max_characters - len(prompt.aside), error
+                unsure_count += not error.sure
+                if max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
                     break
                 continue
             if verdict.error:
@@ -262,16 +264,18 @@ class LLMJudge(Model):
         later. If an answer contradicts itself and all its quotes are true, it wins over later
         answers. Any other answer is a failure.
         """
-        asked: list[str] = []
+        request_keys: list[str] = []
         response_format = self._choose_format(prompt, judge_call.sample)
         while True:
             try:
-                verdict = await self._run_dialogue(judge_call, prompt, response_format, asked)
+                verdict = await self._run_dialogue(
+                    judge_call, prompt, response_format, request_keys
+                )
                 break
             except FormatChanged:  # at most once for each form
                 response_format = self.response_format
         if verdict.error:
-            judge_call.bad += asked
+            judge_call.bad += request_keys
         return verdict
 
     async def _run_dialogue(
@@ -279,14 +283,14 @@ class LLMJudge(Model):
         judge_call: JudgeCall,
         prompt: Prompt,
         response_format: ResponseFormat,
-        asked: list[str],
+        request_keys: list[str],
     ) -> Verdict:
         request = ModelRequest(prompt, response_format, judge_call.sample)
         wrong, text, read = InvalidAnswer(["no answer"]), "", False
         verified: Verdict | None = None  # the last whose quotes are all true
         for turn in range(1 + self.options.reasks):
             try:
-                response = await self._ask_longer(judge_call, request, asked)
+                response = await self._ask_longer(judge_call, request, request_keys)
             except CallFailed as error:
                 if verified or (request.retries and isinstance(error, Unanswered)):
                     break
@@ -339,43 +343,47 @@ class LLMJudge(Model):
         return None
 
     async def _ask_longer(
-        self, judge_call: JudgeCall, request: ModelRequest, asked: list[str]
+        self, judge_call: JudgeCall, request: ModelRequest, request_keys: list[str]
     ) -> ModelResponse:
         """Return the response; ask again with twice the limit if ``max_output_tokens`` cut it off.
 
-        ``asked`` collects the keys.
+        ``request_keys`` collects the keys.
         """
         cap = self.options.max_output_tokens
-        response = await self._ask_once(judge_call, request, self.options, asked)
+        response = await self._ask_once(judge_call, request, self.options, request_keys)
         if response.finish != "length" or response.too_long or not cap:
             return response
         longer = replace(self.options, max_output_tokens=2 * cap)
-        words = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: "
+        message = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: "
         try:
-            response = await self._ask_once(judge_call, request, longer, asked)
+            response = await self._ask_once(judge_call, request, longer, request_keys)
         except CallFailed as error:
             kind = Unanswered if isinstance(error, Unanswered) else CallFailed
-            raise kind(words + str(error), "length") from error
+            raise kind(message + str(error), "length") from error
         if response.too_long:  # not the prompt, which was read a moment ago
-            raise CallFailed(words + response.text, "length")
+            raise CallFailed(message + response.text, "length")
         return response
 
     async def _ask_once(
-        self, judge_call: JudgeCall, request: ModelRequest, options: Options, asked: list[str]
+        self,
+        judge_call: JudgeCall,
+        request: ModelRequest,
+        options: Options,
+        request_keys: list[str],
     ) -> ModelResponse:
         """Return the response from the cache or the endpoint."""
         key = request.key(options)
-        asked.append(key)
+        request_keys.append(key)
         again = options is not self.options or bool(request.retries)
         cache = self.session.cache
-        kept = cache.get(key, judge_call.name) if cache else None
-        if kept:
-            if kept.unbilled and key not in judge_call.keys:
-                judge_call.usage += kept.usage + Usage(retries=int(again))
+        cached = cache.get(key, judge_call.name) if cache else None
+        if cached:
+            if cached.unbilled and key not in judge_call.keys:
+                judge_call.usage += cached.usage + Usage(retries=int(again))
             else:
                 judge_call.usage += Usage(cache_hits=1)
             judge_call.keys.append(key)
-            return kept.response
+            return cached.response
         spent = Usage(retries=int(again))
 
         def count(usage: Usage) -> None:
@@ -398,10 +406,9 @@ class LLMJudge(Model):
         """Estimate the usage of a sample of a trace; raises as
         :meth:`annotator.judges.llm.request.PromptBuilder.prompts`.
         """
-        auto = self.response_format == "auto"
-        response_format: ResponseFormat = (
-            (self._load_format() or self._format_fallbacks[0]) if auto else self.response_format
-        )
+        response_format = self.response_format
+        if response_format == "auto":
+            response_format = self._load_format() or self._format_fallbacks[0]
         expected = UsageRange()
         for prompt in self._prompt_builder.prompts(trace, rubric):
             key = ModelRequest(prompt, response_format, sample).key(self.options)
@@ -439,15 +446,15 @@ class LLMJudge(Model):
         )
 
 
-async def gather_all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_all(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; every coroutine runs to its end, also if another one fails.
 
     Raises:
         Pending: one is pending and none failed. Else the first failure is raised.
     """
-    if len(asked) == 1:
-        return [await asked[0]]
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
     errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error

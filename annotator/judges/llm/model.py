@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +64,8 @@ class Outbox(Protocol):
     def refusal(self, key: str) -> FormatRefused | None:
         """Return the refusal of a request in the results, or None."""
 
-    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
-        """Take a request that may cost ``most`` dollars.
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
+        """Take a request that may cost ``dollars`` dollars.
 
         Raises:
             Pending: the answer comes later.
@@ -93,7 +94,7 @@ class Session:
 SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
 """Tokens of an answer: measured were 1,490 to 4,046, by model."""
 
-# How servers say that it is the form that they do not take.
+# Words of servers that refuse a response format.
 _ABOUT_FORMAT = re.compile(
     r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
     r"|structured.?output|output_?(?:config|format)",
@@ -101,7 +102,7 @@ _ABOUT_FORMAT = re.compile(
 )
 
 
-_MOST_NAMES = 20  # that are counted one by one
+_MOST_NAMES = 20  # counted separately
 _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
@@ -135,13 +136,11 @@ class Model:
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
+        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
         self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
-        self._in_doubt = False  # whether the mode was found out while the server failed
-        self._refused: dict[
-            ResponseFormat, str
-        ] = {}  # forms that a real request was refused in, and why
+        self._in_doubt = False  # whether the server failed during the probes
+        self._refused: dict[ResponseFormat, str] = {}  # refused formats, with the reason
         offline = self.session.offline
         self._key = "" if offline else read_api_key(options.base_url, options.api_key_env)
         if not offline:
@@ -251,12 +250,9 @@ class Model:
 
     def _load_format(self) -> ResponseFormat | None:
         """Return the format that an earlier run found, or None."""
-        kept = self.session.cache and self.session.cache.get(self._format_key)
-        name = kept.response.text if kept else ""
-        return next(
-            (response_format for response_format in RESPONSE_FORMATS if response_format == name),
-            None,
-        )
+        cached = self.session.cache and self.session.cache.get(self._format_key)
+        name = cached.response.text if cached else ""
+        return next((value for value in RESPONSE_FORMATS if value == name), None)
 
     @property
     def _format_key(self) -> str:
@@ -267,7 +263,7 @@ class Model:
         """Send a tiny request in one format; return whether the answer has that format."""
         try:
             response = await self._ask_tiny(response_format, rubric)
-            if response.finish == "length":  # it was cut off: how it begins tells
+            if response.finish == "length":  # cut off: its beginning is enough
                 return bool(response.calls) or response.text.lstrip().startswith("{")
             build_answer_model(rubric, self.options.considered).model_validate_json(
                 extract_answer(response, response_format) or ""
@@ -337,7 +333,7 @@ class Model:
     ) -> ModelResponse:
         body = request.body(options)
         data = to_json(body)
-        # The JSON is a little longer than what the model reads: escapes, the schema.
+        # The JSON is a little longer than the prompt: escapes, the schema.
         tokens = int(len(data) / BYTES_PER_TOKEN) + self._cap(LONG_ANSWER)
         call = self._estimate_call(options, body, int(len(data) / BUDGET_BYTES_PER_TOKEN), tokens)
         if self.outbox:
@@ -347,16 +343,31 @@ class Model:
             return self.outbox.ask(
                 key, write_responses_request(body) if responses else body, call.dollars
             )
-        async with FirstAlone(self._first, request.prompt.rubric.sha256, self.warms):
+        async with self._send_first_alone(request.prompt.rubric.sha256):
             try:
                 return await self._endpoint.complete(data, call, count)
             except Unavailable:
-                # Is it this trace, or would it be so for every trace? A tiny question tells.
+                # A tiny request shows whether only this trace fails.
                 await self._try_format(request.response_format, request.prompt.rubric)
                 raise
             except FormatRefused as error:
                 await self._fall_back(request, error)
                 raise
+
+    @asynccontextmanager
+    async def _send_first_alone(self, rubric: str) -> AsyncIterator[None]:
+        """Let the first call of a rubric fill the provider's cache before the others start."""
+        first = self._first.get(rubric)
+        if first:
+            await first.wait()
+        if first or not self.warms:
+            yield
+            return
+        first = self._first[rubric] = asyncio.Event()
+        try:
+            yield
+        finally:
+            first.set()
 
     async def _fall_back(self, request: ModelRequest, error: FormatRefused) -> None:
         """Change to the next format if the server refuses this one; return if it refuses only this
@@ -366,31 +377,24 @@ class Model:
             FormatChanged: the request is to be repeated in the current format.
             JudgeStopped: the server would refuse every request.
         """
-        response_format, rubric = request.response_format, request.prompt.rubric
-        lower = (
-            self._format_fallbacks[self._format_fallbacks.index(response_format) + 1 :]
-            if response_format in self._format_fallbacks
-            else ()
-        )
-        below = next(iter(lower if self.options.mode == "auto" else ()), None)
-        if response_format == self.response_format and not (
-            below and _ABOUT_FORMAT.search(str(error))
-        ):
-            if self.outbox or await self._try_format(
-                response_format, rubric
-            ):  # no tiny question is put in batches
+        refused, rubric = request.response_format, request.prompt.rubric
+        formats = self._format_fallbacks
+        lower = formats[formats.index(refused) + 1 :] if refused in formats else ()
+        fallback = lower[0] if lower and self.options.mode == "auto" else None
+        if refused != self.response_format:  # another request was refused before
+            raise FormatChanged
+        if not (fallback and _ABOUT_FORMAT.search(str(error))):
+            if self.outbox or await self._try_format(refused, rubric):  # no probe in batches
                 return
-            if response_format == self.response_format and not (
-                below and await self._try_format(below, rubric)
-            ):
+            if refused != self.response_format:  # in the meantime
+                raise FormatChanged
+            if not (fallback and await self._try_format(fallback, rubric)):
                 if self.session.cache:
                     self.session.cache.forget([self._format_key])
                 raise JudgeStopped(f"{error}{self._describe_settings()}") from error
-        if (
-            response_format == self.response_format and below
-        ):  # else another question was refused before
-            self._refused[response_format] = sanitize_line(str(error), 300)
-            self.response_format = below
+        if refused == self.response_format and fallback:
+            self._refused[refused] = sanitize_line(str(error), 300)
+            self.response_format = fallback
             self._store_format()
         raise FormatChanged
 
@@ -430,25 +434,3 @@ class Model:
         """Return the estimated cost of a request, with a long answer."""
         dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
         return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))
-
-
-class FirstAlone:
-    """Lets the first call of a rubric go alone, so that the others find the provider's cache
-    filled.
-    """
-
-    def __init__(self, first: dict[str, asyncio.Event], rubric: str, warms: bool) -> None:
-        self._first, self._rubric, self._warms = first, rubric, warms
-        self._mine: asyncio.Event | None = None
-
-    async def __aenter__(self) -> None:
-        if not self._warms:
-            return
-        if self._rubric in self._first:
-            await self._first[self._rubric].wait()
-        else:
-            self._mine = self._first[self._rubric] = asyncio.Event()
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._mine:
-            self._mine.set()

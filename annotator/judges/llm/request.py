@@ -80,14 +80,14 @@ FIRST = (
 
 
 class TooLong(Exception):
-    """A prompt is too long for the model; ``most``: the characters that fit.
+    """A prompt is too long for the model; ``max_characters``: the characters that fit.
 
     Not ``sure``: the answer lacks a tag, which may also be a weak model.
     """
 
-    def __init__(self, words: str, most: int, *, sure: bool = True) -> None:
-        super().__init__(words)
-        self.most = most
+    def __init__(self, message: str, max_characters: int, *, sure: bool = True) -> None:
+        super().__init__(message)
+        self.max_characters = max_characters
         self.sure = sure
         self.failure: FailureKind = "length" if sure else "tags"
 
@@ -106,7 +106,9 @@ class PromptBuilder:
         self._longest_answer = options.max_output_tokens
         self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
 
-    def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
+    def prompts(
+        self, trace: Trace, rubric: Rubric, max_characters: int | None = None
+    ) -> list[Prompt]:
         """Return the prompts about a trace: one, or one for each window.
 
         Facts are shown only if the full trace fits; they fill the room that is left.
@@ -114,17 +116,18 @@ class PromptBuilder:
         Args:
             trace: the trace.
             rubric: the rubric.
-            most: the most characters of a prompt; None: not known.
+            max_characters: the most characters of a prompt; None: not known.
 
         Raises:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
         facts = self._observations(trace, rubric)
-        if facts.lines and (whole := self._build_full(trace, rubric, facts, most)):
-            return [whole]
+        if facts.lines and (full := self._build_full(trace, rubric, facts, max_characters)):
+            return [full]
         return [
-            _note_left_out(prompt, facts.lines) for prompt in self._build_bare(trace, rubric, most)
+            _note_left_out(prompt, facts.lines)
+            for prompt in self._build_bare(trace, rubric, max_characters)
         ]
 
     def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
@@ -138,14 +141,14 @@ class PromptBuilder:
         return last[2]
 
     def _build_full(
-        self, trace: Trace, rubric: Rubric, facts: Observations, most: int | None
+        self, trace: Trace, rubric: Rubric, facts: Observations, max_characters: int | None
     ) -> Prompt | None:
         """Return the prompt with the full trace and the facts that fit; None: no room."""
         prompt = render(trace, rubric, observations=facts, layout=self._layout)
         room = self._compute_room(prompt)
 
         def too_long(prompt: Prompt) -> bool:
-            longer = most is not None and len(prompt.shown) > most
+            longer = max_characters is not None and len(prompt.shown) > max_characters
             return longer or (room is not None and not self.tokens.fits(prompt.shown, room))
 
         def with_first(lines: int) -> Prompt:
@@ -157,33 +160,33 @@ class PromptBuilder:
         shown = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
         return _note_left_out(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
 
-    def _build_bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
+    def _build_bare(self, trace: Trace, rubric: Rubric, max_characters: int | None) -> list[Prompt]:
         """Return prompts without facts: the full trace, a cut one, or windows."""
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
-        if most is None:
+        if max_characters is None:
             if room is None or self.tokens.fits(prompt.shown, room):
                 return [prompt]
-            most = self._compute_length(prompt, room)
+            max_characters = self._compute_length(prompt, room)
         for _ in range(MAX_SHRINKS):
-            if most < MIN_CHARACTERS:
+            if max_characters < MIN_CHARACTERS:
                 break
             prompts = (
-                render_windows(trace, rubric, most, self._layout)
+                render_windows(trace, rubric, max_characters, self._layout)
                 if self._windows
-                else [render(trace, rubric, most, layout=self._layout)]
+                else [render(trace, rubric, max_characters, layout=self._layout)]
             )
-            long = [
+            too_long_prompts = [
                 prompt for prompt in prompts if room and not self.tokens.fits(prompt.shown, room)
             ]
-            if not long or room is None:
+            if not too_long_prompts or room is None:
                 return prompts
-            most = min(self._compute_length(prompt, room) for prompt in long)
+            max_characters = min(self._compute_length(prompt, room) for prompt in too_long_prompts)
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
 
     def confirmation(
-        self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None
+        self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], max_characters: int | None
     ) -> Prompt:
         """Return the prompt that confirms findings from windows.
 
@@ -191,17 +194,17 @@ class PromptBuilder:
             UnreadableTrace, CallFailed: as :meth:`prompts`.
         """
         for _ in range(MAX_SHRINKS):
-            prompt = render_confirmation(trace, rubric, claims, most, self._layout)
+            prompt = render_confirmation(trace, rubric, claims, max_characters, self._layout)
             room = self._compute_room(prompt)
             if room is None or self.tokens.fits(prompt.shown, room):
                 return prompt
-            most = max(self._compute_length(prompt, room), MIN_CHARACTERS)
+            max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
         reason = f"the model's context of {self.context} tokens leaves no room for them"
         raise CallFailed(reason, "length")
 
-    def cut(self, prompt: Prompt, words: str) -> TooLong:
+    def cut(self, prompt: Prompt, message: str) -> TooLong:
         """Return the new limit for a prompt whose tags the answer does not repeat."""
-        where = "start" if "first_tag" in words else "end"
+        where = "start" if "first_tag" in message else "end"
         reason = (
             f"The model did not repeat the check word at the {where} of the prompt: the prompt was"
             " cut, or the model is too weak"
@@ -211,15 +214,15 @@ class PromptBuilder:
     def refused(self, response: ModelResponse, prompt: Prompt) -> TooLong:
         """Return the new limit for a prompt that the server found too long."""
         size, aside = len(prompt.shown), len(prompt.aside)
-        most, aside_is_enough = int(size * 0.7), True
+        max_characters, aside_is_enough = int(size * 0.7), True
         if response.limit and response.asked > response.limit:
             over = response.asked - response.limit + self._compute_answer_room(response.limit)
             over_characters = over * (len(prompt.system) + len(prompt.user)) / response.asked
-            most = min(int((size - over_characters) * 0.97), size - 1)
+            max_characters = min(int((size - over_characters) * 0.97), size - 1)
             aside_is_enough = over_characters < aside
         if aside and aside_is_enough:
-            most = max(most, size - aside)
-        return TooLong(response.text, most)
+            max_characters = max(max_characters, size - aside)
+        return TooLong(response.text, max_characters)
 
     def _compute_room(self, prompt: Prompt) -> int | None:
         """Return the tokens for the trace; None: the context is not known."""
@@ -358,7 +361,7 @@ class Retry:
     """A rejected answer, and the message sent back."""
 
     response: ModelResponse
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,12 +382,12 @@ class ModelRequest:
         The tags of the prompt are masked in the answer and the message: if this longer prompt is
         cut, the model must not find them there.
         """
-        words = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
+        message = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
         calls = tuple(
             (number, name, self._hide_tags(text)) for number, name, text in response.calls
         )
         response = replace(response, text=self._hide_tags(response.text), calls=calls)
-        return replace(self, retries=(*self.retries, Retry(response, words)))
+        return replace(self, retries=(*self.retries, Retry(response, message)))
 
     def _hide_tags(self, text: str) -> str:
         tags = f"{self.prompt.first_tag}|{self.prompt.last_tag}"
@@ -399,7 +402,7 @@ class ModelRequest:
         )
         # Who gave an answer does not decide the next.
         retries = [
-            (replace(retry.response, model="").to_json(), retry.words) for retry in self.retries
+            (replace(retry.response, model="").to_json(), retry.message) for retry in self.retries
         ]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(retries)}"
         return hashlib.sha256(decides.encode()).hexdigest()
@@ -430,14 +433,17 @@ def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[
     )  # Anthropic refuses blanks alone
     if response_format not in ("tools", "named") or not retry.response.calls:
         answer = text or "(no answer)"
-        return [{"role": "assistant", "content": answer}, {"role": "user", "content": retry.words}]
+        return [
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": retry.message},
+        ]
     calls = [
         {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
         for number, name, arguments in retry.response.calls
     ]
     return [
         {"role": "assistant", "content": text or None, "tool_calls": calls},
-        *({"role": "tool", "tool_call_id": call["id"], "content": retry.words} for call in calls),
+        *({"role": "tool", "tool_call_id": call["id"], "content": retry.message} for call in calls),
     ]
 
 
