@@ -12,7 +12,7 @@ from annotator.base.plugins import find_origin, is_plugin, load_plugin
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.rubrics.annotations import Require, Usage
 
-if TYPE_CHECKING:  # a client is imported only where a model is asked
+if TYPE_CHECKING:  # clients are slow to import
     from annotator.judges.llm.batch import FileOutbox
     from annotator.judges.llm.cache import AnswerCache
     from annotator.judges.llm.judge import LLMJudge
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a client is imported only where a model is asked
 
 Settings = Mapping[str, Any]
 MAX_SAMPLES = 99
-BATCH_WAIT = 26.0  # hours: batches are promised to end within a day
+BATCH_WAIT = 26.0  # hours; batches end within a day
 
 
 class RunSoFar(Protocol):
@@ -142,9 +142,7 @@ class BuiltJudge:
     session: "Session | None" = None
     settle: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
-    _reported_problem: str | None = field(
-        default=None, init=False
-    )  # what of the cache the user was told
+    _reported_problem: str | None = field(default=None, init=False)  # of the cache
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
         """Open the cache, set the budget, and prepare batches for a run.
@@ -176,7 +174,7 @@ class BuiltJudge:
             return AnswerCache(run.folder / ANSWERS, run.id, vital=True)
         if not (self.settings and self.settings.cached):
             return None
-        if run.in_shards:  # whose machines may share the folder, and no other file
+        if run.in_shards:  # their machines may share nothing but the folder
             cache = AnswerCache(run.folder / ANSWERS, behind=default_file())
         else:
             cache = AnswerCache(default_file())
@@ -220,7 +218,7 @@ class BuiltJudge:
             batch_import.take(file)
             if new := list(batch_import.errors.values())[before:]:
                 notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
-        if batch_import.problem:  # only now: what was answered is kept
+        if batch_import.problem:  # after the import, so that answers are kept
             raise AnnotatorError(batch_import.problem)
         outbox.errors = batch_import.errors
 
@@ -382,7 +380,7 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
         for options in settings.models
     ]
     for member in members:
-        has_costs = member.options.provider.costs  # with every answer
+        has_costs = member.options.provider.costs  # in each answer
         if member.price is None and not has_costs and settings.max_cost is not None:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"

@@ -124,7 +124,7 @@ class Panel:
         ballots: list[Ballot] = []
         for member, judge_calls, verdicts in zip(self.members, calls, answers, strict=True):
             for judge_call, verdict in zip(judge_calls, verdicts, strict=True):
-                member.file(judge_call, verdict)
+                member.record(judge_call, verdict)
                 ballots.append(Ballot(member.id, judge_call.sample, verdict))
         return Verdict(
             usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),

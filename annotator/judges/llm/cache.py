@@ -21,7 +21,7 @@ from annotator.base.text import sanitize_line
 from annotator.judges.llm.response import ModelResponse
 from annotator.rubrics.annotations import Usage
 
-FORMAT_KEY = "mode "  # begins the key of what is known of an endpoint, and is no answer
+FORMAT_KEY = "mode "  # prefix of the keys of response formats
 _NO_FORMAT_KEY = f"key not like '{FORMAT_KEY}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 

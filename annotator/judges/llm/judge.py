@@ -40,8 +40,8 @@ from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 T = TypeVar("T")
-_GUESSES = 2  # how often a prompt is made shorter for its tags alone
-_LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models write into it
+_GUESSES = 2  # shorter prompts tried because of missing tags alone
+_LONGEST_ANSWER = 1 << 20  # characters, with thoughts
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class LLMJudge(Model):
     def settings(self) -> Mapping[str, Any]:
         """Everything that decides the answers; no key."""
         options = self.options
-        # Named only where they are asked for, so that runs from before there were any go on.
+        # Only if set, so that older runs can be resumed.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
         headers: dict[str, Any] = (
@@ -155,7 +155,7 @@ class LLMJudge(Model):
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
         judge_call = JudgeCall(trace, rubric)
         verdict = await self.decide(judge_call)
-        self.file(judge_call, verdict)
+        self.record(judge_call, verdict)
         return verdict
 
     async def decide(self, judge_call: JudgeCall) -> Verdict:
@@ -171,7 +171,7 @@ class LLMJudge(Model):
             self._count_name(name)
         return replace(verdict, usage=judge_call.usage)
 
-    def file(self, judge_call: JudgeCall, verdict: Verdict) -> None:
+    def record(self, judge_call: JudgeCall, verdict: Verdict) -> None:
         """Mark the cost of a call as recorded; drop the bad answers of a failed call."""
         self._bill(judge_call, judge_call.bad if verdict.error else ())
 
@@ -189,7 +189,7 @@ class LLMJudge(Model):
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about the full trace, or about the part that the model can read."""
         max_characters, message, failure = None, "", None
-        unsure_count = 0  # how often only the tags of an answer said that the prompt was cut
+        unsure_count = 0  # prompts that only a missing tag declared too long
         for _ in range(MAX_SHRINKS):
             try:
                 prompts = self._prompt_builder.prompts(
@@ -214,7 +214,7 @@ class LLMJudge(Model):
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 room = max(len(prompt.shown) for prompt in prompts)
                 confirmed = await self._confirm(judge_call, verdict, max_characters, room // 2)
-                # What was proposed without a quote that stands was not decided about.
+                # Findings without a verified quote stay undecided.
                 undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
                 claims = (*confirmed.claims, *undecided)
                 verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
@@ -245,7 +245,7 @@ class LLMJudge(Model):
             except (UnreadableTrace, CallFailed) as error:
                 return _make_failure(error, "confirming call: ")
             except TooLong as error:
-                # The proposals stand in it however short the trace is made.
+                # The list of findings keeps its length.
                 max_characters, last = error.max_characters - len(prompt.aside), error
                 unsure_count += not error.sure
                 if max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
@@ -272,7 +272,7 @@ class LLMJudge(Model):
                     judge_call, prompt, response_format, request_keys
                 )
                 break
-            except FormatChanged:  # at most once for each form
+            except FormatChanged:  # at most once for each format
                 response_format = self.response_format
         if verdict.error:
             judge_call.bad += request_keys
@@ -287,7 +287,7 @@ class LLMJudge(Model):
     ) -> Verdict:
         request = ModelRequest(prompt, response_format, judge_call.sample)
         wrong, text, read = InvalidAnswer(["no answer"]), "", False
-        verified: Verdict | None = None  # the last whose quotes are all true
+        verified: Verdict | None = None  # the last verdict with true quotes only
         for turn in range(1 + self.options.reasks):
             try:
                 response = await self._ask_longer(judge_call, request, request_keys)
@@ -305,7 +305,7 @@ class LLMJudge(Model):
             answer = extract_answer(response, request.response_format)
             before, text = text, answer or response.text
             if text and text == before and not wrong.unread:
-                break  # it repeats itself, and would go on
+                break  # the model repeats itself
             try:
                 if answer is None:
                     calls = request.response_format in ("tools", "named")
@@ -314,7 +314,7 @@ class LLMJudge(Model):
                 return read_answer(answer, judge_call.trace, prompt)
             except InvalidAnswer as error:
                 if error.unread and read:
-                    break  # an answer to the same prompt had the tags: this one forgot them
+                    break  # an earlier answer had the tags, so the prompt was read
                 if error.unread and (turn or not self.options.reasks):
                     raise self._prompt_builder.cut(prompt, str(error)) from error
                 wrong, read = error, read or error.unread is False
@@ -337,7 +337,7 @@ class LLMJudge(Model):
         if response.finish == "length":
             return Verdict(error=_describe_cut(self.options.max_output_tokens), failure="length")
         size = len(response.text) + sum(len(arguments) for _, _, arguments in response.calls)
-        if size > _LONGEST_ANSWER:  # it would be sent back with every re-ask
+        if size > _LONGEST_ANSWER:  # every re-ask would send it back
             reason = f"an answer of {size} characters, which is more than any judgement has"
             return Verdict(error=reason, failure="form")
         return None
@@ -360,7 +360,7 @@ class LLMJudge(Model):
         except CallFailed as error:
             kind = Unanswered if isinstance(error, Unanswered) else CallFailed
             raise kind(message + str(error), "length") from error
-        if response.too_long:  # not the prompt, which was read a moment ago
+        if response.too_long:  # the prompt itself was accepted before
             raise CallFailed(message + response.text, "length")
         return response
 

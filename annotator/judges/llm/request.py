@@ -46,37 +46,37 @@ if TYPE_CHECKING:
     from annotator.cooperbench.facts.model import Fact
 
 
-LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
-MAX_SHRINKS = 6  # how often a prompt that was too long is made shorter
-MIN_CHARACTERS = 2_000  # characters of a trace below which there is nothing to judge
+LONGEST_ANSWER = 4_000  # tokens reserved for an answer without a limit
+MAX_SHRINKS = 6  # attempts to make a prompt fit
+MIN_CHARACTERS = 2_000  # a shorter part of a trace is not worth judging
 _FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
 MIN_BYTES_PER_TOKEN = 2.9
-"""No real prompt was as dense; one that is, is made shorter when the server says so."""
+"""Denser than all real prompts; a denser one is cut after the server refuses it."""
 BUDGET_BYTES_PER_TOKEN = 2.5
-"""What a budget sets aside must be enough."""
+"""Conservative, for budgets."""
 
 MOST_LINES = 60
 MOST_CHARACTERS = 8_000
-AT_A_TIME = 8  # of one kind, before the other kinds have had their turn
+AT_A_TIME = 8  # facts of one kind, before other kinds
 _LINE = 300  # characters of a sentence
 _MOST_SOURCES = 8  # named with one fact
 
 FIRST = (
-    # What is said and what is done do not agree.
+    # Words and work disagree.
     *("assurance_refuted", "order_lost", "partner_work", "retraction", "work_carried"),
-    # How it ended.
+    # The end of the run.
     *("run_error", "agent_crashed", "patch_empty", "merge_result", "feature_lost"),
     "feature_failed",
-    # Where the patches meet, and what stays open.
+    # Contact of the patches, and open points.
     *("representation_conflict", "hunks_overlap", "no_reply", "clash_stated"),
-    # What is said.
+    # Words.
     *("assurance", "order_agreed", "bound", "completion_claim", "question"),
     *("proposal", "acceptance", "merge_simulated", "hunks_adjoin", "not_read"),
 )
-"""Kinds of facts, those that say most first."""
+"""Kinds of facts, the most telling first. Other kinds come last."""
 
 
 class TooLong(Exception):
@@ -101,7 +101,7 @@ class PromptBuilder:
         self._windows = options.windows
         self._facts = options.facts
         self._layout = options.layout
-        # The last: it is asked for again.
+        # The latest facts: the same trace often comes again.
         self._observed: tuple[Trace, tuple[str, ...], Observations] | None = None
         self._longest_answer = options.max_output_tokens
         self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
@@ -304,7 +304,7 @@ def _offline_encoding(model: str) -> Any:
         files: Any = import_module("tiktoken.load")
     except ImportError:
         return None
-    download, files.read_file = files.read_file, _refuse  # it downloads what it does not find
+    download, files.read_file = files.read_file, _refuse  # it would download a missing file
     try:
         return tiktoken.encoding_for_model(model)
     except (KeyError, OSError):
@@ -353,7 +353,7 @@ def _format_fact(fact: "Fact") -> str:
     return f"{fact.kind}{where}: {sanitize_line(fact.says, _LINE)}"
 
 
-_VERSION = 5  # of how a request is put together; another one makes all cached answers unknown
+_VERSION = 5  # of the request layout; a new one makes all cached answers unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +400,7 @@ class ModelRequest:
         asked = _hash_request_format(
             rubric, considered, self.response_format, identity, self.prompt.system
         )
-        # Who gave an answer does not decide the next.
+        # The model's name does not decide the next answer.
         retries = [
             (replace(retry.response, model="").to_json(), retry.message) for retry in self.retries
         ]
@@ -411,7 +411,7 @@ class ModelRequest:
         """Return the request as JSON fields."""
         asked = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
         more, reminder = _render_schema(*asked)
-        shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # which is its last line
+        shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # the last line
         messages = [
             {"role": "system", "content": self.prompt.system + more},
             {"role": "user", "content": shown + reminder + mark + tag},
@@ -516,7 +516,7 @@ def build_format(
 
     anthropic = api == "anthropic" and response_format in ("tools", "named")
     provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
-    # The last: the schema stands in the prompt; a plain or a fenced JSON answer is taken.
+    # MD_JSON: the schema is in the prompt; the answer is plain or fenced JSON.
     forms = {
         **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
         **dict.fromkeys(("tools", "named"), Form.TOOLS),
@@ -543,7 +543,7 @@ def _make_lean(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     lean = {name: value for name, value in schema.items() if name in _STRICT}
-    for name in ("$defs", "properties"):  # whose keys are names of the answer's own
+    for name in ("$defs", "properties"):  # their keys are names of fields
         if name in lean:
             lean[name] = {key: _make_lean(part) for key, part in lean[name].items()}
     for name in ("items", "anyOf"):
