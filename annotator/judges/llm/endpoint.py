@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
@@ -236,30 +236,6 @@ def explain_address(options: Options, key: str) -> Iterator[None]:
             raise AnnotatorError(f"{where} cannot be called: {words}") from error
 
 
-class NativeClient(Protocol):
-    """A client of a provider's own API."""
-
-    async def post(self, body: Mapping[str, Any]) -> object:
-        """Send a request for a chat completion, and return the answer as one.
-
-        Raises:
-            openai.APIStatusError, openai.APIConnectionError: as openai's client.
-            ValueError: the answer cannot be read.
-            JudgeStopped: this API cannot take the request.
-        """
-
-    async def close(self) -> None:
-        """Close the connections."""
-
-
-def open_native_client(options: Options, key: str, connections: int) -> NativeClient:
-    """Return the client for the API of ``options``; raises as :func:`open_client`."""
-    with explain_address(options, key):
-        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
-            options, key, connections
-        )
-
-
 class _AnthropicClient:
     """Anthropic's Messages, without its SDK's answer classes."""
 
@@ -277,7 +253,13 @@ class _AnthropicClient:
         )
 
     async def post(self, body: Mapping[str, Any]) -> object:
-        """See :meth:`NativeClient.post`."""
+        """Send a request for a chat completion, and return the answer as one.
+
+        Raises:
+            openai.APIStatusError, openai.APIConnectionError: as openai's client.
+            ValueError: the answer cannot be read.
+            JudgeStopped: this API cannot take the request.
+        """
         try:
             request = write_anthropic_request(body)
             answer = await self._client.post("/v1/messages", body=request, cast_to=object)
@@ -290,7 +272,7 @@ class _AnthropicClient:
         return read_anthropic_answer(json.loads(answer) if isinstance(answer, str) else answer)
 
     async def close(self) -> None:
-        """See :meth:`NativeClient.close`."""
+        """Close the connections."""
         await self._client.close()
 
 
@@ -314,7 +296,7 @@ class _GeminiClient:
         self._client = genai.Client(api_key=key, vertexai=False, http_options=http)
 
     async def post(self, body: Mapping[str, Any]) -> object:
-        """See :meth:`NativeClient.post`."""
+        """See :meth:`_AnthropicClient.post`."""
         config: Fields = {
             "http_options": {"extra_body": write_gemini_request(body)},
             "should_return_http_response": True,
@@ -336,10 +318,21 @@ class _GeminiClient:
         return read_gemini_answer(json.loads(answer.sdk_http_response.body or ""))
 
     async def close(self) -> None:
-        """See :meth:`NativeClient.close`."""
+        """Close the connections."""
         self._client.close()  # its synchronous client, which it always opens
         await self._client.aio.aclose()
         await self._http.aclose()
+
+
+_NativeClient = _AnthropicClient | _GeminiClient
+
+
+def open_native_client(options: Options, key: str, connections: int) -> _NativeClient:
+    """Return the client for the API of ``options``; raises as :func:`open_client`."""
+    with explain_address(options, key):
+        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
+            options, key, connections
+        )
 
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
@@ -378,7 +371,7 @@ class Endpoint:
         self._budget = budget
         self._price = price
         # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
-        self._native: NativeClient | None = None
+        self._native: _NativeClient | None = None
         if options.api in NATIVE:
             self._native = open_native_client(options, key, rate_limiter.maximum)
         else:
