@@ -148,9 +148,12 @@ async def resolve(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def describe_validation(error: ValidationError) -> str:
-    """Return the first problem of a value as one line: the path of its field and the reason."""
+def describe_validation(error: ValidationError, root: str = "") -> str:
+    """Return the first problem of a value as one line: the path of its field and the reason.
+
+    ``root`` names the value itself, where the problem is in no field.
+    """
     problem = error.errors(include_url=False, include_input=False)[0]
-    path = ".".join(map(str, problem["loc"]))
+    path = ".".join(map(str, problem["loc"])) or root
     reason = sanitize_line(str(problem["msg"]).removeprefix("Value error, "), 300)
     return f"{path}: {reason}" if path else reason

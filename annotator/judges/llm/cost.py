@@ -117,7 +117,7 @@ def _read_file(path: Path) -> _PriceFile:
     try:
         return _PriceFile.model_validate(value)
     except ValidationError as error:
-        raise AnnotatorError(f"{path}: {describe_validation(error)}") from error
+        raise AnnotatorError(f"{path}: {describe_validation(error, 'the file')}") from error
 
 
 def estimate_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
