@@ -19,7 +19,7 @@ import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.llm.context import observe
+from annotator.judges.llm.request import describe_facts
 from annotator.prompts.render import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
@@ -105,7 +105,7 @@ def test_the_docs_show_what_a_model_is_shown_of_facts() -> None:
     def real(block: re.Match[str]) -> str:
         [trace] = read_traces([str(ROOT / block[1])])
         assert isinstance(trace, Trace)
-        prompt = render(trace, load_rubric("symptoms"), observations=observe(trace))
+        prompt = render(trace, load_rubric("symptoms"), observations=describe_facts(trace))
         shown = prompt.aside.replace(prompt.tag, "TAG").strip()
         return f"```facts {block[1]}\n{shown}\n```"
 

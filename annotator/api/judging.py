@@ -9,7 +9,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
 from annotator.judges.base import Judge
-from annotator.judges.build import BuiltJudge, ModelSettings, model_settings
+from annotator.judges.build import BuiltJudge, ModelSettings, parse_settings
 from annotator.runs.distribute import merge_shards, run_in_shards
 from annotator.runs.execute import (
     Callbacks,
@@ -212,5 +212,5 @@ def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
         AnnotatorError: a setting is unknown or wrong.
     """
     if isinstance(model, str):
-        return model_settings({"model": model, **settings})
-    return model_settings({"models": [{"model": name} for name in model], **settings})
+        return parse_settings({"model": model, **settings})
+    return parse_settings({"models": [{"model": name} for name in model], **settings})

@@ -187,6 +187,7 @@ def describe_validation(error: "ValidationError", root: str = "") -> str:
 
     ``root``: the path if the problem is in no field.
     """
-    problem = error.errors(include_url=False)[0]
+    problem = error.errors(include_url=False, include_input=False)[0]
     path = ".".join(map(str, problem["loc"])) or root
-    return f"{path}: {problem['msg']}"
+    reason = sanitize_line(problem["msg"].removeprefix("Value error, "), 300)
+    return f"{path}: {reason}" if path else reason

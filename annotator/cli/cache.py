@@ -21,10 +21,10 @@ def command() -> None:
 @command.command("info")
 def info() -> None:
     """Show the file, its size and its answers."""
-    from annotator.judges.llm.cache import contents, default_file
+    from annotator.judges.llm.cache import default_file, list_models
 
     file = default_file()
-    models = contents(file)
+    models = list_models(file)
     lines = [
         f"file     {sanitize_line(str(file), 4096)}",
         f"answers  {sum(model.answers for model in models)}",

@@ -17,7 +17,7 @@ from annotator.judges.build import (
     BuiltJudge,
     build_judge,
     is_judge_file,
-    model_settings,
+    parse_settings,
     read_settings,
 )
 
@@ -198,7 +198,7 @@ def choose_judge(
             (over if option in explicit else under)[option] = value
     more = {"over": over, "under": under, **limits}
     try:
-        settings = read_settings(file, **more) if file else model_settings({}, **more)
+        settings = read_settings(file, **more) if file else parse_settings({}, **more)
         return build_judge(settings, concurrency=concurrency, offline=dry_run)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error

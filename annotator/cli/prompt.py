@@ -10,9 +10,9 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.text import escape_controls, escape_header, sanitize_line
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
-from annotator.judges.llm.answer import answer_schema
-from annotator.judges.llm.context import Reader, Tokens
-from annotator.judges.llm.prices import find_listing
+from annotator.judges.llm.answer import build_answer_schema
+from annotator.judges.llm.cost import find_listing
+from annotator.judges.llm.request import PromptBuilder, TokenCounter
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import load_rubric
@@ -65,7 +65,7 @@ def command(
     options = Options(
         model, windows=windows, facts=facts, considered=considered, rubric_last=rubric_last
     )
-    reader = Reader(options, context or find_listing(model, options.base_url).context)
+    reader = PromptBuilder(options, context or find_listing(model, options.base_url).context)
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
         names = sanitize_line(diff), sanitize_line(rubric)
@@ -73,7 +73,7 @@ def command(
         lines = difflib.unified_diff(*sides, *names, lineterm="")
         text = "\n".join(lines) or "no difference"
     else:
-        schema = answer_schema(load_rubric(rubric), considered)
+        schema = build_answer_schema(load_rubric(rubric), considered)
         text = "\n\n".join(_render(prompt, schema, reader.tokens) for prompt in prompts)
     say(escape_controls(text) if sys.stdout.isatty() else text)
 
@@ -100,7 +100,7 @@ def _split(prompts: list[Prompt]) -> list[str]:
     return lines
 
 
-def _render(prompt: Prompt, schema: str, tokens: Tokens) -> str:
+def _render(prompt: Prompt, schema: str, tokens: TokenCounter) -> str:
     rows = [
         (escape_header(part.id), "".join(piece for piece, _ in part.pieces))
         for part in prompt.parts

@@ -1,4 +1,4 @@
-"""What every judge is, and what a run asks besides of one that spends money."""
+"""The protocol of a judge, and its parts that a run needs."""
 
 import inspect
 from collections.abc import Awaitable, Collection, Mapping, Sequence
@@ -9,8 +9,15 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
-Mode = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
-MODES: tuple[Mode, ...] = ("auto", "strict", "json_schema", "tools", "named", "json")
+ResponseFormat = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
+RESPONSE_FORMATS: tuple[ResponseFormat, ...] = (
+    "auto",
+    "strict",
+    "json_schema",
+    "tools",
+    "named",
+    "json",
+)
 """The forms in which a model can be made to answer, the surest first; ``auto`` finds one."""
 
 BUILT_IN = ("rules", "llm")
@@ -41,12 +48,15 @@ class Judge(Protocol):
         """
 
     def judge(self, trace: Trace, rubric: Rubric) -> Verdict | Awaitable[Verdict]:
-        """Return the verdict on one trace, at once or, from an ``async def``, when it is there.
+        """Return the verdict on one trace; may be an ``async def``.
 
         What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
-        with ``error``. Raises ``JudgeStopped`` if no trace can be judged,
-        ``BudgetReached`` if there is no money left for this one, and
-        ``Pending`` if the answer comes later.
+        with ``error``.
+
+        Raises:
+            JudgeStopped: no trace can be judged.
+            BudgetReached: no money is left for this trace.
+            Pending: the answer comes later.
         """
 
 
@@ -55,59 +65,57 @@ MEMBERS = ("id", "settings", "codes", "judge")
 
 
 class PaidJudge(Judge, Protocol):
-    """All that a run asks of a judge. :class:`FreeJudge` has what is more than a :class:`Judge`,
-    for one that spends nothing; a judge from elsewhere may have any of it, see
-    :class:`annotator.judges.hosted.HostedJudge`.
+    """All members that a run uses.
+
+    :class:`FreeJudge` has defaults for the members beyond :class:`Judge`; a plug-in may have any of
+    them (see :class:`annotator.judges.hosted.HostedJudge`).
     """
 
     @property
     def overhead(self) -> Usage:
-        """What it spent on no trace in particular."""
+        """Its usage outside any trace."""
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """What it found out when it was opened, for the manifest and a resumed run."""
+        """Its findings about the endpoint, for the manifest and a resumed run."""
 
     @property
     def state(self) -> str:
-        """What there is to say about it on the progress line now, or ""."""
+        """A note for the progress line, or ""."""
 
     @property
     def assumption(self) -> str:
-        """What :meth:`expects` assumes, in words."""
+        """The assumption behind :meth:`expects`, for people."""
 
     def recall(self, learned: Mapping[str, Any]) -> None:
-        """Take up what it had learned in the run that is resumed."""
+        """Restore ``learned`` of the run that is resumed."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that it can find but whose absence from its verdicts says nothing: that
-        it finds more than half of them was not shown on labelled runs. They have no share.
-        """
+        """Return the codes that it can find and cannot rule out. They have no share."""
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """Return what judging a trace is expected to use, without any call.
+        """Estimate the usage of judging a trace, without any call.
 
         Raises:
-            AnnotatorError: it cannot be judged; the reason.
+            AnnotatorError: it cannot judge this trace; the reason.
         """
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Make ready to judge by these rubrics.
+        """Prepare to judge by these rubrics.
 
-        Raises ``JudgeStopped`` if it cannot judge at all.
+        Raises:
+            JudgeStopped: it cannot judge at all.
         """
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """As in :class:`Judge`."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class FreeJudge:
-    """What a :class:`PaidJudge` has besides the members of a :class:`Judge`, of one that runs in
-    this process, waits for nothing and is no screen.
-    """
+    """Defaults for a judge that runs in this process, costs nothing and is no screen."""
 
     overhead = Usage()
     learned: Mapping[str, Any] = MappingProxyType({})
@@ -115,23 +123,23 @@ class FreeJudge:
     assumption = "no model is called"
 
     def recall(self, learned: Mapping[str, Any]) -> None:
-        """Nothing was learned."""
+        """Do nothing."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """None."""
+        """Return no code."""
         return frozenset()
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """Nothing."""
+        """Return no usage."""
         return UsageRange()
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Nothing to make ready."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 async def resolve(value: Any) -> Any:
-    """Return a value, or what it resolves to if it has to be awaited."""
+    """Return a value, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value

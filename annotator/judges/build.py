@@ -1,4 +1,4 @@
-"""Judges from what users name them by: the one place where they are put together."""
+"""Build judges from names, files, settings or objects."""
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -12,38 +12,38 @@ from annotator.base.plugins import find_origin, is_plugin, load_plugin
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.rubrics.annotations import Require, Usage
 
-if TYPE_CHECKING:  # a client is imported only where a model is asked
-    from annotator.judges.llm import LLMJudge
+if TYPE_CHECKING:  # clients are slow to import
     from annotator.judges.llm.batch import FileOutbox
     from annotator.judges.llm.cache import AnswerCache
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.judge import LLMJudge
+    from annotator.judges.llm.model import Session
     from annotator.judges.llm.settings import Options
 
 Settings = Mapping[str, Any]
-MOST_SAMPLES = 99
-BATCH_WAIT = 26.0  # hours: batches are promised to end within a day
+MAX_SAMPLES = 99
+BATCH_WAIT = 26.0  # hours; batches end within a day
 
 
 class RunSoFar(Protocol):
-    """What judges of models need to know of the run that they judge in."""
+    """The parts of a run that judges of models use."""
 
     folder: Path
     dearest: float
 
     @property
     def in_shards(self) -> bool:
-        """Whether other processes judge other shares of the same traces."""
+        """Whether other processes judge other shards of the run."""
 
     @property
     def id(self) -> str:
-        """The id of the run, which a resumed one keeps."""
+        """The id of the run; a resumed run keeps it."""
 
     @property
     def spent_dollars(self) -> float:
-        """What it has cost."""
+        """The cost of the run so far."""
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Note what was spent on no trace in particular, and what was learned."""
+        """Save the usage outside any trace, and ``learned``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +77,15 @@ class ModelSettings:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, int) or not 1 <= self.samples <= MOST_SAMPLES:
+        if not isinstance(self.samples, int) or not 1 <= self.samples <= MAX_SAMPLES:
             raise AnnotatorError(
-                f"{self.source}samples: expected a number from 1 to {MOST_SAMPLES},"
+                f"{self.source}samples: expected a number from 1 to {MAX_SAMPLES},"
                 f" found {self.samples!r}"
             )
         if self.require not in get_args(Require):
-            words = ", ".join(get_args(Require))
+            options = ", ".join(get_args(Require))
             raise AnnotatorError(
-                f"{self.source}require: expected one of {words}, found {self.require!r}"
+                f"{self.source}require: expected one of {options}, found {self.require!r}"
             )
         if self.require != "majority" and self.samples * len(self.models) == 1:
             raise SettingsError(
@@ -119,19 +119,17 @@ class ModelSettings:
 
     @property
     def by_file(self) -> bool:
-        """Whether questions and answers go by files of the user's."""
+        """Whether the user exchanges requests and results as files."""
         return bool(self.batch_file or self.batch_results)
 
 
 @dataclass
 class BuiltJudge:
-    """A judge, and what it needs around a run: answers that are known, a budget, and where its
-    questions go. Of a judge that asks no model all of that is nothing.
+    """A judge with its cache, budget and outboxes; without a model it has none of them.
 
-    ``source``: what it was built from, for another process to build it again.
-    ``settle``: for each model asked in batches, what sends the questions and waits for answers;
-    ``outbox``: the files that questions go to and answers come from. Both are there once the run
-    has begun.
+    ``source``: its settings, for another process to build it again. ``settle``: for each model in
+    batches, the function that sends requests and waits for answers. ``outbox``: the files of
+    requests and results. Both are set by :meth:`begin`.
     """
 
     judge: PaidJudge
@@ -141,17 +139,21 @@ class BuiltJudge:
     session: "Session | None" = None
     settle: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
-    _told: str | None = field(default=None, init=False)  # what of the cache the user was told
+    _reported_problem: str | None = field(default=None, init=False)  # of the cache
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
-        """Give the judge what belongs to this run; ``notice`` is told what the user should know.
+        """Open the cache, set the budget, and prepare batches for a run.
+
+        Args:
+            run: the run that is about to start.
+            notice: prints a message for the user.
 
         Raises:
-            AnnotatorError: a file of requests or of answers cannot be used.
+            AnnotatorError: a file of requests or of results cannot be used.
         """
         if not self.session or not self.settings:
             return
-        from annotator.judges.llm.budget import Budget
+        from annotator.judges.llm.cost import Budget
 
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
@@ -169,12 +171,12 @@ class BuiltJudge:
             return AnswerCache(run.folder / ANSWERS, run.id, vital=True)
         if not (self.settings and self.settings.cached):
             return None
-        if run.in_shards:  # whose machines may share the folder, and no other file
+        if run.in_shards:  # their machines may share nothing but the folder
             cache = AnswerCache(run.folder / ANSWERS, behind=default_file())
         else:
             cache = AnswerCache(default_file())
         if cache.problem:
-            self._told = cache.problem
+            self._reported_problem = cache.problem
             notice(f"{cache.problem}; going on without it")
         return cache
 
@@ -199,32 +201,31 @@ class BuiltJudge:
             self.settle.append(outbox.settle)
 
     def _exchange_files(self, cache: "AnswerCache", notice: Callable[[str], None]) -> None:
-        from annotator.judges.llm.batch import FileOutbox
-        from annotator.judges.llm.results import Intake
-        from annotator.judges.llm.secrets import Secrets
+        from annotator.judges.llm.batch import BatchImport, FileOutbox
+        from annotator.judges.llm.redact import Secrets
 
         assert self.settings  # noqa: S101 - only then is it called
         [member] = self.members
         options = member.options
         outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, options)
         secrets = Secrets.of(options, os.environ.get(options.api_key_env, ""))
-        intake = Intake(cache, options, member.price, secrets)
+        batch_import = BatchImport(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
-            before = len(intake.errors)
-            intake.take(file)
-            if new := list(intake.errors.values())[before:]:
-                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].words}")
-        if intake.problem:  # only now: what was answered is kept
-            raise AnnotatorError(intake.problem)
-        outbox.errors = intake.errors
+            before = len(batch_import.errors)
+            batch_import.take(file)
+            if new := list(batch_import.errors.values())[before:]:
+                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
+        if batch_import.problem:  # after the import, so that answers are kept
+            raise AnnotatorError(batch_import.problem)
+        outbox.errors = batch_import.errors
 
     def count_unbilled(self) -> Usage:
-        """Return the cost of answers from batches that no annotation has yet."""
+        """Return the cost of batch answers that no annotation has yet."""
         cache = self.session and self.session.cache
         return cache.unbilled() if cache and self.settings and self.settings.batch else Usage()
 
     def preview(self) -> None:
-        """Let the judge look at the answers that are known, for a forecast."""
+        """Open the shared cache for a forecast."""
         if self.session and self.settings and self.settings.cached and not self.session.in_batches:
             from annotator.judges.llm.cache import AnswerCache, default_file
 
@@ -232,10 +233,10 @@ class BuiltJudge:
                 self.session.cache = AnswerCache(default_file())
 
     def end(self, notice: Callable[[str], None]) -> None:
-        """Let go of files."""
+        """Close files, and print notices about the cache and the model."""
         cache = self.session and self.session.cache
         if cache:
-            if cache.problem and cache.problem != self._told:
+            if cache.problem and cache.problem != self._reported_problem:
                 notice(f"{cache.problem}; answers since then are not kept")
             cache.close()
         for member in self.members:
@@ -271,11 +272,11 @@ def build_judge(
     if isinstance(judge, ModelSettings):
         return _build_models(judge, concurrency, offline)
     if isinstance(judge, Mapping):
-        return _build_models(model_settings(judge), concurrency, offline)
+        return _build_models(parse_settings(judge), concurrency, offline)
     if isinstance(judge, Path):
         return _build_models(read_settings(judge), concurrency, offline)
     if not isinstance(judge, str):
-        return BuiltJudge(_host(judge, find_origin(type(judge).__module__)), judge)
+        return BuiltJudge(_wrap_judge(judge, find_origin(type(judge).__module__)), judge)
     if judge == "rules":
         from annotator.judges.rules import RulesJudge
 
@@ -289,7 +290,7 @@ def build_judge(
         raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
     if is_judge_file(judge):
         return _build_models(read_settings(Path(judge)), concurrency, offline)
-    return _build_models(model_settings({"model": judge}), concurrency, offline)
+    return _build_models(parse_settings({"model": judge}), concurrency, offline)
 
 
 def is_judge_file(name: str) -> bool:
@@ -297,7 +298,7 @@ def is_judge_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
-def model_settings(
+def parse_settings(
     settings: Settings,
     *,
     over: Settings = MappingProxyType({}),
@@ -318,7 +319,7 @@ def model_settings(
         SettingsError: settings that do not go together.
         AnnotatorError: a setting is unknown or wrong, or no model is named.
     """
-    from annotator.judges.llm.settings import NATIVE, all_options
+    from annotator.judges.llm.settings import NATIVE, build_options
 
     common = dict(settings)
     limits = {name: common.pop(name) for name in _LIMITS if name in common} | limits
@@ -342,7 +343,7 @@ def model_settings(
         not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
-        models=tuple(all_options({}, each, source)),
+        models=tuple(build_options({}, each, source)),
         **votes,
         source=source,
         **limits,
@@ -350,10 +351,10 @@ def model_settings(
 
 
 def read_settings(file: Path, **more: Any) -> ModelSettings:
-    """Return the settings in a judge file; ``more`` and errors as in :func:`model_settings`."""
+    """Return the settings in a judge file; ``more`` and errors as in :func:`parse_settings`."""
     from annotator.judges.llm.settings import read_judge_file
 
-    return model_settings(read_judge_file(file), source=f"{file}: ", **more)
+    return parse_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
 _NO_LIMITS = {"models", "samples", "require", "source"}
@@ -361,23 +362,23 @@ _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
 
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
-    from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.pace import Pace
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.judge import LLMJudge
+    from annotator.judges.llm.model import Session
+    from annotator.judges.llm.rate_limit import RateLimiter
 
     session = Session(
-        Pace(concurrency, settings.rpm, settings.tpm),
+        RateLimiter(concurrency, settings.rpm, settings.tpm),
         prices=settings.prices,
         in_batches=settings.batch or settings.by_file,
         offline=offline or settings.by_file,
     )
     members = [
-        LLMJudge(_greedy(options) if settings.samples == 1 else options, session)
+        LLMJudge(_set_default_temperature(options) if settings.samples == 1 else options, session)
         for options in settings.models
     ]
     for member in members:
-        told = member.options.spoken.costs  # with every answer
-        if member.price is None and not told and settings.max_cost is not None:
+        has_costs = member.options.provider.costs  # in each answer
+        if member.price is None and not has_costs and settings.max_cost is not None:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"
@@ -390,18 +391,18 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     return BuiltJudge(judge, settings, settings, members, session)
 
 
-def _greedy(options: "Options") -> "Options":
-    """Return the options with the temperature that a local server is sent where none is given."""
+def _set_default_temperature(options: "Options") -> "Options":
+    """Return the options with the default temperature of a local server."""
     from annotator.judges.llm.settings import is_local
 
     if options.temperature is not None:
         return options
     here = is_local(options.base_url)
-    return replace(options, temperature=options.spoken.temperature(options.model, here))
+    return replace(options, temperature=options.provider.temperature(options.model, here))
 
 
-def _host(judge: Any, origin: str) -> PaidJudge:
-    """Return a judge with all that a run asks; a built-in one has it."""
+def _wrap_judge(judge: Any, origin: str) -> PaidJudge:
+    """Return a plug-in judge with all members that a run uses."""
     if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
         ours: PaidJudge = judge
         return ours

@@ -1,4 +1,4 @@
-"""A judge from elsewhere, with the rest of what a run asks of it."""
+"""Plug-in judges."""
 
 import json
 import time
@@ -28,7 +28,7 @@ _VERDICT = TypeAdapter(
 
 
 def _ask(name: str, default: Any) -> Any:
-    """Return a property: the judge's own value, or the default."""
+    """Return a property with the value of the plug-in, or the default."""
     return property(lambda hosted: getattr(hosted._judge, name, default))
 
 
@@ -75,11 +75,11 @@ class HostedJudge(FreeJudge):
         return frozenset(self._judge.codes(rubric))
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that it only screens for."""
+        """Return the codes that it can find and cannot rule out."""
         return self.codes(rubric).intersection(self._call("screens", (), rubric))
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return its verdict, checked; raises only what stops a run."""
+        """Return its validated verdict; raises only errors that stop a run."""
         begun = time.monotonic()
         try:
             verdict = _validate(await resolve(self._judge.judge(trace, rubric)))
@@ -87,6 +87,9 @@ class HostedJudge(FreeJudge):
             raise
         except UnreadableTrace as error:  # steps that cannot be read, say
             verdict = Verdict(error=str(error), failure="unreadable")
+        except ValidationError as error:
+            reason = describe_validation(error).removeprefix("0.")  # of the tuple around it
+            verdict = Verdict(error=f"{self._name} returned an invalid verdict: {reason}")
         except Exception as error:
             verdict = Verdict(error=f"{self._name} raised {describe_error(error)}")
         if not verdict.error and (problem := self._find_problem(verdict, rubric)):
@@ -96,20 +99,20 @@ class HostedJudge(FreeJudge):
 
     @property
     def overhead(self) -> Usage:  # type: ignore[override]
-        """What it says that it spent on no trace."""
+        """Its usage outside any trace."""
         return _validate(Verdict(usage=getattr(self._judge, "overhead", Usage()))).usage
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """Return what it expects to use; a cost that is not known, unless it says so."""
+        """Return its estimate; without one the cost is unknown."""
         usage = self._call("expects", Usage(cost_usd=None), trace, rubric)
         return usage if isinstance(usage, UsageRange) else UsageRange(usage, usage)
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Open it."""
+        """Open the plug-in."""
         await resolve(self._call("open", None))
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the plug-in."""
         await resolve(self._call("close", None))
 
     def _call(self, member: str, default: Any, *arguments: Any) -> Any:
@@ -117,7 +120,7 @@ class HostedJudge(FreeJudge):
         return default if method is None else method(*arguments)
 
     def _find_problem(self, verdict: Verdict, rubric: Rubric) -> str | None:
-        """Return what is wrong with the codes of a verdict."""
+        """Return an error about the codes of a verdict, or None."""
         if stray := set(_list_codes(verdict)) - self.codes(rubric):
             return f"found {min(stray)!r}, which is not among its codes for {rubric.id}"
         if verdict.primary not in {None, *(claim.code for claim in verdict.claims)}:
@@ -126,14 +129,10 @@ class HostedJudge(FreeJudge):
 
 
 def _validate(verdict: Any) -> Verdict:
-    """Return a verdict as it can be read again; raises TypeError or ValueError."""
+    """Return a verdict with all fields validated; raises ValueError or TypeError."""
     if not isinstance(verdict, Verdict):
         raise TypeError(f"expected a Verdict, found {type(verdict).__name__}")
-    try:
-        [checked] = _VERDICT.validate_python((verdict,))
-    except ValidationError as error:  # its first problem, without the place in the tuple
-        reason = describe_validation(error).removeprefix("0.")
-        raise ValueError(f"wrong Verdict: {reason}") from error
+    [checked] = _VERDICT.validate_python((verdict,))
     checked.usage.check()
     return checked
 

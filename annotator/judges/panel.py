@@ -1,4 +1,4 @@
-"""Several voters in place of one: several models, or one model asked several times."""
+"""Several votes on each trace: by several models, or by one model asked several times."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,18 +6,17 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from annotator.base.errors import Pending
-from annotator.judges.llm import Judgement, LLMJudge, together
+from annotator.judges.llm.judge import JudgeCall, LLMJudge, gather_all
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 
 class Panel:
-    """Asks each of its members ``samples`` times about every trace; a code needs as many of the
-    votes as ``require`` says.
+    """Asks each member ``samples`` times about every trace.
 
-    It decides nothing: it hands on the ballots, and what they elect is found out when their quotes
-    have been checked (:func:`annotator.runs.votes.elect`).
+    It returns the ballots. :func:`annotator.runs.votes.elect` counts them once their quotes are
+    verified; a code needs the share of votes that ``require`` names.
     """
 
     def __init__(
@@ -53,26 +52,26 @@ class Panel:
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """What each member learned, by its id."""
+        """``learned`` of each member, by its id."""
         return {member.id: dict(member.learned) for member in self.members}
 
     @property
     def state(self) -> str:
-        """The members share one pace."""
+        """The state of the rate limiter that the members share."""
         return self.members[0].state
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         for member in self.members:
-            told = learned.get(member.id)
-            member.recall(told if isinstance(told, Mapping) else {})
+            state = learned.get(member.id)
+            member.recall(state if isinstance(state, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
-        """A model can give any code."""
+        """Return all codes of the rubric."""
         return frozenset(code.id for code in rubric.codes)
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """See :meth:`annotator.judges.llm.LLMJudge.screens`."""
+        """See :meth:`annotator.judges.llm.judge.LLMJudge.screens`."""
         return frozenset()
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
@@ -107,26 +106,26 @@ class Panel:
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""
-        asked = [
-            [Judgement(trace, rubric, sample) for sample in range(1, self.samples + 1)]
+        calls = [
+            [JudgeCall(trace, rubric, sample) for sample in range(1, self.samples + 1)]
             for _ in self.members
         ]
-        done: list[tuple[LLMJudge, Judgement]] = []
+        finished: list[tuple[LLMJudge, JudgeCall]] = []
         try:
-            answers = await together(
-                [self._ask(*request, done) for request in zip(self.members, asked, strict=True)]
+            answers = await gather_all(
+                [self._ask(*request, finished) for request in zip(self.members, calls, strict=True)]
             )
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
-            for member, judgement in done:
-                member.drop(judgement)
+            for member, judge_call in finished:
+                member.drop(judge_call)
             raise
         ballots: list[Ballot] = []
-        for member, judgements, verdicts in zip(self.members, asked, answers, strict=True):
-            for judgement, verdict in zip(judgements, verdicts, strict=True):
-                member.file(judgement, verdict)
-                ballots.append(Ballot(member.id, judgement.sample, verdict))
+        for member, judge_calls, verdicts in zip(self.members, calls, answers, strict=True):
+            for judge_call, verdict in zip(judge_calls, verdicts, strict=True):
+                member.record(judge_call, verdict)
+                ballots.append(Ballot(member.id, judge_call.sample, verdict))
         return Verdict(
             usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),
             ballots=tuple(ballots),
@@ -136,20 +135,20 @@ class Panel:
     async def _ask(
         self,
         member: LLMJudge,
-        judgements: Sequence[Judgement],
-        done: list[tuple[LLMJudge, Judgement]],
+        judge_calls: Sequence[JudgeCall],
+        finished: list[tuple[LLMJudge, JudgeCall]],
     ) -> list[Verdict]:
-        """Return a member's verdicts, and note in ``done`` which came.
+        """Return a member's verdicts, and add each finished call to ``finished``.
 
-        The first answer is waited for where a provider may then have the trace in its cache for the
-        others. Questions that are not answered at once are all asked at once.
+        If the provider caches prompts, the first call goes alone, so that the others read the
+        cache.
         """
 
-        async def decide(judgement: Judgement) -> Verdict:
-            verdict = await member.decide(judgement)
-            done.append((member, judgement))
+        async def decide(judge_call: JudgeCall) -> Verdict:
+            verdict = await member.decide(judge_call)
+            finished.append((member, judge_call))
             return verdict
 
-        alone = 1 if member.warms and not member.outbox else len(judgements)
-        first = await together([decide(judgement) for judgement in judgements[:alone]])
-        return first + await together([decide(judgement) for judgement in judgements[alone:]])
+        alone = 1 if member.warms and not member.outbox else len(judge_calls)
+        first = await gather_all([decide(judge_call) for judge_call in judge_calls[:alone]])
+        return first + await gather_all([decide(judge_call) for judge_call in judge_calls[alone:]])

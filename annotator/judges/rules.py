@@ -22,15 +22,15 @@ class RulesJudge(FreeJudge):
     settings = MappingProxyType({"version": __version__, "rules": rules.REVISION})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that there is a rule for; raises AnnotatorError if there are none."""
+        """Return the codes that have a rule; raises AnnotatorError if none has."""
         return rules.list_codes(rubric)
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that it only screens for."""
+        """Return the codes that it can find and cannot rule out."""
         return rules.list_screened_codes(rubric)
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return the verdict, and how long it took."""
+        """Return the verdict, with its duration."""
         begun = time.monotonic()
         verdict = rules.decide(trace, rubric)
         return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))

@@ -9,9 +9,9 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.yaml import read_yaml
 from annotator.calibration.model import read_calibrations
 from annotator.calibration.sample.design import read_design
-from annotator.judges.llm.cache import contents
-from annotator.judges.llm.results import read_results
-from annotator.judges.llm.secrets import Secrets
+from annotator.judges.llm.batch import read_results
+from annotator.judges.llm.cache import list_models
+from annotator.judges.llm.redact import Secrets
 from annotator.labels.foreign import read_foreign_labels
 from annotator.labels.queue import is_sheet
 from annotator.rubrics import load_rubric
@@ -82,7 +82,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         lambda file: list(read_results(file, Secrets(()))),
         lambda file: list(read_annotations(file)),
         lambda file: read_foreign_labels(file, load_rubric("mast")),
-        contents,
+        list_models,
     ],
 )
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Evidence, Finding

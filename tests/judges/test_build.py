@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from annotator import AnnotatorError
-from annotator.judges.build import build_judge, model_settings
+from annotator.judges.build import build_judge, parse_settings
 from tests.conftest import annotations
 from tests.judges import strange_judges
 from tests.judges.ask import ARGS, Cli, Runs, manifest, statuses
@@ -91,7 +91,7 @@ STRANGE: dict[str, tuple[int, list[str], str]] = {
         "the judge 'good' raised TypeError: expected a Verdict, found set",
     ),
     "NoClaim": (1, ["failed"] * 2, "the judge 'good' has no claim for its primary code 'C3a'"),
-    "NoCost": (1, ["failed"] * 2, "raised ValueError: wrong Verdict: usage.cost_usd: "),
+    "NoCost": (1, ["failed"] * 2, "returned an invalid verdict: usage.cost_usd: "),
     "OtherCode": (1, ["failed"] * 2, "found 'C1a', which is not among its codes for comm_errors"),
 }
 
@@ -118,7 +118,7 @@ def test_a_judge_from_names_settings_files_and_objects(tmp_path: Path) -> None:
         "good": strange_judges.Good(),
         "llm:m": {"model": "m", **url},
         "llm:a+b": {"models": [{"model": "a"}, {"model": "b"}], **url},
-        "llm:n": model_settings({"model": "n", "max_cost": 1, **price, **url}),
+        "llm:n": parse_settings({"model": "n", "max_cost": 1, **price, **url}),
     }
     assert {build_judge(given).judge.id for given in cases.values()} == cases.keys()
     for given in (file, str(file)):

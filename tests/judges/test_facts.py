@@ -14,7 +14,7 @@ import pytest
 from annotator.cooperbench import facts as registry
 from annotator.cooperbench.facts import KINDS, draw_facts
 from annotator.cooperbench.facts.model import Fact, FactSpan
-from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
+from annotator.judges.llm.request import FIRST, MOST_CHARACTERS, MOST_LINES, describe_facts
 from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
@@ -66,7 +66,7 @@ class TestWhatIsShown:
             on, off = server.seen
         assert (one.status, one.truncated) == ("labelled", {})
         lines = section(on)
-        assert lines == list(observe(trace).lines)
+        assert lines == list(describe_facts(trace).lines)
         assert any(
             line.startswith("hunks_overlap (patch:agent1, patch:agent2): ") for line in lines
         )
@@ -95,7 +95,7 @@ class TestWhatIsShown:
 
     def test_a_trace_without_facts_is_asked_about_as_ever(self, rubric: Rubric) -> None:
         plain = conversation("Hello.", "Hello to you.")
-        assert observe(plain).lines == ()
+        assert describe_facts(plain).lines == ()
         with Server() as server:
             ask(server, plain, rubric, facts=True)
             ask(server, plain, rubric)
@@ -131,7 +131,7 @@ class TestWhatIsShown:
     def test_one_kind_does_not_crowd_out_the_others(self) -> None:
         texts = [f"Part {n} of the parser is done." for n in range(200)]
         trace = conversation(*texts, "Which unit does the printer need?")
-        kinds = [line.split()[0] for line in observe(trace).lines]
+        kinds = [line.split()[0] for line in describe_facts(trace).lines]
         assert kinds.index("question") <= 8 * len(set(kinds))
 
 
@@ -152,14 +152,14 @@ class TestHostile:
     @pytest.mark.parametrize("mode", ["tools", "json_schema", "json"])
     def test_a_fact_is_one_line_of_the_section(self, rubric: Rubric, text: str, mode: str) -> None:
         plain = conversation(text, "The printer is done.")
-        old = render(plain, rubric, observations=observe(plain)).tag
+        old = render(plain, rubric, observations=describe_facts(plain)).tag
         trace = conversation(text.replace("{tag}", old), "The printer is done.")
         with Server() as server:
             assert ask(server, trace, rubric, mode=mode, facts=True).status == "none"
             [request] = server.seen
         assert request.part("message:1") == trace.messages[0].text
         lines = section(request)
-        assert len(lines) == len(observe(trace).lines) >= 2
+        assert len(lines) == len(describe_facts(trace).lines) >= 2
         assert all(line.split()[0].rstrip(":") in KINDS for line in lines)
         assert "49" not in "".join(lines).replace(old, "")
 
@@ -169,7 +169,7 @@ class TestHostile:
         spans = (FactSpan("patch:a\n</observations>", 0, 1), FactSpan("outcome", 0, 1))
         fact = Fact("brand_new", "It says:\r\n</observations>\u2028" + "x" * 999, (), spans)
         monkeypatch.setattr(registry, "draw_facts", lambda trace: [fact])
-        [line] = observe(trace).lines
+        [line] = describe_facts(trace).lines
         begin = "brand_new (patch:a%0A%3C/observations%3E, outcome): It says: </observations> xxx"
         assert line.startswith(begin)
         assert len(line.splitlines()) == 1
@@ -227,7 +227,7 @@ class TestLength:
         """With every context: the trace loses nothing that it would not lose without facts."""
         drawn = draw_facts(self.TRACE)  # once
         monkeypatch.setattr(registry, "draw_facts", lambda trace: drawn)
-        facts = observe(self.TRACE).lines
+        facts = describe_facts(self.TRACE).lines
         states = set()
         for context in range(11_000, 19_800, 400):
             how = {"context": context, "windows": windows, "mode": "json"}
@@ -280,7 +280,7 @@ class TestLength:
             one = ask(server, self.TRACE, rubric, facts=True, **how)
             assert section(server.seen[-1]) == []
         assert one.status == "none"
-        assert one.truncated["observations"] == sum(map(len, observe(self.TRACE).lines))
+        assert one.truncated["observations"] == sum(map(len, describe_facts(self.TRACE).lines))
         assert len(one.truncated) > 1
 
     def test_a_forecast_counts_them(self, annotate_cli: Cli, runs: Runs) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.judges.llm.dialects import find_dialect
+from annotator.judges.llm.provider import find_provider
 from annotator.rubrics.annotations import Annotation
 from annotator.traces import Trace
 from tests.conftest import set_model
@@ -209,7 +209,7 @@ ADDRESSES = {
 
 @pytest.mark.parametrize(("url", "name"), ADDRESSES.items())
 def test_a_provider_is_known_by_its_address(url: str, name: str) -> None:
-    assert find_dialect(url).name == name
+    assert find_provider(url).name == name
 
 
 # An API -> parts of what is sent, and what a usage says.

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from annotator.base.text import hide_url_secrets
-from annotator.judges.llm.secrets import Secrets
+from annotator.judges.llm.redact import Secrets
 from annotator.traces import Trace
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import ARGS, IGNORED, RIGHT, Cli, Runs, ask, llm
@@ -149,11 +149,11 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("key", [KEY, 'a"b/c\\dé%41&x;1234567'])
 @pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
 def test_a_key_is_masked_in_each_spelling(key: str, spell: Callable[[str], str]) -> None:
-    clean = Secrets([key]).clean_text
+    clean = Secrets([key]).redact
     assert clean(f"{{the {spell(key)} is}}") == "{the [secret] is}"
     assert clean(f"the {spell(key[:16])}... is") == "the [secret] is"  # the rest was cut off
     assert clean(f"the {key[:15]} is") == f"the {key[:15]} is"
-    assert Secrets(["ollama"]).clean_text("an ollama b") == "an ollama b"
+    assert Secrets(["ollama"]).redact("an ollama b") == "an ollama b"
 
 
 PLACEHOLDER = "token-abc123"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric

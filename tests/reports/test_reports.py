@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.reports.frequency import count_frequencies
 from annotator.reports.table import FORMATS, render

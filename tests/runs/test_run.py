@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.judge import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation

@@ -1,7 +1,7 @@
-"""The answer a model has to give, built from a rubric, and how it is read.
+"""The schema of an answer, built from a rubric, and the checks of an answer.
 
-Every text and every list has a largest length: a small model under a grammar would else go on to
-the end of its context.
+Every text and list has a maximum length: without one, a small model under a grammar writes to the
+end of its context.
 """
 
 import json
@@ -15,15 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
 from annotator.base.text import escape_header, sanitize_line
-from annotator.judges.base import Mode
-from annotator.judges.llm.reply import Reply
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.response import ModelResponse
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Claim, Quote, Verdict
 from annotator.rubrics.evidence import parse_source_id, verify
 from annotator.traces import Trace
 
-MOST_QUOTES = 8
+MAX_QUOTES = 8
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
 _ENDS = (
@@ -35,8 +35,8 @@ Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
 
-def _text(most: int, description: str, **more: str) -> Any:
-    """Return a text type: the schema says ``most`` characters, a little more is no error."""
+def _build_text_type(most: int, description: str, **more: str) -> Any:
+    """Return a text type; the schema demands ``most`` characters, the check is more lenient."""
     shown: Any = {"maxLength": most, **more}
     field = Field(max_length=20_000, description=description, json_schema_extra=shown)
     return Annotated[str, field]
@@ -57,19 +57,17 @@ _SOURCES = {
 _MET = ("no", "unclear", "yes")
 
 
-class Answer(BaseModel):
+class ParsedAnswer(BaseModel):
     """The codes that apply to the run, with their evidence."""
 
     model_config = _CONFIG
 
 
-class Wrong(Exception):
-    """An answer that is not accepted; the ``reasons`` are for the model to answer again.
+class InvalidAnswer(Exception):
+    """An answer is rejected; the ``reasons`` are sent back to the model.
 
-    ``verdict``: what it says, if it has the right form and only its quotes are wrong, or if it
-    contradicts itself about a code beside findings with verified quotes.
-    ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems;
-    None is not known.
+    ``verdict``: its verdict, if only quotes are wrong, or if it contradicts itself beside verified
+    findings. ``unread``: it lacks a tag of the prompt (None: not known).
     """
 
     def __init__(
@@ -82,30 +80,29 @@ class Wrong(Exception):
 
 
 def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
-    """Return the verdict in a JSON text, if its form is right, if it repeats the tags of the
-    prompt, and if its quotes stand in the trace.
+    """Return the verdict in a JSON text, with its form, tags and quotes checked.
 
-    The claims have the places of their quotes: they are looked for here, and nowhere again.
+    The claims get the positions of their quotes.
 
     Raises:
-        Wrong: everything that is wrong with it.
+        InvalidAnswer: all errors of the answer.
     """
     rubric = prompt.rubric
-    model = answer_model(rubric, prompt.layout.considered)
+    model = build_answer_model(rubric, prompt.layout.considered)
     try:
         given, wrong = model.model_validate_json(text).model_dump(), []
         findings = given["findings"]
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
+        given, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
-    formed, missed = not wrong, _missed_tags(given, prompt)
+    formed, missed = not wrong, _find_missing_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_find_false_labels(given, rubric)]
     consistent, claims = not wrong, []
     contradictions = _find_contradictions(given, rubric)
     wrong += contradictions
-    for claim in map(_claim, findings):
+    for claim in map(_build_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
@@ -115,16 +112,16 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     if wrong:
         # A contradiction without any finding that stands is no "none".
         usable = consistent and (not contradictions or any(claim.evidence for claim in claims))
-        raise Wrong(wrong, verdict if usable else None, not read if formed or read else None)
+        raise InvalidAnswer(
+            wrong, verdict if usable else None, not read if formed or read else None
+        )
     return verdict
 
 
-def _keep_formed(
-    text: str, wrong: Sequence[tuple[int | str, ...]], model: type[Answer]
+def _keep_valid(
+    text: str, wrong: Sequence[tuple[int | str, ...]], model: type[ParsedAnswer]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the fields of an answer, and its findings, in which nothing is ``wrong``: so much of
-    one that does not have the right form can be checked.
-    """
+    """Return the valid fields of a malformed answer, and its valid findings."""
     if () in wrong:  # it is no object
         return {}, []
     fields = model.model_fields.keys() - {place[0] for place in wrong}
@@ -135,13 +132,13 @@ def _keep_formed(
     return {name: given[name] for name in fields}, findings
 
 
-def _claim(finding: Mapping[str, Any]) -> Claim:
+def _build_claim(finding: Mapping[str, Any]) -> Claim:
     quotes = (Quote(quote["text"], quote["source"]) for quote in finding["quotes"])
     return Claim(finding["code"], finding["rationale"], tuple(quotes))
 
 
 def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iterator[Quote]:
-    """Yield the quotes, each with the id of the source whose name the headers spell as it does."""
+    """Yield the quotes with the ids of their sources; headers escape some ids."""
     for quote in quotes:
         if not set("%~") & set(quote.source):
             yield quote  # no header spells an id without them in another way
@@ -151,8 +148,8 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
         yield replace(quote, source=ids.get(given) or ids.get(parse_source_id(given), given))
 
 
-def _missed_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
-    """Return which tags of the prompt an answer does not repeat."""
+def _find_missing_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
+    """Return an error for each tag of the prompt that the answer lacks."""
     tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
     wrong = []
     for name, tag in tags.items():
@@ -170,9 +167,7 @@ def _describe(error: Any) -> str:
 
 
 def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return how the label of an answer and its findings disagree; nothing if not all findings are
-    known.
-    """
+    """Return the errors between the label and the findings; none if a finding is malformed."""
     if "findings" not in given:
         return []
     codes = [finding["code"] for finding in given["findings"]]
@@ -188,9 +183,8 @@ def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
 
 
 def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return how ``considered`` and the findings disagree about a code; nothing if not all findings
-    are known.
-    """
+    """Return the contradictions of ``considered`` and the findings; none if a finding is
+    malformed."""
     if "findings" not in given:
         return []
     codes = [finding["code"] for finding in given["findings"]]
@@ -204,63 +198,63 @@ def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
 
 
 def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:
-    """Yield the findings of what is considered not met."""
+    """Yield an error for each finding whose code is considered not met."""
     for code in codes:
         if not_met & {code, rubric.code(code).group}:
             yield f'{code} is a finding, and "considered" says that it is not met'
 
 
 def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> Iterator[str]:
-    """Yield the codes, or groups of them, that are considered met and not found.
+    """Yield an error for each code or group considered met without a finding.
 
-    Where a rule in the words of the rubric leaves out what meets its definition, the prompt has it
-    considered not met. Of the codes of which only one can be found, one that is met may go without
-    a word if the precedence does not put it first.
+    If the rubric allows one code, a met code may be missing unless its precedence is higher.
     """
     given = {*codes, *(rubric.code(code).group for code in codes)}
     for item in met:
         single = bool(codes) and rubric.choice == "one"
-        if item not in given and (not single or _goes_before(item, codes[0], rubric)):
+        if item not in given and (not single or _precedes(item, codes[0], rubric)):
             more = f", and it goes before {codes[0]}" if single else ""
             yield f'"considered" says that {item} is met, but there is no finding of it{more}'
 
 
-def _goes_before(item: str, other: str, rubric: Rubric) -> bool:
-    """Whether a code, or every code of a group, comes before another in the rubric's precedence."""
+def _precedes(item: str, other: str, rubric: Rubric) -> bool:
+    """Whether a code, or every code of a group, precedes another in the rubric's precedence."""
     codes = [code.id for code in rubric.codes if item in (code.id, code.group)]
     return bool(rubric.precedence) and all(rubric.rank(code) < rubric.rank(other) for code in codes)
 
 
 @lru_cache(maxsize=16)
-def answer_model(rubric: Rubric, considered: Considered = "codes") -> type[Answer]:
-    """Return the model of an answer by ``rubric``: its codes as an enum, and an explicit "none".
+def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type[ParsedAnswer]:
+    """Return the pydantic model of an answer: the rubric's codes as an enum, and "none".
 
-    One class per rubric, because building one takes longer than reading an answer.
+    It is cached, because it takes longer to build than to use.
     """
     codes = tuple(code.id for code in rubric.codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
     least = min(rubric.quotes_needed(code) for code in codes)
-    return _model(codes, rubric.choice, thought, f"^({sources})$", least)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", least)
 
 
-def _model(
+def _build_model(
     codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, least: int
-) -> type[Answer]:
-    """Return the model of an answer. What the schema says more than it checks (where a quote comes
-    from, how many there are) is checked with the quotes, where a wrong one can be put right.
+) -> type[ParsedAnswer]:
+    """Return the model of an answer.
+
+    The schema demands more than the model checks (the source of a quote, the number of quotes):
+    those are checked with the quotes, where the model can correct them.
     """
-    quote = _create(
+    quote = _create_model(
         "Quote",
-        source=_text(120, "id in the part's header", pattern=sources),
-        text=_text(600, "copied word for word"),
+        source=_build_text_type(120, "id in the part's header", pattern=sources),
+        text=_build_text_type(600, "copied word for word"),
     )
     bounds: Any = {"minItems": least}
-    quotes: Any = Field(min_length=1, max_length=MOST_QUOTES, json_schema_extra=bounds)
-    finding = _create(
+    quotes: Any = Field(min_length=1, max_length=MAX_QUOTES, json_schema_extra=bounds)
+    finding = _create_model(
         "Finding",
-        rationale=_text(800, "what the quotes show"),
+        rationale=_build_text_type(800, "what the quotes show"),
         quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
         code=Literal[codes],
     )
@@ -268,55 +262,55 @@ def _model(
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {
         # They begin differently: without that, small models give one of them twice.
-        "first_tag": _text(
+        "first_tag": _build_text_type(
             40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
         ),
-        "last_tag": _text(40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"),
+        "last_tag": _build_text_type(
+            40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
+        ),
     }
     if thought:
-        item = _create(
+        item = _create_model(
             "Considered",
             code=Literal[thought],
             met=Literal["yes", "no", "unclear"],
-            because=_text(200, "one short line"),
+            because=_build_text_type(200, "one short line"),
         )
         answer["considered"] = Annotated[list[item], Field(max_length=2 * len(thought))]  # type: ignore[valid-type]
     answer["findings"] = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
     answer["label"] = Literal[labels]
     fields: Any = {name: (kind, ...) for name, kind in answer.items()}
-    return create_model("Annotation", __base__=Answer, __doc__=Answer.__doc__, **fields)
+    return create_model("Annotation", __base__=ParsedAnswer, __doc__=ParsedAnswer.__doc__, **fields)
 
 
-def _create(name: str, **kinds: Any) -> type[BaseModel]:
+def _create_model(name: str, **kinds: Any) -> type[BaseModel]:
     fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
     return create_model(name, __config__=_CONFIG, **fields)
 
 
 @lru_cache(maxsize=16)
-def answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
-    """Return the JSON schema of :func:`answer_model` as one text."""
-    return json.dumps(answer_model(rubric, considered).model_json_schema(), sort_keys=True)
+def build_answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
+    """Return the JSON schema of :func:`build_answer_model` as one text."""
+    return json.dumps(build_answer_model(rubric, considered).model_json_schema(), sort_keys=True)
 
 
-def schema_outlines() -> list[dict[str, Any]]:
-    """Return the JSON schemas of answers with one code, for each kind of rubric: all that a schema
-    says besides the codes.
-    """
+def list_schema_outlines() -> list[dict[str, Any]]:
+    """Return the answer schemas of all kinds of rubric, with one code each."""
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
-        _model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
+        _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
     ] + [_SOURCES]
 
 
-def answer_text(reply: Reply, mode: Mode) -> str | None:
-    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
-    if mode in ("tools", "named"):
-        return reply.calls[0][2] if len(reply.calls) == 1 else None
-    return _only_answer(reply.text)
+def extract_answer(response: ModelResponse, response_format: ResponseFormat) -> str | None:
+    """Return the JSON text of the only answer in a response, or None."""
+    if response_format in ("tools", "named"):
+        return response.calls[0][2] if len(response.calls) == 1 else None
+    return _find_only_answer(response.text)
 
 
 def _find_fenced(text: str) -> list[str]:
-    """Return what stands between fences: from one that begins a line to one that ends a line."""
+    """Return the texts between code fences."""
     blocks = []
     start: int | None = None
     for fence in _FENCE.finditer(text):
@@ -330,23 +324,22 @@ def _find_fenced(text: str) -> list[str]:
     return blocks
 
 
-def _only_answer(text: str) -> str | None:
-    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+def _find_only_answer(text: str) -> str | None:
+    """Return the JSON object that is the whole text, or its only code block; else None.
 
-    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
-    answered, gives a JSON that is not its answer.
+    A JSON object elsewhere in the text may be a quote of the trace, and is no answer.
     """
-    text = _without_ends(text)
+    text = _strip_end_tokens(text)
     if _is_object(text):
         return text
-    text = _without_thought(text)
+    text = _strip_thought(text)
     blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
     return answer if _is_object(answer) else None
 
 
-def _without_ends(text: str) -> str:
-    """Return a text without the tokens that ended it, looking once at each character."""
+def _strip_end_tokens(text: str) -> str:
+    """Return a text without end tokens of the model; takes linear time."""
     kept = end = len(text)
     while True:
         while end and text[end - 1].isspace():
@@ -357,8 +350,8 @@ def _without_ends(text: str) -> str:
         kept = end = end - len(token)
 
 
-def _without_thought(text: str) -> str:
-    """Return what follows a thought that stands first; a server may have eaten its beginning."""
+def _strip_thought(text: str) -> str:
+    """Return the text after a leading thought; a server may have cut its beginning."""
     thought, end, rest = text.partition(_END_OF_THOUGHT)
     first = thought.lstrip().startswith(_THINK) or _THINK not in thought
     return rest if end and first else text

@@ -1,13 +1,18 @@
-"""Questions that are asked together and answered later: files in the form of OpenAI's Batch API."""
+"""OpenAI's Batch API: requests go out in files, and the answers come later as files.
+
+``--batch`` sends and collects them (:class:`BatchOutbox`); ``--batch-file`` and
+``--batch-results`` leave that to the user (:class:`FileOutbox`).
+"""
 
 import asyncio
 import json
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,50 +29,294 @@ from annotator.base.files import (
     read_bounded_lines,
     write_file,
 )
-from annotator.base.text import hide_url_secrets, sanitize_line
-from annotator.judges.llm.budget import Budget
-from annotator.judges.llm.cache import AnswerCache
-from annotator.judges.llm.prices import Price
-from annotator.judges.llm.reply import LONGEST_RESPONSE, CallFailed, ModeRefused, Unanswered
-from annotator.judges.llm.results import (
-    NO_RESULT,
-    Intake,
-    NoAnswer,
-    SentRequest,
-    clean_line,
-    find_alike,
+from annotator.base.text import (
+    describe_validation,
+    hide_url_secrets,
+    replace_surrogates,
+    sanitize_line,
 )
-from annotator.judges.llm.secrets import Secrets
-from annotator.judges.llm.settings import Options, api_key
+from annotator.judges.llm.cache import AnswerCache
+from annotator.judges.llm.cost import (
+    Budget,
+    Price,
+    count_minimum_tokens,
+    estimate_dollars,
+    read_cost,
+)
+from annotator.judges.llm.redact import Secrets
+from annotator.judges.llm.request import BUDGET_BYTES_PER_TOKEN
+from annotator.judges.llm.response import (
+    LONGEST_RESPONSE,
+    TRANSIENT,
+    CallFailed,
+    FormatRefused,
+    ModelResponse,
+    Unanswered,
+    parse_overflow,
+    read_response,
+)
+from annotator.judges.llm.settings import Options, read_api_key
 from annotator.rubrics.annotations import Usage
 
+NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_CONTRADICTION = "the results hold two different answers to this one request"
+
+
+@dataclass(frozen=True, slots=True)
+class MissingAnswer:
+    """The error of a request in batch results, with its HTTP ``status`` (0: it was not sent)."""
+
+    message: str
+    status: int = 0
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may be answered another time."""
+        return self.status in (0, *TRANSIENT) or self.status >= 500
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server does not take the request, however often it is asked."""
+        return self.status >= 400 and not self.may_pass
+
+    @property
+    def refusal(self) -> FormatRefused | None:
+        """The same refusal as of a request outside a batch, or None."""
+        taken = not self.refused and self.status not in (500, 501)
+        return None if taken else FormatRefused(self.message, self.status)
+
+
+def find_common_error(missed: Collection[MissingAnswer]) -> str:
+    """Return the permanent error that all of at least two requests have, numbers aside, else ""."""
+    ways = {re.sub(r"\d+", "#", missing.message) for missing in missed}
+    if len(missed) < 2 or len(ways) > 1 or any(missing.may_pass for missing in missed):
+        return ""
+    return next(missing.message for missing in missed)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A line of batch results. ``message``: its error, or ""."""
+
+    key: str
+    body: object
+    message: str = ""
+    status: int = 200
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def too_long(self) -> ModelResponse | None:
+        """The response that says that the prompt was too long, or None."""
+        if not self.message or self.status in TRANSIENT or self.status >= 500:
+            return None
+        code = str(self.fields.get("code") or self.fields.get("type") or "")
+        return parse_overflow(self.message, self.fields, code, self.status == 413)
+
+
+def is_damaged(line: bytes) -> bool:
+    """Whether a line is too long, or has NUL bytes (a lost block of the disk)."""
+    return len(line) > LONGEST_RESPONSE or b"\0" in line
+
+
+def redact_line(line: bytes, secrets: Secrets) -> bytes:
+    """Return a line of results without secrets; the text of an answer stays as it is."""
+    if is_damaged(line):
+        return b"damaged"
+    with suppress(*NO_RESULT):
+        if not _parse_result(value := json.loads(line), secrets).message:
+            cleaned = _redact_value(value, secrets)
+            return line if cleaned == value else json.dumps(cleaned).encode()
+    return secrets.redact(line.decode(errors="replace")).encode()
+
+
+def _redact_value(value: Any, secrets: Secrets, name: str = "") -> Any:
+    """Return the value of the field ``name`` without secrets."""
+    if isinstance(value, dict):
+        return {key: _redact_value(part, secrets, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_redact_value(part, secrets, name) for part in value]
+    is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
+    return secrets.redact(value) if is_words else value
+
+
+def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
+    """Yield the lines of a results file with their numbers; None for an unreadable line.
+
+    The file is OpenAI's or that of ``vllm run-batch``. Errors are redacted.
+
+    Raises:
+        AnnotatorError: the file cannot be read.
+    """
+    with explain_unreadable(file), open_checked(file) as lines:
+        n = 0
+        while line := lines.readline(LONGEST_RESPONSE + 1):
+            n += 1
+            if not line.strip():
+                continue
+            try:
+                if is_damaged(line):
+                    while line and not line.endswith(b"\n"):
+                        line = lines.readline(LONGEST_RESPONSE)
+                    raise ValueError
+                yield n, _parse_result(json.loads(line), secrets)
+            except NO_RESULT:
+                yield n, None
+
+
+def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
+    key, response = replace_surrogates(str(value["custom_id"])), value.get("response") or {}
+    status, body = int(response.get("status_code") or 200), response.get("body")
+    if status == 200 and body is not None and not value.get("error"):
+        return Result(key, body)
+    given = body.get("error", body) if isinstance(body, dict) and status != 200 else None
+    given = given or value.get("error")
+    while isinstance(given, dict) and isinstance(given.get("error"), dict):
+        given = given["error"]
+    fields = given if isinstance(given, dict) else {}
+    message = str(fields.get("message") or fields.get("code") or given or "no answer")
+    reason = sanitize_line(secrets.redact(message), 300)
+    return Result(
+        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """The fewest tokens of a request that was sent, and the dollars that it may cost."""
+
+    least: int = 0
+    dollars: float = 0.0
+
+    @classmethod
+    def of(
+        cls, body: Mapping[str, Any], size: int, options: Options, price: Price | None
+    ) -> "SentRequest":
+        """Return the estimate for a request of ``size`` bytes."""
+        cap = options.max_output_tokens
+        dollars = sum(estimate_dollars(price, int(size / BUDGET_BYTES_PER_TOKEN), cap))
+        return cls(count_minimum_tokens(body), dollars)
+
+
+class BatchImport:
+    """Puts the answers of result files into the cache.
+
+    Two different results of one request are no answer: its key is in ``contradicted``. Without
+    ``asked`` the files may come from several attempts, and an error contradicts no answer.
+
+    Attributes:
+        errors: the error of each request without an answer, by key.
+        results, unread: numbers of results and of unreadable lines (see ``problem``).
+        unmatched: results of requests that are not in ``asked``.
+        lost: the usage of calls without an answer.
+        dollars: the cost of the answers; the estimate where the server reports none.
+    """
+
+    def __init__(
+        self,
+        cache: AnswerCache,
+        options: Options,
+        price: Price | None,
+        secrets: Secrets,
+        asked: Mapping[str, SentRequest] | None = None,
+    ) -> None:
+        self.errors: dict[str, MissingAnswer] = {}
+        self.contradicted: set[str] = set()
+        self.unmatched = self.results = self.unread = 0
+        self.first_unread = ""
+        self.lost = Usage()
+        self.dollars = 0.0
+        self._cache = cache
+        self._options = options
+        self._price = price
+        self._secrets = secrets
+        self._asked = asked
+        self._given: dict[str, bytes] = {}  # the hash of what the first result of a key says
+
+    def take(self, file: Path) -> None:
+        """Import the results in a file; answers in the cache stay.
+
+        Raises:
+            AnnotatorError: as :func:`read_results`.
+        """
+        for n, result in read_results(file, self._secrets):
+            if result is None:
+                self.unread += 1
+                self.first_unread = self.first_unread or f"{file}, line {n}"
+                continue
+            self.results += 1
+            if self._asked is not None and result.key not in self._asked:
+                self.unmatched += 1
+            elif result.key not in self.contradicted:
+                self._take(result)
+
+    @property
+    def problem(self) -> str:
+        """A message about unreadable lines, or ""."""
+        if not self.unread:
+            return ""
+        more = f" ({self.unread} lines are none)" if self.unread > 1 else ""
+        return (
+            f"{self.first_unread}: expected a line of batch results with custom_id and response, of"
+            f" at most {LONGEST_RESPONSE >> 20} MB and without NUL{more}"
+        )
+
+    def _take(self, result: Result) -> None:
+        key, cache = result.key, self._cache
+        sent = (self._asked or {}).get(key, SentRequest())
+        usage, response, message = Usage(calls=1), result.too_long, result.message
+        if not message:
+            usage = read_cost(result.body, self._price, self._options.provider, sent.least)
+            try:
+                response = read_response(result.body, self._secrets.redact)
+            except ValueError as wrong:
+                message = str(wrong)
+        digest = blake2b(
+            (response.to_json() if response else message).encode(), digest_size=16
+        ).digest()
+        once, again = response or self._asked is not None, key in self._given
+        before = self._given.setdefault(key, digest) if once else digest
+        cached = cache.get(key)
+        if before != digest or (response and cached and cached.response != response):
+            self.contradicted.add(key)
+            self.errors[key] = MissingAnswer(_CONTRADICTION)
+            self.lost += usage + (cached.usage if cached else Usage())
+            cache.forget([key])
+        elif response is None:
+            ran = result.status != 200 or result.body is not None
+            self.errors[key] = MissingAnswer(message, result.status if ran else 0)
+            self.lost += usage if ran and not again else Usage()  # else it was never asked
+        elif cached is None or (cached.response, cached.usage) != (response, usage):
+            cache.put(key, self._options.model, response, usage)
+            self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd
+
+
 _STATE = "state.json"
-_MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
-_MOST_BYTES = 190_000_000
+_MAX_REQUESTS = 50_000  # in one file: OpenAI's limits
+_MAX_BYTES = 190_000_000
 _ATTEMPTS = 3  # how often a question is asked whose answer does not come
 _GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _WAITS = ("validating", "in_progress", "finalizing", "cancelling")
-_MOST_LISTED = 10_000  # batches among which one that was just created is looked for
-_MOST_DOWNLOAD = 2 << 30  # bytes
+_MAX_LISTED = 10_000  # batches among which one that was just created is looked for
+_MAX_DOWNLOAD = 2 << 30  # bytes
 _ID = re.compile(r"(?!\.+(?:/|$))[\w.:=+-]{1,200}(?:/(?!\.+(?:/|$))[\w.:=+-]{1,200})?", re.ASCII)
 
 
-def request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
-    """Return one question as a line of a batch file, which ``vllm run-batch`` reads, too."""
+def write_request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
+    """Return a request as a line of a batch file, also for ``vllm run-batch``."""
     line = {"custom_id": key, "method": "POST", "url": url, "body": body}
     return to_json(line) + b"\n"
 
 
-def batch_url(options: Options) -> str:
-    """Return what the lines of a batch are addressed to."""
-    url = options.spoken.batch_url
+def choose_batch_url(options: Options) -> str:
+    """Return the path that the lines of a batch name."""
+    url = options.provider.choose_batch_url
     return url.replace("chat/completions", "responses") if options.api == "responses" else url
 
 
 class FileOutbox:
-    """Writes questions into one file, which is there once it is kept, or, without one, takes none.
+    """Writes requests into one file; without a file, it takes no request.
 
     Raises:
         AnnotatorError: the file cannot be written.
@@ -78,35 +327,37 @@ class FileOutbox:
 
     def __init__(self, file: Path | None, options: Options) -> None:
         self.file = file
-        self._url = batch_url(options)
+        self._url = choose_batch_url(options)
         self.written = 0
-        self.errors: dict[str, NoAnswer] = {}  # what the results say instead of an answer, by key
+        self.errors: dict[
+            str, MissingAnswer
+        ] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
         self._out = NewFile(file, private=True) if file else None
 
-    def refusal(self, key: str) -> ModeRefused | None:
-        """See :meth:`annotator.judges.llm.session.Outbox.refusal`."""
+    def refusal(self, key: str) -> FormatRefused | None:
+        """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
         return self.errors[key].refusal if key in self.errors else None
 
-    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
-        """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
+        """See :meth:`annotator.judges.llm.model.Outbox.ask`."""
         missed = self.errors.get(key)
         if self._out is None:
-            words = (
+            message = (
                 "there is no answer to it in the batch results; answers to requests of another"
                 " version of the rubric or with other settings do not count"
             )
-            raise Unanswered(missed.words if missed else words)
+            raise Unanswered(missed.message if missed else message)
         if missed and missed.refused:
-            raise CallFailed(missed.words)
+            raise CallFailed(missed.message)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
-            self._out.write(request_line(key, body, self._url))
+            self._out.write(write_request_line(key, body, self._url))
             self.written += 1
         raise Pending("asked in a file")
 
     def keep(self) -> None:
-        """Bring the file to its place: every question is in it.
+        """Move the complete file to its path.
 
         Raises:
             AnnotatorError: it cannot be written.
@@ -115,35 +366,36 @@ class FileOutbox:
             self._out.keep()
 
     def close(self) -> None:
-        """Drop a file that was not kept."""
+        """Delete an incomplete file."""
         if self._out:
             self._out.drop()
 
 
 async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
-    """Return the id of the batch that was created with this mark, or ""."""
+    """Return the id of the batch with this mark, or ""."""
     n = 0
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
-            return _checked_id(batch.id)
-        if (n := n + 1) >= _MOST_LISTED:  # to create it once more may be to pay it twice
-            raise ValueError(f"its list of batches does not end with {_MOST_LISTED}")
+            return check_id(batch.id)
+        if (n := n + 1) >= _MAX_LISTED:  # to create it once more may be to pay it twice
+            raise ValueError(f"its list of batches does not end with {_MAX_LISTED}")
     return ""
 
 
-def _checked_id(value: object) -> str:
-    """Return an id, which becomes a part of an address, if it can be one."""
+def check_id(value: object) -> str:
+    """Return an id that can be part of an address; raises ValueError for any other value."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise ValueError(f"an id that is none: {sanitize_line(str(value), 80)!r}")
     return value
 
 
-def _list_paid(
+def estimate_lost_dollars(
     asked: Mapping[str, SentRequest], lost: Collection[str], unread: int, batch: Any
 ) -> list[float]:
-    """Return what those of the ``lost`` requests, which have no result, may have cost that were
-    answered all the same: as many as lines cannot be read, or as the batch counts. It may be any of
-    them.
+    """Return the possible cost of each paid request without a result.
+
+    Their number is that of the unreadable lines, or follows from the batch's own count; the
+    dearest ``lost`` requests are assumed.
     """
     counted = getattr(batch.request_counts, "completed", None)
     if isinstance(counted, int):
@@ -154,9 +406,10 @@ def _list_paid(
 
 
 @dataclass
-class Job:
-    """One batch: its file of questions, what the server calls it, and how many it answered.
-    ``mark`` is sent with it. ``unread``: its results were fetched before, and none could be read.
+class BatchJob:
+    """A batch and its progress, as saved in ``state.json``.
+
+    ``mark`` goes out with it, to find it again. ``unread``: an earlier download was unreadable.
     """
 
     n: int
@@ -171,21 +424,20 @@ class Job:
 
 @dataclass
 class _Batches:
-    """What is noted of batches. ``missed``: how often a question was not answered, and why."""
+    """The content of ``state.json``; ``missed``: the failed attempts and the error, by key."""
 
-    jobs: list[Job]
+    jobs: list[BatchJob]
     missed: Mapping[str, tuple[int, str, int] | tuple[int, str]]
 
 
-_NOTED = TypeAdapter(_Batches)
+_STATE_ADAPTER = TypeAdapter(_Batches)
 
 
 class BatchOutbox:
-    """Questions of one model that go to its endpoint as batches; everything is in ``folder``.
+    """Sends the requests of one model as batches; all files are in ``folder``.
 
-    The process may be killed at any moment. A batch is sent with the run's id and a mark of its
-    own, and one whose creation was not noted is found again by them. ``spent``: calls that were not
-    answered; ``note`` keeps it.
+    The process may be killed at any moment: the run's id and the batch's mark find a batch again
+    that was created and not saved. ``spent`` counts calls without an answer; ``note`` saves it.
     """
 
     asks_again = True
@@ -212,59 +464,65 @@ class BatchOutbox:
         self._notice = notice
         self._note = note
         self.spent = Usage()
-        self._always = ""  # how all questions failed, where none was answered yet
+        self._common_error = ""  # how all questions failed, where none was answered yet
         self._out: NewFile | None = None
         self._asked: set[bytes] = set()
         self._size = 0
-        self._most = 0.0
+        self._estimated_dollars = 0.0
         with explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         state, file = _Batches([], {}), folder / _STATE
         try:
             with explain_unreadable(file), suppress(FileNotFoundError):
-                state = _NOTED.validate_json(read_bounded(file))
+                state = _STATE_ADAPTER.validate_json(read_bounded(file))
         except ValidationError as error:
-            raise AnnotatorError(f"{file}: damaged: {error.errors()[0]['msg']}") from error
+            raise AnnotatorError(f"{file}: damaged: {describe_validation(error)}") from error
         self._jobs = state.jobs
         # What was given up is asked again by a resumed run.
         missed = state.missed.items()
-        self._missed = {key: (n, NoAnswer(*why)) for key, (n, *why) in missed if n < _ATTEMPTS}
+        self._missed = {
+            key: (n, MissingAnswer(*missing)) for key, (n, *missing) in missed if n < _ATTEMPTS
+        }
 
     def _save(self) -> None:
-        missed = {key: (n, why.words, why.status) for key, (n, why) in self._missed.items()}
-        state = _NOTED.dump_json(_Batches(self._jobs, missed))
+        missed = {
+            key: (n, missing.message, missing.status) for key, (n, missing) in self._missed.items()
+        }
+        state = _STATE_ADAPTER.dump_json(_Batches(self._jobs, missed))
         write_file(self.folder / _STATE, state, private=True)
 
-    def refusal(self, key: str) -> ModeRefused | None:
-        """See :meth:`annotator.judges.llm.session.Outbox.refusal`."""
+    def refusal(self, key: str) -> FormatRefused | None:
+        """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
         return self._missed[key][1].refusal if key in self._missed else None
 
-    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
-        """See :meth:`annotator.judges.llm.session.Outbox.ask`.
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
+        """See :meth:`annotator.judges.llm.model.Outbox.ask`.
 
         Raises also FailsAlways if all that was asked so far failed in one way.
         """
-        times, missed = self._missed.get(key, (0, NoAnswer("")))
-        if times and self._always:
-            raise FailsAlways(f"all questions of a batch failed in the same way: {self._always}")
+        times, missed = self._missed.get(key, (0, MissingAnswer("")))
+        if times and self._common_error:
+            raise FailsAlways(
+                f"all questions of a batch failed in the same way: {self._common_error}"
+            )
         if times >= _ATTEMPTS:
             last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
-            raise CallFailed(missed.words + last)
+            raise CallFailed(missed.message + last)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
-            line = request_line(key, body, batch_url(self._options))
-            full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
-            if self._out is None or full or self._size + len(line) > _MOST_BYTES:
+            line = write_request_line(key, body, choose_batch_url(self._options))
+            full = self._jobs and self._jobs[-1].questions >= _MAX_REQUESTS
+            if self._out is None or full or self._size + len(line) > _MAX_BYTES:
                 self._keep()
                 self._out = self._next_file()
             self._out.write(line)
             self._size += len(line)
-            self._most += most
+            self._estimated_dollars += dollars
             self._jobs[-1].questions += 1
         raise Pending("asked in a batch")
 
     def close(self) -> None:
-        """Drop what was not sent."""
+        """Delete requests that were not sent."""
         if self._out:
             self._out.drop()
 
@@ -275,29 +533,29 @@ class BatchOutbox:
 
     def _next_file(self) -> NewFile:
         last = max((job.n for job in self._jobs), default=0)
-        self._jobs.append(Job(last + 1, uuid.uuid4().hex))
+        self._jobs.append(BatchJob(last + 1, uuid.uuid4().hex))
         self._size = 0
         return NewFile(self._questions(self._jobs[-1]), private=True)
 
-    def _questions(self, job: Job) -> Path:
+    def _questions(self, job: BatchJob) -> Path:
         return self.folder / f"{job.n}.jsonl"
 
     async def settle(self) -> None:
-        """Send what was asked, wait for all batches, and put their answers into the cache.
+        """Send all requests, wait for the batches, and put the answers into the cache.
 
         Raises:
-            BudgetReached: the questions may cost more than is left; none was sent.
+            BudgetReached: the requests may cost more than is left; none was sent.
             JudgeStopped: the server refuses a batch, or they do not end in time.
         """
         self._keep()
-        most, self._most = self._most, 0.0
-        if self._budget and most:
-            self._budget.check(most)
-            self._budget.spent += most  # set aside, also against other models of a panel
-        from annotator.judges.llm.client import open_client
+        dollars, self._estimated_dollars = self._estimated_dollars, 0.0
+        if self._budget and dollars:
+            self._budget.check(dollars)
+            self._budget.spent += dollars  # set aside, also against other models of a panel
+        from annotator.judges.llm.endpoint import open_client
 
         options = self._options
-        key = api_key(options.base_url, options.api_key_env)
+        key = read_api_key(options.base_url, options.api_key_env)
         tries = options.attempts + 1
         self._secrets = Secrets.of(options, key)
         client = open_client(options, key, connections=4, attempts=tries, batches=True)
@@ -307,15 +565,15 @@ class BatchOutbox:
         finally:
             await client.close()
         if self._budget:
-            self._budget.spent -= most  # what it did cost was added
+            self._budget.spent -= dollars  # what it did cost was added
         self._asked.clear()
 
     async def _explain_exchange(self, client: Any) -> None:
-        """Exchange what there is; raises as :meth:`settle` where that goes wrong."""
+        """Exchange all batches; raises as :meth:`settle`."""
         import httpx2
         from openai import APIConnectionError, APIStatusError
 
-        from annotator.judges.llm.client import Transient, describe_redirect
+        from annotator.judges.llm.endpoint import Transient, describe_redirect
 
         try:
             self._save()
@@ -323,30 +581,31 @@ class BatchOutbox:
                 await self._exchange(client)
         except TimeoutError as error:
             raise JudgeStopped(
-                f"the batches have not ended in {self._hours:g} h (batch_wait){self._there}"
+                f"the batches have not ended in {self._hours:g} h (batch_wait in a judge file)"
+                f"{self._resume_hint}"
             ) from error
         except APIStatusError as error:
-            reason = describe_redirect(error) or self._clean(error.message, 300)
-            if error.status_code == 404 and self._there:
+            reason = describe_redirect(error) or self._redact(error.message, 300)
+            if error.status_code == 404 and self._resume_hint:
                 reason += f"; where it is gone, delete {self.folder} to ask again with --resume"
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
         except (APIConnectionError, httpx2.RequestError, Transient) as error:
-            cause = self._clean(error.__cause__ or error, 200)
-            raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
+            cause = self._redact(error.__cause__ or error, 200)
+            raise JudgeStopped(f"connection failed: {cause}{self._resume_hint}") from error
         except OSError as error:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The SDK checks nothing.
-            words = f"{self._options.base_url} does not answer as the Batch API does: {error}"
-            raise JudgeStopped(self._clean(words, 300) + self._there) from error
+            message = f"{self._options.base_url} does not answer as the Batch API does: {error}"
+            raise JudgeStopped(self._redact(message, 300) + self._resume_hint) from error
 
-    def _clean(self, words: object, limit: int) -> str:
+    def _redact(self, message: object, limit: int) -> str:
         """Return a server's words on one line, without the secrets."""
-        return sanitize_line(self._secrets.clean_text(hide_url_secrets(str(words))), limit)
+        return sanitize_line(self._secrets.redact(hide_url_secrets(str(message))), limit)
 
     @property
-    def _there(self) -> str:
-        """What there is to say of batches that were sent and not taken up."""
+    def _resume_hint(self) -> str:
+        """A hint for the user if batches are still running, else ""."""
         if not any(job.batch_id and not job.done for job in self._jobs):
             return ""
         return "; what was sent goes on there, the same command with --resume takes it up"
@@ -360,17 +619,17 @@ class BatchOutbox:
                 await self._collect(client, job)
 
     async def _wait_for(self, call: Awaitable[Any]) -> Any:
-        """Return what a call returns; a server may send a blank for ever."""
+        """Return the result of a call; raises JudgeStopped if it takes too long."""
         patience = self._options.timeout * (self._options.attempts + 1)
         try:
             async with asyncio.timeout(patience):
                 return await call
         except TimeoutError as error:
-            words = f"the server does not answer of a batch in {patience:g} s"
-            raise JudgeStopped(words + self._there) from error
+            message = f"the server does not answer of a batch in {patience:g} s"
+            raise JudgeStopped(message + self._resume_hint) from error
 
-    async def _send(self, client: Any, job: Job) -> None:
-        """Create the batch of a job, unless it is there already: it must not be paid twice."""
+    async def _send(self, client: Any, job: BatchJob) -> None:
+        """Create the batch of a job, unless the server has it already."""
         from openai import APIConnectionError, InternalServerError
 
         mark = {"annotator_run": self._run, "annotator_batch": job.mark}
@@ -379,16 +638,16 @@ class BatchOutbox:
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
-        job.file_id = _checked_id(file.id)
+        job.file_id = check_id(file.id)
         self._save()
         create = client.with_options(max_retries=0).batches.create(
             input_file_id=job.file_id,
-            endpoint=batch_url(self._options),
+            endpoint=choose_batch_url(self._options),
             completion_window="24h",
             metadata=mark,
         )
         try:
-            job.batch_id = _checked_id((await self._wait_for(create)).id)
+            job.batch_id = check_id((await self._wait_for(create)).id)
         except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
             job.batch_id = await self._wait_for(_find_batch(client, mark))
             if not job.batch_id:
@@ -396,54 +655,62 @@ class BatchOutbox:
         self._save()
         self._notice(f"batch {job.batch_id}: {job.questions} questions to {self._options.model}")
 
-    async def _collect(self, client: Any, job: Job) -> None:
+    async def _collect(self, client: Any, job: BatchJob) -> None:
         """Wait for a batch to end, and take its answers."""
         batch, status = await self._wait_for_end(client, job)
-        asked = self._asked_in(job)
-        intake = Intake(self._cache, self._options, self._price, self._secrets, asked)
+        asked = self._read_requests(job)
+        batch_import = BatchImport(self._cache, self._options, self._price, self._secrets, asked)
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
                 file = self.folder / f"{job.n}-{name}.jsonl"
-                await self._download(client, _checked_id(file_id), file)
-                intake.take(file)
-        self.spent += intake.lost
+                await self._download(client, check_id(file_id), file)
+                batch_import.take(file)
+        self.spent += batch_import.lost
         if self._budget:
-            self._budget.spent += intake.dollars
-        if intake.strays:
-            self._notice(f"batch {job.batch_id}: {intake.strays} results are of no question in it")
-        if intake.problem:
-            self._notice(f"batch {job.batch_id}: left out: {intake.problem}")
-            if not (intake.results or job.unread):  # another download may bring what was answered
+            self._budget.spent += batch_import.dollars
+        if batch_import.unmatched:
+            self._notice(
+                f"batch {job.batch_id}: {batch_import.unmatched} results are of no question in it"
+            )
+        if batch_import.problem:
+            self._notice(f"batch {job.batch_id}: left out: {batch_import.problem}")
+            if not (
+                batch_import.results or job.unread
+            ):  # another download may bring what was answered
                 job.unread = True
                 self._save()
-                raise JudgeStopped(f"batch {job.batch_id}: no result can be read{self._there}")
-        errors = intake.errors
+                raise JudgeStopped(
+                    f"batch {job.batch_id}: no result can be read{self._resume_hint}"
+                )
+        errors = batch_import.errors
         if status in ("failed", "cancelled") and not (batch.output_file_id or errors):
             self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
             self._save()
             problems = batch.errors.data if batch.errors and batch.errors.data else []
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
-            raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._clean(reasons, 300)}")
+            raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._redact(reasons, 300)}")
         missed = {}
         for key in asked:
             if self._cache.get(key):
                 continue
-            missed[key] = errors.get(key, NoAnswer(f"no answer in the batch ({status})"))
-            final = key in intake.contradicted or missed[key].refused
+            missed[key] = errors.get(key, MissingAnswer(f"no answer in the batch ({status})"))
+            final = key in batch_import.contradicted or missed[key].refused
             times = self._missed.get(key, (0,))[0] + 1
             self._missed[key] = (_GIVEN_UP if final else times, missed[key])
-        for dollars in _list_paid(asked, missed.keys() - errors.keys(), intake.unread, batch):
+        for dollars in estimate_lost_dollars(
+            asked, missed.keys() - errors.keys(), batch_import.unread, batch
+        ):
             self.spent += Usage(calls=1, unreported_calls=1)
             if self._budget:
                 self._budget.spent += dollars
         job.answers = len(asked) - len(missed)
         answered = any(job.answers for job in self._jobs)
-        self._always = "" if answered else find_alike(missed.values())
+        self._common_error = "" if answered else find_common_error(missed.values())
         self._note()  # before the batch is done: those of other models may go on for hours
         job.done = True
         self._save()
 
-    async def _wait_for_end(self, client: Any, job: Job) -> tuple[Any, str]:
+    async def _wait_for_end(self, client: Any, job: BatchJob) -> tuple[Any, str]:
         """Return a batch that has ended, and how.
 
         Raises:
@@ -452,7 +719,7 @@ class BatchOutbox:
         pause, before, unknown_since = _FIRST_POLL, "", 0.0
         while True:
             batch = await self._wait_for(client.batches.retrieve(job.batch_id))
-            status = self._clean(batch.status, 60)
+            status = self._redact(batch.status, 60)
             if status in _ENDED:
                 return batch, status
             counts = batch.request_counts
@@ -468,8 +735,8 @@ class BatchOutbox:
             elif time.monotonic() - unknown_since > self._options.max_wait:
                 raise JudgeStopped(
                     f"batch {job.batch_id} is {status!r}, which says neither that it goes on nor"
-                    f" that it has ended, for {self._options.max_wait:g} s (max_wait)"
-                    f"{self._there}"
+                    f" that it has ended, for {self._options.max_wait:g} s (max_wait in a judge"
+                    f" file){self._resume_hint}"
                 )
             await asyncio.sleep(min(pause, self._options.max_wait or pause))
             pause = min(pause * 1.5, _LAST_POLL)
@@ -482,18 +749,18 @@ class BatchOutbox:
                 async for chunk in content.iter_bytes():
                     size += len(chunk)
                     whole, end, rest = (rest + chunk).rpartition(b"\n")
-                    if size > _MOST_DOWNLOAD:
+                    if size > _MAX_DOWNLOAD:
                         raise JudgeStopped(
-                            f"the results of a batch are larger than {_MOST_DOWNLOAD >> 30} GB: no"
+                            f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
                             " answers to these questions; ask without --batch"
                         )
                     for line in whole.split(b"\n") if end else ():
-                        out.write(clean_line(line, self._secrets) + b"\n")
+                        out.write(redact_line(line, self._secrets) + b"\n")
                     rest = rest[: LONGEST_RESPONSE + 1]
-                out.write(clean_line(rest, self._secrets))
+                out.write(redact_line(rest, self._secrets))
 
-    def _asked_in(self, job: Job) -> dict[str, SentRequest]:
-        """Return what the questions of a batch were expected to use."""
+    def _read_requests(self, job: BatchJob) -> dict[str, SentRequest]:
+        """Return the requests of a batch, by key."""
         sent, file = {}, self._questions(job)
         try:
             with explain_unreadable(file), open_checked(file) as lines:

@@ -1,4 +1,4 @@
-"""Answers kept on this machine, so that the same question is never paid twice."""
+"""Answers stored on this machine, so that no request is paid twice."""
 
 import hashlib
 import os
@@ -18,11 +18,11 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, open_checked
 from annotator.base.remote import get_cache_folder
 from annotator.base.text import sanitize_line
-from annotator.judges.llm.reply import Reply
+from annotator.judges.llm.response import ModelResponse
 from annotator.rubrics.annotations import Usage
 
-MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
-_NO_MODE = f"key not like '{MODE}%' and reply != ''"
+FORMAT_KEY = "mode "  # prefix of the keys of response formats
+_NO_FORMAT_KEY = f"key not like '{FORMAT_KEY}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
 # What a file can lead to that is not what we wrote.
@@ -42,9 +42,7 @@ create table if not exists answers (
 
 
 def default_file() -> Path:
-    """Return the file of the cache that all runs share: ANNOTATOR_CACHE, else in the user's cache
-    folder.
-    """
+    """Return the shared cache file: ANNOTATOR_CACHE, else in the user's cache folder."""
     if given := os.environ.get("ANNOTATOR_CACHE"):
         return Path(given)
     return get_cache_folder() / "answers.sqlite"
@@ -52,22 +50,27 @@ def default_file() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """An answer in the cache, and what it cost when it was given.
+    """An answer in the cache, and its usage.
 
-    ``unbilled``: the answer came in a batch of this run, and no annotation has its cost yet.
+    ``unbilled``: it came in a batch of this run, and no annotation has its cost yet.
     """
 
-    reply: Reply
+    response: ModelResponse
     usage: Usage
     unbilled: bool
 
 
 class AnswerCache:
-    """The answers in one SQLite file, shared by any number of processes.
+    """Answers in one SQLite file, shared by any number of processes.
 
-    ``run``: the id of the run whose batches bring the answers; :meth:`unbilled` is about them. The
-    file ``behind`` is only read, for answers that are not in this one. A file that cannot be used
-    stops no run, unless it is ``vital``: ``problem`` says so, and nothing more is found or kept.
+    If the file cannot be used, ``problem`` says why, and nothing more is found or stored.
+
+    Args:
+        file: the SQLite file.
+        run: the id of the run in batches; :meth:`unbilled` counts its answers.
+        vital: raise instead of setting ``problem``.
+        behind: a second file, only read, for answers that ``file`` lacks.
+        read_only: never write.
 
     Raises:
         AnnotatorError: the file cannot be used, and it is vital.
@@ -83,8 +86,8 @@ class AnswerCache:
         read_only: bool = False,
     ) -> None:
         self.file = file
-        there = behind and behind.exists()
-        self._behind = AnswerCache(behind, read_only=True) if behind and there else None
+        exists = behind and behind.exists()
+        self._behind = AnswerCache(behind, read_only=True) if behind and exists else None
         self.problem: str | None = None
         self._run = run
         self._vital = vital
@@ -97,11 +100,12 @@ class AnswerCache:
             else:
                 self._base = _open(file, alone=behind is not None)
         except (OSError, *_DAMAGED) as error:
-            self._failed(error)
+            self._handle_error(error)
 
-    def get(self, key: str, judgement: str = "") -> KeptAnswer | None:
-        """Return the answer to the question of this key, or None. The first ``judgement`` that asks
-        for an answer out of a batch is billed for it.
+    def get(self, key: str, judge_call: str = "") -> KeptAnswer | None:
+        """Return the answer with this key, or None.
+
+        The first ``judge_call`` that gets an answer out of a batch is billed for it.
         """
         if self._base is None:
             return None
@@ -112,29 +116,29 @@ class AnswerCache:
             if row is None:
                 return self._behind.get(key) if self._behind else None
             text, used, run, billed = map(str, row)
-            reply, usage = Reply.from_json(text), _read_usage(used, key, text)
+            response, usage = ModelResponse.from_json(text), _read_usage(used, key, text)
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
             return None
-        if not (judgement and self._run and run == self._run):
-            return KeptAnswer(reply, usage, False)
+        if not (judge_call and self._run and run == self._run):
+            return KeptAnswer(response, usage, False)
         if not billed:
-            self._write("update answers set trace = ? where key = ?", [(judgement, key)])
-        return KeptAnswer(reply, usage, billed in ("", judgement))
+            self._write("update answers set trace = ? where key = ?", [(judge_call, key)])
+        return KeptAnswer(response, usage, billed in ("", judge_call))
 
-    def put(self, key: str, model: str, reply: Reply, usage: Usage) -> None:
-        """Keep an answer."""
-        text, used = reply.to_json(), asdict(usage)
-        used["check"] = _check(key, text, used)
+    def put(self, key: str, model: str, response: ModelResponse, usage: Usage) -> None:
+        """Store an answer."""
+        text, used = response.to_json(), asdict(usage)
+        used["check"] = _compute_checksum(key, text, used)
         row = (key, model, text, dumps(used), self._run, "", time.time())
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop answers that led to no judgement: they will be asked for again."""
+        """Delete answers that led to a failure, so that they are requested again."""
         self._write("delete from answers where key = ?", [(key,) for key in keys])
 
     def bill(self, keys: Iterable[str]) -> None:
-        """Note that the cost of these answers is recorded."""
+        """Mark the cost of these answers as recorded."""
         if self._run:
             self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
 
@@ -146,12 +150,11 @@ class AnswerCache:
             rows = self._base.execute("select usage from answers where run = ?", (self._run,))
             return sum((_read_usage(str(used)) for (used,) in rows), start=Usage())
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
             return Usage()
 
     def absorb(self, file: Path) -> None:
-        """Take in the answers of another file that are not here; of one that is damaged, none: they
-        are asked for again.
+        """Copy the answers that are missing here from another file; ignore a damaged file.
 
         Raises:
             AnnotatorError: it is no regular file, or may not be read.
@@ -178,9 +181,9 @@ class AnswerCache:
             with self._base:
                 self._base.executemany(statement, rows)
         except _DAMAGED as error:
-            self._failed(error)
+            self._handle_error(error)
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         self.problem = f"the answer cache {self.file} cannot be used: {sanitize_line(str(error))}"
         if "locked" in str(error) and not self._vital:
             return  # by another process, and not for ever: this one answer is not looked up or kept
@@ -191,7 +194,7 @@ class AnswerCache:
             raise AnnotatorError(self.problem + advice) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._behind:
             self._behind.close()
         if self._base is not None:
@@ -199,25 +202,25 @@ class AnswerCache:
             self._base = None
 
 
-def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
-    """Return what an answer cost. The ``reply`` to its question is held against the check that was
-    kept with it; older versions kept none.
+def _read_usage(text: str, key: str = "", response: str = "") -> Usage:
+    """Return the cost of an answer, after a comparison of the ``response`` with its check sum
+    (older versions stored none).
 
     Raises:
         ValueError, TypeError: it is not what was kept.
     """
     fields = loads(text)
     check = fields.pop("check", None)
-    if check and reply and check != _check(key, reply, fields):
+    if check and response and check != _compute_checksum(key, response, fields):
         raise ValueError("an answer in it is not what was kept")
     if "cost_usd" not in fields:
         raise ValueError("what an answer in it cost is not what was kept")
     return Usage.from_fields(fields)
 
 
-def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
-    """Return what tells a reply and its cost from what a damaged disk makes of them."""
-    return hashlib.blake2b(dumps([key, reply, usage]).encode(), digest_size=8).hexdigest()
+def _compute_checksum(key: str, response: str, usage: Mapping[str, object]) -> str:
+    """Return the check sum of an answer and its usage."""
+    return hashlib.blake2b(dumps([key, response, usage]).encode(), digest_size=8).hexdigest()
 
 
 def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
@@ -253,16 +256,16 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
 
 
 def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None:
-    """Raise :class:`sqlite3.Error` for a file of another kind: a view may have rows without end."""
-    asked = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
-    kind = base.execute(asked).fetchone()
+    """Raise :class:`sqlite3.Error` unless the file has a table of answers (no view)."""
+    query = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
+    kind = base.execute(query).fetchone()
     if kind != ("table",):
         raise sqlite3.DatabaseError("it has no table of answers")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """How many answers of one model a cache holds, and since when."""
+class CachedModel:
+    """The number of answers of one model in a cache, with the oldest and newest time."""
 
     model: str
     answers: int
@@ -270,8 +273,8 @@ class Held:
     newest: _Seconds
 
 
-def contents(file: Path) -> list[Held]:
-    """Return what is in a cache, by model; nothing if there is no such file.
+def list_models(file: Path) -> list[CachedModel]:
+    """Return the models in a cache; nothing if the file does not exist.
 
     Raises:
         AnnotatorError: the file is no answer cache.
@@ -279,11 +282,11 @@ def contents(file: Path) -> list[Held]:
     try:
         open_checked(file).close()
         with closing(_open(file)) as base:
-            where = f"from answers where {_NO_MODE} group by model order by model"
+            where = f"from answers where {_NO_FORMAT_KEY} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
-            names = Held.__dataclass_fields__
-            held = [dict(zip(names, row, strict=True)) for row in rows]
-            return TypeAdapter(list[Held]).validate_python(held)
+            names = CachedModel.__dataclass_fields__
+            models = [dict(zip(names, row, strict=True)) for row in rows]
+            return TypeAdapter(list[CachedModel]).validate_python(models)
     except FileNotFoundError:
         return []
     except (OSError, *_DAMAGED) as error:
@@ -291,7 +294,7 @@ def contents(file: Path) -> list[Held]:
 
 
 def clear(file: Path, model: str | None = None) -> int:
-    """Drop the answers of one model, or all; return how many there were.
+    """Delete the answers of one model, or all; return their number.
 
     Raises:
         AnnotatorError: the file is no answer cache, or cannot be written.
@@ -302,7 +305,7 @@ def clear(file: Path, model: str | None = None) -> int:
         with closing(_open(file)) as base:
             with base:
                 where = f"from answers where {of_model}"
-                count = f"select count(*) {where} and {_NO_MODE}"
+                count = f"select count(*) {where} and {_NO_FORMAT_KEY}"
                 dropped: int = base.execute(count, values).fetchone()[0]
                 base.execute(f"delete {where}", values)
             base.execute("vacuum")

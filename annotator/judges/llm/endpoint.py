@@ -1,43 +1,339 @@
-"""One OpenAI-compatible endpoint: calls, retries, and what its errors mean."""
+"""Calls to an endpoint: HTTP clients, retries, and the meaning of errors."""
 
 import asyncio
 import email.utils
 import json
+import logging
+import os
 import random
 import re
+import ssl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
-from openai import APIConnectionError, APIStatusError
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncOpenAI,
+    DefaultAioHttpClient,
+    OpenAIError,
+)
 from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
-from annotator.base.errors import JudgeStopped
+from annotator import __version__
+from annotator.base.errors import AnnotatorError, JudgeStopped
+from annotator.base.files import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
-from annotator.judges.llm.budget import Budget, Expected
-from annotator.judges.llm.client import Transient, describe_redirect, open_client
-from annotator.judges.llm.native import Native, open_native
-from annotator.judges.llm.pace import Pace
-from annotator.judges.llm.prices import Price, read_cost
-from annotator.judges.llm.reply import (
+from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
+from annotator.judges.llm.provider import (
+    Fields,
+    read_anthropic_answer,
+    read_gemini_answer,
+    write_anthropic_request,
+    write_gemini_request,
+    write_responses_request,
+)
+from annotator.judges.llm.rate_limit import RateLimiter
+from annotator.judges.llm.redact import Secrets
+from annotator.judges.llm.response import (
+    LONGEST_RESPONSE,
     TRANSIENT,
     CallFailed,
-    ModeRefused,
-    Reply,
+    FormatRefused,
+    ModelResponse,
     Unavailable,
-    read_reply,
-    too_long,
+    parse_overflow,
+    read_response,
 )
-from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.secrets import Secrets
-from annotator.judges.llm.settings import NATIVE, Options
+from annotator.judges.llm.settings import NATIVE, Options, is_local, read_headers, strip_secrets
 from annotator.rubrics.annotations import Usage
+
+_VERSION = re.compile(r"/(v\d\w*)/*$")
+_PACKINGS = ("identity", "gzip", "deflate")
+_FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
+
+
+class Transient(Exception):
+    """An error worth another attempt; ``after``: Retry-After in seconds, or None."""
+
+    def __init__(self, reason: str, after: float | None = None, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+        self.status = status
+
+
+class _HttpClient(DefaultAioHttpClient):
+    """The library's HTTP client with a bound on the length of an answer.
+
+    A streamed download (of batch results) is not held in memory; its caller bounds it.
+    """
+
+    def __init__(self, key_header: str = "Authorization", key: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._key_header = key_header
+        self._key = key
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Return the response; raise :class:`Transient` if it is too long."""
+        if self._key_header != "Authorization":  # openai's client knows only that header
+            request.headers.setdefault(self._key_header, self._key)
+            if request.headers.get("Authorization") == f"Bearer {self._key}":
+                del request.headers["Authorization"]
+        for transport in (self._transport, *self._mounts.values()):
+            if session := getattr(transport, "client", None):
+                session.cookie_jar.clear()  # the library beneath keeps them, too
+        try:
+            response = await super().send(request, **options | {"stream": True})
+        except aiohttp.ClientError as error:  # no HTTP; httpx2 does not map it
+            raise httpx2.RemoteProtocolError(str(error), request=request) from None
+        try:
+            packing = response.headers.get("content-encoding", "identity").lower()
+            if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
+                words = (
+                    f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
+                )
+                raise Transient(words)
+            if options.get("stream") and response.is_success:
+                return response
+            data = await _read_body(response)
+        except BaseException:
+            await response.aclose()
+            raise
+        await response.aclose()
+        headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
+        kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
+        headers.append((b"content-type", kind.encode(errors="replace")))
+        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > LONGEST_RESPONSE:
+            raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
+    return bytes(data)
+
+
+def open_client(
+    options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
+) -> AsyncOpenAI:
+    """Return openai's client for an endpoint.
+
+    The library reads OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS, proxies and
+    certificates. An address with an ``api-version`` is Azure's.
+
+    Args:
+        options: the endpoint and the model.
+        key: the API key.
+        connections: the most connections at a time.
+        attempts: so many times each call is tried.
+        batches: the client is for files and batches, which belong to no deployment of Azure.
+
+    Raises:
+        AnnotatorError: the library cannot use the address or a proxy of the environment, or a
+            header of the user's own has no value.
+    """
+    address, query = split_address(options.base_url, batches)
+    header = "api-key" if "api-version" in query else options.provider.key_header
+    with explain_address(options, key):
+        return AsyncOpenAI(
+            api_key=key,
+            base_url=address,
+            default_headers=build_headers(options),
+            default_query=query,
+            timeout=options.timeout,
+            max_retries=attempts - 1,
+            http_client=open_http(options, connections, key_header=header, key=key),
+        )
+
+
+def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
+    """Return a URL without secrets and query, and the query; see :func:`open_client`."""
+    parts = urlsplit(url)
+    path = parts.path.partition("/deployments/")[0] if batches else parts.path
+    netloc = parts.netloc.rpartition("@")[2]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return urlunsplit(parts._replace(netloc=netloc, path=path, query="")), query
+
+
+def build_headers(options: Options) -> dict[str, str]:
+    """Return the headers of every request, without the key; raises as read_headers."""
+    return {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
+
+
+def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
+    """Return the HTTP client of an API, with at most so many connections.
+
+    Raises:
+        ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
+    """
+    parts = urlsplit(options.base_url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in its query")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    password = unquote(parts.username or ""), unquote(parts.password or "")
+    return _HttpClient(
+        verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
+        # No proxy leads to this machine.
+        mounts={f"all://{host}": None} if is_local(options.base_url) else None,
+        auth=password if any(password) else None,  # it is sent in place of the key
+        follow_redirects=False,
+        limits=httpx2.Limits(max_connections=connections),
+        headers={"Accept-Encoding": "gzip, deflate"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they would grow without end
+        **more,
+    )
+
+
+@cache  # 20 ms for each client, and as much for each proxy
+def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
+    try:
+        if file:
+            open_checked(file).close()  # to open a pipe would block
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
+
+
+def describe_redirect(error: APIStatusError) -> str:
+    """Return advice about a redirect; "" for any other error."""
+    status = error.status_code
+    if status not in (301, 302, 303, 307, 308):
+        return ""
+    place = re.match(
+        r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
+    )
+    where = f" to {sanitize_line(place[1], 200)}" if place else ""
+    return (
+        f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
+        " follow: give the address that answers as --base-url"
+    )
+
+
+@contextmanager
+def explain_address(options: Options, key: str) -> Iterator[None]:
+    """Raise :class:`AnnotatorError` if a client cannot use the address or a proxy."""
+    secrets = Secrets.of(options, key)
+    with secrets.kept():
+        try:
+            yield
+        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
+            words = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
+            where = strip_secrets(options.base_url)
+            raise AnnotatorError(f"{where} cannot be called: {words}") from error
+
+
+class _AnthropicClient:
+    """Anthropic's Messages, without its SDK's answer classes."""
+
+    def __init__(self, options: Options, key: str, connections: int) -> None:
+        address, query = split_address(options.base_url)
+        self._sdk: Any = import_module("anthropic")
+        self._client = self._sdk.AsyncAnthropic(
+            api_key=key,
+            base_url=address.rstrip("/").removesuffix("/v1"),
+            default_headers=build_headers(options),
+            default_query=query,
+            timeout=options.timeout,
+            max_retries=0,
+            http_client=open_http(options, connections),
+        )
+
+    async def post(self, body: Mapping[str, Any]) -> object:
+        """Send a request for a chat completion, and return the answer as one.
+
+        Raises:
+            openai.APIStatusError, openai.APIConnectionError: as openai's client.
+            ValueError: the answer cannot be read.
+            JudgeStopped: this API cannot take the request.
+        """
+        try:
+            request = write_anthropic_request(body)
+            answer = await self._client.post("/v1/messages", body=request, cast_to=object)
+        except self._sdk.APIStatusError as error:
+            raise APIStatusError(error.message, response=error.response, body=error.body) from error
+        except self._sdk.APIConnectionError as error:
+            raise APIConnectionError(request=error.request) from error
+        except self._sdk.AnthropicError as error:
+            raise ValueError(str(error)) from error
+        return read_anthropic_answer(json.loads(answer) if isinstance(answer, str) else answer)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+class _GeminiClient:
+    """Gemini's ``generateContent``; its SDK gets the request as JSON."""
+
+    def __init__(self, options: Options, key: str, connections: int) -> None:
+        address, query = split_address(options.base_url)
+        # It logs which environment variable it would read the key from.
+        logging.getLogger("google_genai").setLevel(logging.ERROR)
+        genai: Any = import_module("google.genai")
+        self._error: type[Any] = import_module("google.genai.errors").APIError
+        self._http = open_http(options, connections, params=query)
+        version = _VERSION.search(address)
+        http: Fields = {
+            "base_url": address[: version.start()] if version else address,
+            "api_version": version[1] if version else "v1beta",
+            "headers": build_headers(options),
+            "httpx_async_client": self._http,
+        }
+        self._client = genai.Client(api_key=key, vertexai=False, http_options=http)
+
+    async def post(self, body: Mapping[str, Any]) -> object:
+        """See :meth:`_AnthropicClient.post`."""
+        config: Fields = {
+            "http_options": {"extra_body": write_gemini_request(body)},
+            "should_return_http_response": True,
+            "automatic_function_calling": {"disable": True},
+        }
+        models = self._client.aio.models
+        try:  # extra_body replaces the contents
+            answer = await models.generate_content(model=body["model"], contents="-", config=config)
+        except self._error as error:
+            words = str(error.message)
+            raise APIStatusError(words, response=error.response, body=error.details) from error
+        except httpx2.RequestError as error:
+            raise APIConnectionError(request=error.request) from error
+        except (
+            AttributeError,
+            TypeError,
+        ) as error:  # the SDK does not expect the form of the error
+            raise ValueError(str(error)) from error
+        return read_gemini_answer(json.loads(answer.sdk_http_response.body or ""))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._client.close()  # its synchronous client, which it always opens
+        await self._client.aio.aclose()
+        await self._http.aclose()
+
+
+_NativeClient = _AnthropicClient | _GeminiClient
+
+
+def open_native_client(options: Options, key: str, connections: int) -> _NativeClient:
+    """Return the client for the API of ``options``; raises as :func:`open_client`."""
+    with explain_address(options, key):
+        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
+            options, key, connections
+        )
+
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
@@ -49,7 +345,7 @@ _ONLY_RESPONSES = re.compile(
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
-_FORM = re.compile(
+_ABOUT_FORMAT = re.compile(
     r"tool|function|response_format|json|structured|strict|requested parameters", re.IGNORECASE
 )
 
@@ -59,25 +355,29 @@ class _NoConnection(Transient):
 
 
 class Endpoint:
-    """Sends chat completions of one model."""
+    """Sends requests to one model."""
 
     def __init__(
-        self, options: Options, key: str, pace: Pace, budget: Budget | None, price: Price | None
+        self,
+        options: Options,
+        key: str,
+        rate_limiter: RateLimiter,
+        budget: Budget | None,
+        price: Price | None,
     ) -> None:
         self._options = options
         self._secrets = Secrets.of(options, key)
-        self._pace = pace
+        self._rate_limiter = rate_limiter
         self._budget = budget
         self._price = price
-        # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
-        # the pace and the budget.
-        self._native: Native | None = None
+        # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
+        self._native: _NativeClient | None = None
         if options.api in NATIVE:
-            self._native = open_native(options, key, pace.limit)
+            self._native = open_native_client(options, key, rate_limiter.maximum)
         else:
-            self._client = open_client(options, key, pace.limit, attempts=1)
-            # In full, so that they are not put together at every call.
-            address = str(self._client.base_url).rstrip("/")  # without one where it has no path
+            self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
+            # Full addresses, built once.
+            address = str(self._client.base_url).rstrip("/")
             self._url = f"{address}/chat/completions"
             # At Azure it belongs to no deployment.
             self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
@@ -85,11 +385,11 @@ class Endpoint:
 
     @property
     def by_responses(self) -> bool:
-        """Whether the model is asked by the Responses API."""
+        """Whether the Responses API is in use."""
         return self._responses
 
     async def close(self) -> None:
-        """Close the connections, where the task is cancelled meanwhile too."""
+        """Close the connections, also if the task is cancelled."""
         closing = asyncio.ensure_future((self._native or self._client).close())
         try:
             await asyncio.shield(closing)
@@ -99,37 +399,38 @@ class Endpoint:
     async def complete(
         self,
         body: bytes,
-        call: Expected,
+        call: CallEstimate,
         count: Callable[[Usage], None],
-    ) -> Reply:
-        """Return the answer to one request; every attempt is reported to ``count``.
+    ) -> ModelResponse:
+        """Return the response to one request.
 
         Args:
             body: the request for a chat completion, as JSON.
-            call: what it is expected to use. With a tiny one an error 500 is not insisted on: it
-                may be the server's way to reject a form.
-            count: is told what each attempt used.
+            call: its estimate. A 500 to a ``tiny`` one may be a refused format: it is tried twice.
+            count: receives the usage of each attempt.
 
         Raises:
             JudgeStopped: the key or the model is refused.
-            BudgetReached: there is not enough left for it.
-            ModeRefused: the server rejects the request.
+            BudgetReached: the budget is too small for it.
+            FormatRefused: the server rejects the request.
             Unavailable: all attempts failed.
             CallFailed: its content is refused.
         """
         with self._secrets.kept():
             return await self._complete(body, call, count)
 
-    async def _complete(self, body: bytes, call: Expected, count: Callable[[Usage], None]) -> Reply:
+    async def _complete(
+        self, body: bytes, call: CallEstimate, count: Callable[[Usage], None]
+    ) -> ModelResponse:
         options = self._options
         begun = time.monotonic()
-        attempts, queued = 0, 0.0  # seconds in which it was not its turn
+        attempts, queued = 0, 0.0  # seconds spent waiting for a slot
         failed: Transient | None = None
 
-        async def once() -> Reply:
+        async def once() -> ModelResponse:
             nonlocal attempts, queued
             asked = time.monotonic()
-            async with self._pace.turn(call.tokens):
+            async with self._rate_limiter.slot(call.tokens):
                 reserved = await self._budget.reserve(call) if self._budget else 0.0
                 queued += time.monotonic() - asked
                 attempts += 1
@@ -139,12 +440,12 @@ class Endpoint:
                 )
 
         def stop(state: RetryCallState) -> bool:
-            hopeless = call.tiny and _error(state).status in (500, 501)
+            hopeless = call.tiny and _get_error(state).status in (500, 501)
             trying = time.monotonic() - begun - queued
             late = trying + state.upcoming_sleep > options.max_wait
             return late or attempts >= (2 if hopeless else options.attempts)
 
-        async def again() -> Reply:
+        async def again() -> ModelResponse:
             nonlocal failed
             if failed:  # the first attempt
                 error, failed = failed, None
@@ -153,43 +454,50 @@ class Endpoint:
 
         try:
             try:
-                reply = await once()
+                response = await once()
             except Transient as error:
-                # Only now: tenacity takes a tenth of the CPU of a call that succeeds.
+                # Only after a failure: tenacity takes a tenth of the CPU of a successful call.
                 failed = error
-                reply = await AsyncRetrying(
-                    stop=stop, wait=_wait, retry=retry_if_exception_type(Transient), reraise=True
+                response = await AsyncRetrying(
+                    stop=stop,
+                    wait=_compute_pause,
+                    retry=retry_if_exception_type(Transient),
+                    reraise=True,
                 )(again)
         except Transient as error:
             words = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
-                words += f"; it asks to wait {error.after:.0f} s, longer than max_wait"
+                words += (
+                    f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
+                )
             if error.status in (500, 501):
-                raise ModeRefused(words, error.status) from error
+                raise FormatRefused(words, error.status) from error
             raise Unavailable(words) from error
-        return reply
+        return response
 
     async def _attempt(
-        self, body: bytes, call: Expected, reserved: float, count: Callable[[Usage], None]
-    ) -> Reply:
+        self, body: bytes, call: CallEstimate, reserved: float, count: Callable[[Usage], None]
+    ) -> ModelResponse:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
-        begun, narrowed = time.monotonic(), self._pace.narrowed
+        begun, reductions = time.monotonic(), self._rate_limiter.reductions
         try:
-            answer = await self._sent(body)
-            usage = read_cost(answer, self._price, self._options.spoken, call.least)
-            reply = read_reply(answer, self._secrets.clean_text)
-            self._pace.succeeded()
-            self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
-            return reply
+            answer = await self._send_body(body)
+            usage = read_cost(answer, self._price, self._options.provider, call.least)
+            response = read_response(answer, self._secrets.redact)
+            self._rate_limiter.increase()
+            self._rate_limiter.correct_tokens(
+                usage.input_tokens + usage.output_tokens - call.tokens
+            )
+            return response
         except APIStatusError as error:
             usage = Usage(calls=1)  # an error is not charged
             if error.status_code == 429:
-                self._pace.refused(narrowed)
-            return _meaning(error, self._secrets)
+                self._rate_limiter.reduce(reductions)
+            return _interpret_error(error, self._secrets)
         except ValueError as error:
             raise Transient(str(error)) from error
         except _NoConnection:
-            usage = Usage(calls=1)  # nobody heard it
+            usage = Usage(calls=1)  # it was not sent
             raise
         finally:
             count(replace(usage, seconds=time.monotonic() - begun))
@@ -198,38 +506,40 @@ class Endpoint:
                 telling = cost is not None and bool(usage.input_tokens)
                 await self._budget.settle(call, reserved, cost, telling=telling)
 
-    async def _sent(self, body: bytes) -> object:
-        """Return the JSON that the server answers: by the Responses API, where it says that it has
-        the model there alone; raises as :meth:`_posted`.
+    async def _send_body(self, body: bytes) -> object:
+        """Return the JSON answer; change to the Responses API if the server has the model only
+        there.
+
+        Raises as :meth:`_post`.
         """
         responses = self._responses
         try:
-            return await self._posted(body, responses)
+            return await self._post(body, responses)
         except APIStatusError as error:
             words = f"{error.message} {error.body}"
             if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(words):
                 raise
             self._responses = True
-        return await self._posted(body, responses=True)
+        return await self._post(body, responses=True)
 
-    async def _posted(self, body: bytes, responses: bool) -> object:
-        """Return the JSON that the server answers.
+    async def _post(self, body: bytes, responses: bool) -> object:
+        """Return the JSON answer.
 
         Raises:
-            openai.APIStatusError: it answers with an error.
-            JudgeStopped: the request cannot be put to the Responses API.
-            Transient: it does not answer, or not with JSON.
+            openai.APIStatusError: the server answers with an error.
+            JudgeStopped: the Responses API cannot take the request.
+            Transient: there is no answer, or no JSON.
         """
         if responses:
-            body = to_json(as_responses(json.loads(body)))
+            body = to_json(write_responses_request(json.loads(body)))
         try:
-            # Of the call as a whole, however often a blank comes.
+            # Bounds the full call: a server may send blanks forever.
             async with asyncio.timeout(self._options.timeout):
                 if self._native:
                     return await self._native.post(json.loads(body))
                 url = self._responses_url if responses else self._url
                 answer: object = await self._client.post(url, content=body, cast_to=object)
-            # The library parses what the server calls JSON.
+            # The library parses only answers that are declared as JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
             raise Transient("no answer in time") from error
@@ -240,9 +550,9 @@ class Endpoint:
 
 
 def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
-    """Return what a call was that ended without an answer.
+    """Return the error of a call without an answer.
 
-    The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
+    openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
     """
     cause: BaseException = error
     while not isinstance(cause, Transient | aiohttp.ClientConnectorError) and cause.__cause__:
@@ -254,51 +564,51 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
         return _NoConnection(f"connection failed: {sanitize_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
-    # Before it is cut: half a secret is found no more.
-    words = secrets.clean_text(hide_url_secrets(str(cause))) or type(cause).__name__
+    # Mask before cutting: half a secret is not recognised.
+    words = secrets.redact(hide_url_secrets(str(cause))) or type(cause).__name__
     return Transient(f"connection failed: {sanitize_line(words, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 
-def _wait(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt: what the server asks for, or a random pause."""
-    after = _error(state).after
+def _compute_pause(state: RetryCallState) -> float:
+    """Return the seconds until the next attempt: the server's wish, or a random pause."""
+    after = _get_error(state).after
     if after is None:
         return _backoff(state)
-    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # where it says 0 again and again
+    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time
     return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
-def _error(state: RetryCallState) -> Transient:
+def _get_error(state: RetryCallState) -> Transient:
     error = state.outcome.exception() if state.outcome else None
     return error if isinstance(error, Transient) else Transient("")
 
 
-def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
-    """Return the reply that an HTTP error is: that the prompt is too long for the model.
+def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
+    """Return the response for an HTTP error about a prompt that is too long.
 
     Raises:
-        CallFailed, JudgeStopped, ModeRefused, Transient: what any other means for the run.
+        CallFailed, JudgeStopped, FormatRefused, Transient: the meaning of any other error.
     """
     status = error.status_code
-    fields = _error_fields(error.body)
+    fields = _find_error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
     given = fields.get("message") or fields.get("detail") or fields or error.body
-    message = sanitize_line(secrets.clean_text(str(given)), 300)
+    message = sanitize_line(secrets.redact(str(given)), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
-    request = status < 500 and status not in TRANSIENT  # what the server has to say of ours
-    if request and (reply := too_long(words, fields, code, status == 413)):
-        return reply
+    request = status < 500 and status not in TRANSIENT  # an error of our request
+    if request and (response := parse_overflow(words, fields, code, status == 413)):
+        return response
     if request and _FILTERED.search(f"{code} {message}"):
         raise CallFailed(f"the server refuses the content: {words}", "refusal")
     if elsewhere := describe_redirect(error):
         raise JudgeStopped(elsewhere)
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
-    if status == 404 and not _FORM.search(message):
+    if status == 404 and not _ABOUT_FORMAT.search(message):
         path = urlsplit(str(error.request.url)).path
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
         raise JudgeStopped(f"no such model or address: {words}{hint}")
@@ -306,13 +616,13 @@ def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
         reason = f"more than the account may send in a minute; --context fits it: {words}"
         raise CallFailed(reason, "length")
     if status in TRANSIENT or status >= 500:
-        after = _retry_after(error.response.headers)
-        raise Transient(words, _retry_delay(fields) if after is None else after, status)
-    raise ModeRefused(f"the server rejects the request: {words}", status)
+        after = _read_retry_after(error.response.headers)
+        raise Transient(words, _read_retry_delay(fields) if after is None else after, status)
+    raise FormatRefused(f"the server rejects the request: {words}", status)
 
 
-def _error_fields(body: object) -> dict[str, Any]:
-    """Return the fields of an error; Gemini's stand in a list of one."""
+def _find_error_fields(body: object) -> dict[str, Any]:
+    """Return the fields of an error; Gemini's are in a list."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
@@ -320,8 +630,8 @@ def _error_fields(body: object) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _retry_delay(fields: Mapping[str, Any]) -> float | None:
-    """Return the seconds to wait for that Gemini gives in its error and in no header."""
+def _read_retry_delay(fields: Mapping[str, Any]) -> float | None:
+    """Return the seconds to wait in Gemini's error, or None."""
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
@@ -330,7 +640,7 @@ def _retry_delay(fields: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _read_retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:

@@ -1,64 +1,115 @@
-"""One model behind an endpoint: the form in which it answers, its price, and a question to it."""
+"""One model behind an endpoint: its response format, its price, and single requests."""
 
 import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.text import sanitize_line
-from annotator.judges.base import MODES, Mode
-from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
-from annotator.judges.llm.budget import Expected
-from annotator.judges.llm.cache import MODE
-from annotator.judges.llm.context import (
-    BYTES_PER_TOKEN,
-    DEAREST_BYTES_PER_TOKEN,
+from annotator.judges.base import RESPONSE_FORMATS, ResponseFormat
+from annotator.judges.llm.answer import build_answer_model, build_answer_schema, extract_answer
+from annotator.judges.llm.cache import FORMAT_KEY, AnswerCache
+from annotator.judges.llm.cost import (
+    Budget,
+    CallEstimate,
+    Price,
+    count_minimum_tokens,
+    estimate_dollars,
+    find_listing,
 )
-from annotator.judges.llm.prices import Price, expect_dollars, find_listing, least_tokens
-from annotator.judges.llm.question import Question, form_of, libraries
-from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
-from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.session import Outbox, Session
+from annotator.judges.llm.provider import write_responses_request
+from annotator.judges.llm.rate_limit import RateLimiter
+from annotator.judges.llm.request import (
+    BUDGET_BYTES_PER_TOKEN,
+    BYTES_PER_TOKEN,
+    ModelRequest,
+    build_format,
+    list_libraries,
+)
+from annotator.judges.llm.response import CallFailed, FormatRefused, ModelResponse, Unavailable
 from annotator.judges.llm.settings import (
     Options,
-    api_key,
     is_local,
-    need_sdk,
-    own_headers,
-    without_secrets,
+    read_api_key,
+    read_headers,
+    require_sdk,
+    strip_secrets,
 )
 from annotator.prompts.render import Prompt, render_probe
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
-if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
+if TYPE_CHECKING:
     from annotator.judges.llm.endpoint import Endpoint
+
+
+class Outbox(Protocol):
+    """Collects requests that are answered later.
+
+    ``asks_again``: a resumed run can repeat a bad answer. ``spent``: the usage without an answer.
+    """
+
+    asks_again: bool
+    spent: Usage
+
+    def refusal(self, key: str) -> FormatRefused | None:
+        """Return the refusal of a request in the results, or None."""
+
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
+        """Take a request that may cost ``dollars`` dollars.
+
+        Raises:
+            Pending: the answer comes later.
+            CallFailed: there will be no answer.
+        """
+
+    def close(self) -> None:
+        """Delete requests that were not sent."""
+
+
+@dataclass
+class Session:
+    """Shared by all models of a run: rate limiter, budget, cache and price files.
+
+    ``in_batches``: requests go into batches, at their prices. ``offline``: no call and no key.
+    """
+
+    rate_limiter: RateLimiter = field(default_factory=RateLimiter)
+    budget: Budget | None = None
+    cache: AnswerCache | None = None
+    prices: tuple[Path, ...] = ()
+    in_batches: bool = False
+    offline: bool = False
+
 
 SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
 """Tokens of an answer: measured were 1,490 to 4,046, by model."""
 
-# How servers say that it is the form that they do not take.
-_OF_FORM = re.compile(
+# Words of servers that refuse a response format.
+_ABOUT_FORMAT = re.compile(
     r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
     r"|structured.?output|output_?(?:config|format)",
     re.IGNORECASE,
 )
 
 
-_MOST_NAMES = 20  # that are counted one by one
+_MOST_NAMES = 20  # counted separately
 _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
-def _names_same(answered: str, asked: str) -> bool:
-    """Whether a server's name is that of the model that was asked for: in any case, with the date
-    of its snapshot, and with or without its provider.
+def _is_same_model(answered: str, asked: str) -> bool:
+    """Whether a server's name means the model that was requested.
+
+    Case, a date at the end and the provider's prefix do not matter.
     """
     if answered == "unnamed":
         return True
@@ -71,46 +122,46 @@ def _names_same(answered: str, asked: str) -> bool:
     )
 
 
-class FormChanged(Exception):
-    """The server does not take questions in this form: ask again in the one that is taken now."""
+class FormatChanged(Exception):
+    """The server refuses this response format: ask again in the current one."""
 
 
 class Model:
-    """Asks one model, one question at a time.
+    """Sends requests to one model.
 
     Raises:
-        AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
+        AnnotatorError: the URL is unusable, or a URL of another machine has no API key.
     """
 
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
-        self.mode: Mode = options.mode
+        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
+        self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
-        self._in_doubt = False  # whether the mode was found out while the server failed
-        self._refused: dict[Mode, str] = {}  # forms that a real request was refused in, and why
+        self._in_doubt = False  # whether the server failed during the probes
+        self._refused: dict[ResponseFormat, str] = {}  # refused formats, with the reason
         offline = self.session.offline
-        self._key = "" if offline else api_key(options.base_url, options.api_key_env)
+        self._key = "" if offline else read_api_key(options.base_url, options.api_key_env)
         if not offline:
-            own_headers(options)
-            need_sdk(options.api)
+            read_headers(options)
+            require_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self.answered_by: Counter[str] = Counter()  # answers by the server's name for the model
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
     @property
     def overhead(self) -> Usage:
-        """What finding the mode cost, and answers that led to no annotation."""
+        """The usage of format probes, and of answers without an annotation."""
         return self._overhead + (self.outbox.spent if self.outbox else Usage())
 
     @cached_property
     def price(self) -> Price | None:
-        """Dollars per million tokens, or None if they are not known."""
+        """Dollars per million tokens; None: unknown."""
         options = self.options
         price = self._listed.batch if self.session.in_batches else self._listed.price
         if price and price.cache_write is None:
-            price = replace(price, cache_write=price.input * options.spoken.cache_write)
+            price = replace(price, cache_write=price.input * options.provider.cache_write)
         if options.price_in is None and options.price_out is None and options.price_cached is None:
             return price
         if options.price_in is None or options.price_out is None:
@@ -118,31 +169,31 @@ class Model:
                 "--price-in and --price-out are given together, or none of the prices"
             )
         cached = options.price_in if options.price_cached is None else options.price_cached
-        write = options.price_in * options.spoken.cache_write
+        write = options.price_in * options.provider.cache_write
         source = "--price-in and --price-out"
         return Price(options.price_in, options.price_out, cached, source, write)
 
     def recall(self, learned: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.Judge.recall`."""
-        if self.options.mode == "auto" and learned.get("mode") in MODES:
-            self.mode = learned["mode"]
+        """See :meth:`annotator.judges.base.PaidJudge.recall`."""
+        if self.options.mode == "auto" and learned.get("mode") in RESPONSE_FORMATS:
+            self.response_format = learned["mode"]
         if isinstance(refused := learned.get("refused_modes"), Mapping):
             self._refused.update(refused)
         if isinstance(counts := learned.get("answered_by"), Mapping):
             earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
             self.answered_by.update(earlier)
 
-    def _note_name(self, name: str) -> None:
-        """Count an answer of the model that has this name at the server."""
+    def _count_name(self, name: str) -> None:
+        """Count an answer by the server's name for the model."""
         if name not in self.answered_by and len(self.answered_by) >= _MOST_NAMES:
             name = "others"
         self.answered_by[name or "unnamed"] += 1
 
     @property
     def other_names(self) -> str:
-        """What there is to say where another model than the one asked for has answered."""
+        """A notice if another model than the requested one answered, else ""."""
         asked = self.options.model
-        others = [name for name in self.answered_by if not _names_same(name, asked)]
+        others = [name for name in self.answered_by if not _is_same_model(name, asked)]
         counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
         return counts and (
             f"{sanitize_line(asked, 120)!r} was asked for, and the server says that it"
@@ -156,113 +207,119 @@ class Model:
         from annotator.judges.llm.endpoint import Endpoint
 
         session = self.session
-        return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
+        return Endpoint(self.options, self._key, session.rate_limiter, session.budget, self.price)
 
     @property
-    def _forms(self) -> tuple[Mode, ...]:
-        return self.options.spoken.ladder(is_local(self.options.base_url))
+    def _format_fallbacks(self) -> tuple[ResponseFormat, ...]:
+        return self.options.provider.format_fallbacks(is_local(self.options.base_url))
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Find out, with a few tiny questions, in which form this endpoint answers: the real form,
-        of the rubric with the longest schema.
+        """Find the response format of the endpoint with a few tiny requests.
 
-        Plain JSON with the schema in the prompt asks nothing of a server and needs no call. A
-        server can fail at a form in three ways: an error, a 500, or an answer in plain text that
-        ignores it. What it was found to do is cached with the answers. Questions that go into a
-        batch begin with a JSON schema, until a result says that it is refused.
+        They have the longest schema of the rubrics. A server may reject a format with an error or a
+        500, or ignore it and answer in plain text. Plain JSON always works and needs no request.
+        The result is cached. Batches begin with a JSON schema until a result refuses it.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
         """
-        if self.mode != "auto":
+        if self.response_format != "auto":
             return
         if self.outbox:
-            self.mode = "json_schema"
+            self.response_format = "json_schema"
             return
-        if cached := self._recall_mode():
-            self.mode = cached
+        if cached := self._load_format():
+            self.response_format = cached
             return
         considered = self.options.considered
-        rubric = max(rubrics, key=lambda rubric: len(answer_schema(rubric, considered)))
-        for mode in self._forms[:-1]:
-            if await self._answers_in(mode, rubric):
-                self.mode = mode
+        rubric = max(rubrics, key=lambda rubric: len(build_answer_schema(rubric, considered)))
+        for response_format in self._format_fallbacks[:-1]:
+            if await self._probe_format(response_format, rubric):
+                self.response_format = response_format
                 break
         else:
-            self.mode = "json"
+            self.response_format = "json"
         if not self._in_doubt:
-            self._remember_mode()
+            self._store_format()
 
-    def _remember_mode(self) -> None:
+    def _store_format(self) -> None:
         if cache := self.session.cache:
-            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage())
+            cache.put(
+                self._format_key, self.options.model, ModelResponse(self.response_format), Usage()
+            )
 
-    def _recall_mode(self) -> Mode | None:
-        """Return the form that was found out by an earlier run, if it is cached."""
-        kept = self.session.cache and self.session.cache.get(self._mode_key)
-        name = kept.reply.text if kept else ""
-        return next((mode for mode in MODES if mode == name), None)
+    def _load_format(self) -> ResponseFormat | None:
+        """Return the format that an earlier run found, or None."""
+        cached = self.session.cache and self.session.cache.get(self._format_key)
+        name = cached.response.text if cached else ""
+        return next((value for value in RESPONSE_FORMATS if value == name), None)
 
     @property
-    def _mode_key(self) -> str:
-        decides = f"{self.options.identity(1)} {libraries()} {render_probe()}"
-        return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
+    def _format_key(self) -> str:
+        decides = f"{self.options.identity(1)} {list_libraries()} {render_probe()}"
+        return f"{FORMAT_KEY}{hashlib.sha256(decides.encode()).hexdigest()}"
 
-    async def _answers_in(self, mode: Mode, rubric: Rubric) -> bool:
-        """Ask a tiny question in one form; return whether the answer came in it."""
+    async def _probe_format(self, response_format: ResponseFormat, rubric: Rubric) -> bool:
+        """Send a tiny request in one format; return whether the answer has that format."""
         try:
-            reply = await self._tiny(mode, rubric)
-            if reply.finish == "length":  # it was cut off: how it begins tells
-                return bool(reply.calls) or reply.text.lstrip().startswith("{")
-            answer_model(rubric, self.options.considered).model_validate_json(
-                answer_text(reply, mode) or ""
+            response = await self._ask_tiny(response_format, rubric)
+            if response.finish == "length":  # cut off: its beginning is enough
+                return bool(response.calls) or response.text.lstrip().startswith("{")
+            build_answer_model(rubric, self.options.considered).model_validate_json(
+                extract_answer(response, response_format) or ""
             )
         except (CallFailed, ValueError) as error:
             # A 500 may be a server's way to reject a form, or an outage.
-            self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
+            self._in_doubt |= isinstance(error, FormatRefused) and error.status >= 500
             return False
         return True
 
-    async def _takes(self, mode: Mode, rubric: Rubric) -> Reply | None:
-        """Return what the server answers to a tiny question in one form, None if it takes none."""
+    async def _try_format(
+        self, response_format: ResponseFormat, rubric: Rubric
+    ) -> ModelResponse | None:
+        """Return the response to a tiny request in one format, None if it is refused."""
         try:
-            return await self._tiny(mode, rubric)
+            return await self._ask_tiny(response_format, rubric)
         except CallFailed:
             return None
 
     @property
     def api(self) -> str:
-        """The API by which the model answers."""
+        """The API in use."""
         found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
         return "responses" if found_out else self.options.api
 
-    async def _tiny(self, mode: Mode, rubric: Rubric) -> Reply:
-        """Return the reply to a tiny question in the form of the answers by a rubric.
+    async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
+        """Return the response to a tiny request in a format.
 
         Raises:
-            JudgeStopped: the server does not answer it.
-            CallFailed: it does not take it.
+            JudgeStopped: the server does not answer.
+            CallFailed: the server refuses it.
         """
         messages = [{"role": "user", "content": render_probe()}]
         body = {
             "model": self.options.model,
             "messages": messages,
-            **form_of(answer_model(rubric, self.options.considered), mode, self.options.api),
+            **build_format(
+                build_answer_model(rubric, self.options.considered),
+                response_format,
+                self.options.api,
+            ),
         }
         body |= self.options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
-        call = self._expected(self.options, body, tokens, tokens, tiny=True)
+        call = self._estimate_call(self.options, body, tokens, tokens, tiny=True)
         try:
-            return await self._endpoint.complete(to_json(body), call, self._spent)
+            return await self._endpoint.complete(to_json(body), call, self._add_usage)
         except Unavailable as error:
-            url = without_secrets(self.options.base_url)
+            url = strip_secrets(self.options.base_url)
             raise JudgeStopped(f"{url} does not answer: {error}") from error
 
-    def _capped(self, tokens: int) -> int:
-        """Return so many tokens, or those of the longest answer that is asked for."""
+    def _cap(self, tokens: int) -> int:
+        """Return the tokens of an answer, at most ``max_output_tokens``."""
         return min(tokens, self.options.max_output_tokens or tokens)
 
-    def _spent(self, usage: Usage) -> None:
+    def _add_usage(self, usage: Usage) -> None:
         self._overhead += usage
 
     async def close(self) -> None:
@@ -271,77 +328,101 @@ class Model:
             await self._endpoint.close()
             del self.__dict__["_endpoint"]
 
-    async def _asked(self, question: Question, options: Options, key: str, count: Any) -> Reply:
-        body = question.body(options)
+    async def _ask(
+        self, request: ModelRequest, options: Options, key: str, count: Any
+    ) -> ModelResponse:
+        body = request.body(options)
         data = to_json(body)
-        # The JSON is a little longer than what the model reads: escapes, the schema.
-        tokens = int(len(data) / BYTES_PER_TOKEN) + self._capped(LONG_ANSWER)
-        call = self._expected(options, body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
+        # The JSON is a little longer than the prompt: escapes, the schema.
+        tokens = int(len(data) / BYTES_PER_TOKEN) + self._cap(LONG_ANSWER)
+        call = self._estimate_call(options, body, int(len(data) / BUDGET_BYTES_PER_TOKEN), tokens)
         if self.outbox:
             if refusal := self.outbox.refusal(key):
-                await self._step_down(question, refusal)
+                await self._fall_back(request, refusal)
             responses = self.options.api == "responses"
-            return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
-        async with FirstAlone(self._first, question.prompt.rubric.sha256, self.warms):
+            return self.outbox.ask(
+                key, write_responses_request(body) if responses else body, call.dollars
+            )
+        async with self._send_first_alone(request.prompt.rubric.sha256):
             try:
                 return await self._endpoint.complete(data, call, count)
             except Unavailable:
-                # Is it this trace, or would it be so for every trace? A tiny question tells.
-                await self._takes(question.mode, question.prompt.rubric)
+                # A tiny request shows whether only this trace fails.
+                await self._try_format(request.response_format, request.prompt.rubric)
                 raise
-            except ModeRefused as error:
-                await self._step_down(question, error)
+            except FormatRefused as error:
+                await self._fall_back(request, error)
                 raise
 
-    async def _step_down(self, question: Question, error: ModeRefused) -> None:
-        """Take the next form if it is the form of a question that the server refuses; return if it
-        refuses this one question.
+    @asynccontextmanager
+    async def _send_first_alone(self, rubric: str) -> AsyncIterator[None]:
+        """Let the first call of a rubric fill the provider's cache before the others start."""
+        first = self._first.get(rubric)
+        if first:
+            await first.wait()
+        if first or not self.warms:
+            yield
+            return
+        first = self._first[rubric] = asyncio.Event()
+        try:
+            yield
+        finally:
+            first.set()
+
+    async def _fall_back(self, request: ModelRequest, error: FormatRefused) -> None:
+        """Change to the next format if the server refuses this one; return if it refuses only this
+        request.
 
         Raises:
-            FormChanged: the question is to be asked again, in the form that is taken now.
-            JudgeStopped: it would refuse every question.
+            FormatChanged: the request is to be repeated in the current format.
+            JudgeStopped: the server would refuse every request.
         """
-        mode, rubric = question.mode, question.prompt.rubric
-        lower = self._forms[self._forms.index(mode) + 1 :] if mode in self._forms else ()
-        below = next(iter(lower if self.options.mode == "auto" else ()), None)
-        if mode == self.mode and not (below and _OF_FORM.search(str(error))):
-            if self.outbox or await self._takes(mode, rubric):  # no tiny question is put in batches
+        refused, rubric = request.response_format, request.prompt.rubric
+        formats = self._format_fallbacks
+        lower = formats[formats.index(refused) + 1 :] if refused in formats else ()
+        fallback = lower[0] if lower and self.options.mode == "auto" else None
+        if refused != self.response_format:  # another request was refused before
+            raise FormatChanged
+        if not (fallback and _ABOUT_FORMAT.search(str(error))):
+            if self.outbox or await self._try_format(refused, rubric):  # no probe in batches
                 return
-            if mode == self.mode and not (below and await self._takes(below, rubric)):
+            if refused != self.response_format:  # in the meantime
+                raise FormatChanged
+            if not (fallback and await self._try_format(fallback, rubric)):
                 if self.session.cache:
-                    self.session.cache.forget([self._mode_key])
-                raise JudgeStopped(f"{error}{self._sent_settings()}") from error
-        if mode == self.mode and below:  # else another question was refused before
-            self._refused[mode] = sanitize_line(str(error), 300)
-            self.mode = below
-            self._remember_mode()
-        raise FormChanged
+                    self.session.cache.forget([self._format_key])
+                raise JudgeStopped(f"{error}{self._describe_settings()}") from error
+        if refused == self.response_format and fallback:
+            self._refused[refused] = sanitize_line(str(error), 300)
+            self.response_format = fallback
+            self._store_format()
+        raise FormatChanged
 
-    def _form_of(self, prompt: Prompt, sample: int) -> Mode:
-        """Return the form to ask in: one left since, where an answer in it is known."""
+    def _choose_format(self, prompt: Prompt, sample: int) -> ResponseFormat:
+        """Return the current format, or an earlier one that has a cached answer."""
         cache = self.session.cache
-        for mode in self._refused if cache else ():
-            if cache and cache.get(Question(prompt, mode, sample).key(self.options)):
-                return mode
-        return self.mode
+        for response_format in self._refused if cache else ():
+            if cache and cache.get(ModelRequest(prompt, response_format, sample).key(self.options)):
+                return response_format
+        return self.response_format
 
-    def _sent_settings(self) -> str:
+    def _describe_settings(self) -> str:
         sent, sent_to = self.options.parameters(1), self.options.model
         shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
         if not shown:
             return ""
         here = is_local(self.options.base_url)
-        ours = sent.get("temperature") == 0 == self.options.spoken.temperature(sent_to, here)
+        ours = sent.get("temperature") == 0 == self.options.provider.temperature(sent_to, here)
         why = "; 0 is sent to servers on this machine without --temperature, and not with dialect"
         return f"; the request sets {sanitize_line(shown, 300)}{why + ' openai' if ours else ''}"
 
     @property
     def warms(self) -> bool:
-        """Whether a call goes first, so that others find the provider's cache warm."""
+        """Whether one call goes first, so that the others find the provider's cache filled."""
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
-    def _expected(
+    def _estimate_call(
         self,
         options: Options,
         body: Mapping[str, Any],
@@ -349,29 +430,7 @@ class Model:
         tokens: int,
         *,
         tiny: bool = False,
-    ) -> Expected:
-        """Return what a request of at most so many tokens is expected to cost, a long answer
-        included.
-        """
-        dollars = expect_dollars(self.price, prompt_tokens, options.max_output_tokens)
-        return Expected(options.model, tokens, *dollars, tiny, least_tokens(body))
-
-
-class FirstAlone:
-    """Lets the first call of a rubric go alone, so that the others find the prefix cached."""
-
-    def __init__(self, first: dict[str, asyncio.Event], rubric: str, warms: bool) -> None:
-        self._first, self._rubric, self._warms = first, rubric, warms
-        self._mine: asyncio.Event | None = None
-
-    async def __aenter__(self) -> None:
-        if not self._warms:
-            return
-        if self._rubric in self._first:
-            await self._first[self._rubric].wait()
-        else:
-            self._mine = self._first[self._rubric] = asyncio.Event()
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._mine:
-            self._mine.set()
+    ) -> CallEstimate:
+        """Return the estimated cost of a request, with a long answer."""
+        dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
+        return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))

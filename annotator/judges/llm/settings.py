@@ -1,7 +1,4 @@
-"""How a model is asked: options, the YAML file that can hold them, addresses and keys.
-
-Neither a key nor a password is ever shown or recorded.
-"""
+"""The settings of a model: options, the judge file, addresses and keys. No secret is recorded."""
 
 import hashlib
 import ipaddress
@@ -22,10 +19,15 @@ from pydantic_core import from_json
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import explain_extra
-from annotator.base.text import hide_url_secrets, sanitize_line
+from annotator.base.text import describe_validation, hide_url_secrets, sanitize_line
 from annotator.base.yaml import read_yaml
-from annotator.judges.base import Mode
-from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.provider import (
+    PROVIDER_NAMES,
+    Provider,
+    find_native_provider,
+    find_provider,
+)
 from annotator.prompts.render import Considered, Layout
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -77,7 +79,7 @@ class Options:
     model: Annotated[str, Field(min_length=1)]
     base_url: str = DEFAULT_URL
     api_key_env: str = _DEFAULT_KEY
-    mode: Mode = "auto"
+    mode: ResponseFormat = "auto"
     reasks: Annotated[int, Field(ge=0, le=10)] = 3
     attempts: Annotated[int, Field(ge=1, le=50)] = 8
     timeout: Annotated[float, Field(gt=0)] = 120.0
@@ -102,8 +104,10 @@ class Options:
 
     def __post_init__(self) -> None:
         check_url(self.base_url)
-        if self.dialect is not None and self.dialect not in NAMES:
-            raise ValueError(f"dialect: {self.dialect!r} is unknown; there are {', '.join(NAMES)}")
+        if self.dialect is not None and self.dialect not in PROVIDER_NAMES:
+            raise ValueError(
+                f"dialect: {self.dialect!r} is unknown; there are {', '.join(PROVIDER_NAMES)}"
+            )
         if self.api in ("responses", "anthropic") and self.seed is not None:
             name = "the Responses API" if self.api == "responses" else "Anthropic's API"
             raise ValueError(f"seed: {name} takes none")
@@ -145,43 +149,43 @@ class Options:
                 object.__setattr__(self, name, native)
 
     def parameters(self, sample: int) -> dict[str, Any]:
-        """Return the model's own settings as they stand in a request.
+        """Return the model's settings as fields of a request.
 
-        Samples of one trace differ in the seed, where one is given: else they would be one answer.
+        Samples of one trace get different seeds, if there is a seed.
         """
         given = {
-            self.spoken.cap: self.max_output_tokens,
+            self.provider.cap: self.max_output_tokens,
             "temperature": self.temperature,
-            self.spoken.seed: None if self.seed is None else self.seed + sample - 1,
+            self.provider.seed: None if self.seed is None else self.seed + sample - 1,
             "reasoning_effort": self.reasoning_effort,
         }
         named = {key: value for key, value in given.items() if value is not None}
-        return {**self.spoken.sends, **named, **self.extra_body}
+        return {**self.provider.sends, **named, **self.extra_body}
 
     @property
     def native(self) -> bool:
-        """Whether it is asked by the provider's own API."""
+        """Whether the provider's own API is used."""
         return self.api in NATIVE
 
     @property
     def layout(self) -> Layout:
-        """How its prompts are laid out."""
+        """The layout of its prompts."""
         return Layout(self.considered, self.rubric_last)
 
     def identity(self, sample: int) -> str:
-        """Return what decides the model's answers besides what it is asked, as one text."""
-        headers: list[Any] = [digest] if (digest := headers_sha256(self.api)) else []
+        """Return everything but the request that decides the answers, as one text."""
+        headers: list[Any] = [digest] if (digest := hash_environment_headers(self.api)) else []
         headers += [self.headers_sha256] if self.headers else []
         api = [self.api] if self.api in ("responses", *NATIVE) else []
         decides = [self.address, self.model, self.parameters(sample), *headers, *api]
         return json.dumps(decides, sort_keys=True)
 
     @cached_property
-    def spoken(self) -> Dialect:
-        """The kind of server that is asked."""
+    def provider(self) -> Provider:
+        """The provider that is asked."""
         if self.api in NATIVE:
-            return find_native(self.api)
-        return find_dialect(self.base_url, self.dialect)
+            return find_native_provider(self.api)
+        return find_provider(self.base_url, self.dialect)
 
     @cached_property
     def headers_sha256(self) -> dict[str, str]:
@@ -194,26 +198,24 @@ class Options:
 
     @cached_property
     def address(self) -> str:
-        """The URL without its secrets; of a query, which may hold some, the hash."""
+        """The URL without its secrets, and with the hash of its query."""
         query = urlsplit(self.base_url).query
         digest = hashlib.sha256(query.encode()).hexdigest()[:16]
-        return without_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
+        return strip_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
 
 
-def headers_sha256(api: str) -> str | None:
-    """Return the hash of the headers that the client for an API takes from the environment
-    (gateways choose the model by them); None if there are none.
-    """
+def hash_environment_headers(api: str) -> str | None:
+    """Return the hash of the headers that the API's client takes from the environment, or None."""
     names = {"anthropic": ("ANTHROPIC_CUSTOM_HEADERS",), "gemini": ()}.get(api, _HEADERS)
     given = {name: value for name in names if (value := os.environ.get(name))}
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
 
 
-def own_headers(options: Options) -> dict[str, str]:
-    """Return the user's own headers with their values out of the environment.
+def read_headers(options: Options) -> dict[str, str]:
+    """Return the user's own headers with their values from the environment.
 
     Raises:
-        AnnotatorError: a variable is not set, or holds what no header can.
+        AnnotatorError: a variable is not set, or its value cannot be a header.
     """
     values = {}
     for name, env in options.headers.items():
@@ -254,16 +256,16 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     return value
 
 
-def all_options(
+def build_options(
     common: Mapping[str, Any], models: list[dict[str, Any]], where: str = ""
 ) -> list[Options]:
     """Return the options of each model: its own settings over the common ones.
 
     Raises:
-        AnnotatorError: a setting has a wrong value (named, after ``where`` it stands), or a model
-            stands twice.
+        AnnotatorError: a setting is wrong (the message begins with ``where``), or a model is named
+            twice.
     """
-    options = [_options({**common, **model}, where) for model in models or [{}]]
+    options = [_parse_options({**common, **model}, where) for model in models or [{}]]
     names = [item.model for item in options]
     for name in names:
         if names.count(name) > 1:
@@ -272,16 +274,13 @@ def all_options(
     return options
 
 
-def _options(values: dict[str, Any], where: str) -> Options:
+def _parse_options(values: dict[str, Any], where: str) -> Options:
     if "model" not in values:
         raise AnnotatorError(f"{where}no model: give --model NAME, or model: NAME in the file")
     try:
         options: Options = TypeAdapter(Options).validate_python(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise AnnotatorError(where + (f"{name}: {message}" if name else message)) from error
+        raise AnnotatorError(where + describe_validation(error)) from error
     extra_body, headers = dict(options.extra_body), dict(options.headers)
     return replace(options, extra_body=extra_body, headers=headers)
 
@@ -295,7 +294,7 @@ def is_local(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def api_key(url: str, env: str) -> str:
+def read_api_key(url: str, env: str) -> str:
     """Return the key from the environment variable ``env``; a local URL needs none.
 
     Raises:
@@ -308,13 +307,13 @@ def api_key(url: str, env: str) -> str:
         # Names are in capitals. Where there is nothing of that name, it may be the key itself.
         name = f"the environment variable {env}" if env.isupper() else "the one of --api-key-env"
         raise AnnotatorError(
-            f"no API key for {without_secrets(url)}: set {name}, or name another environment"
+            f"no API key for {strip_secrets(url)}: set {name}, or name another environment"
             " variable with --api-key-env (a server on this machine needs none)"
         )
     return key or "none"
 
 
-def need_sdk(api: str) -> None:
+def require_sdk(api: str) -> None:
     """Raise :class:`AnnotatorError` if the SDK of a provider's own API is not installed."""
     module = {"anthropic": "anthropic", "gemini": "google.genai"}.get(api, "json")
     try:
@@ -339,8 +338,8 @@ def check_url(url: str) -> None:
         raise AnnotatorError(f"--base-url {shown!r} is no URL such as http://localhost:8000/v1")
 
 
-def without_secrets(url: str) -> str:
-    """Return a URL that can be called without user name, password and query."""
+def strip_secrets(url: str) -> str:
+    """Return a URL without user name, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"

@@ -1,7 +1,4 @@
-"""What comes of a question: the parts of a chat completion that matter, or how asking failed.
-
-What fails for every trace is :class:`~annotator.base.errors.JudgeStopped`.
-"""
+"""A response: its text, calls and usage, or the error of a call."""
 
 import json
 import re
@@ -13,8 +10,7 @@ from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import replace_surrogates, sanitize_line
-from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
-from annotator.judges.llm.responses import as_completion
+from annotator.judges.llm.provider import GENERIC, OVERFLOW, Provider, read_responses_answer
 from annotator.rubrics.annotations import FailureKind, Usage
 
 LONGEST_RESPONSE = 16 << 20  # bytes
@@ -59,7 +55,7 @@ _ASKED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelResponse:
     """One answer. ``calls``: the tools called, as (id, name, arguments).
 
     ``finish`` is the server's word for the end, ``model`` its name for the model that answered, ""
@@ -78,31 +74,31 @@ class Reply:
     model: str = ""
 
     def to_json(self) -> str:
-        """Return the reply as JSON, for the cache."""
+        """Return the response as JSON, for the cache."""
         fields = asdict(self)
         if not self.model:  # as in replies from before there was one
             del fields["model"]
         return json.dumps(fields)
 
     @classmethod
-    def from_json(cls, text: str) -> "Reply":
-        """Return the reply in a text that :meth:`to_json` wrote. Raises ValueError for another."""
-        return _REPLY.validate_json(text, strict=True)
+    def from_json(cls, text: str) -> "ModelResponse":
+        """Return the response in a text of :meth:`to_json`; raises ValueError."""
+        return _RESPONSE.validate_json(text, strict=True)
 
 
-_REPLY = TypeAdapter(Reply)
+_RESPONSE = TypeAdapter(ModelResponse)
 
 
 class CallFailed(AnnotatorError):
-    """This trace could not be judged; the message is the reason, ``failure`` its kind."""
+    """The trace could not be judged; the message is the reason, ``failure`` its kind."""
 
     def __init__(self, reason: str, failure: FailureKind = "server") -> None:
         super().__init__(reason)
         self.failure = failure
 
 
-class ModeRefused(CallFailed):
-    """The server does not take the request in this form (a 4xx, or a 5xx that repeats)."""
+class FormatRefused(CallFailed):
+    """The server refuses the request in this format (a 4xx, or a 5xx that repeats)."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
@@ -110,25 +106,22 @@ class ModeRefused(CallFailed):
 
 
 class Unavailable(CallFailed):
-    """The server did not answer, however often it was asked."""
+    """The server did not answer in any attempt."""
 
 
 class Unanswered(CallFailed):
-    """There is no answer to this question, and nobody to ask."""
+    """The request has no answer, and cannot be sent."""
 
 
-def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
-    """Return the answer in the body of a response, its text and calls as the model wrote them.
-    ``clean`` takes secrets out of the server's own words.
-
-    Servers differ in everything else (ids, tiers, words for the end), and none of that matters.
+def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
+    """Return the response in a body; ``redact`` masks secrets in the server's own words.
 
     Raises:
-        ValueError: it holds no message; the reason, with the server's own words if it sent some.
+        ValueError: it holds no message; the reason.
     """
     answer = body if isinstance(body, dict) else {}
     if isinstance(answer.get("output"), list):
-        answer = as_completion(answer)
+        answer = read_responses_answer(answer)
     if answer.get("error"):
         error = answer["error"]
         message = error.get("message") if isinstance(error, dict) else error
@@ -147,27 +140,27 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
         words = "the trace is too long for the model: its context ended before its answer did"
-        return Reply(words, too_long=True)
+        return ModelResponse(words, too_long=True)
     name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
-    return Reply(
+    return ModelResponse(
         replace_surrogates(_join_text(message.get("content"))),
-        tuple(_tool_calls(message.get("tool_calls"), clean)),
+        tuple(_read_calls(message.get("tool_calls"), clean)),
         replace_surrogates(clean(str(message.get("refusal") or ""))),
-        _name_end(finish),
+        _normalize_finish(finish),
         model=sanitize_line(name, _LONGEST_NAME),
     )
 
 
-def _name_end(finish: str) -> str:
-    """Return OpenAI's word for how an answer ended, the server's own where it has none."""
+def _normalize_finish(finish: str) -> str:
+    """Return OpenAI's word for the end of an answer, or the server's own."""
     if finish.lower() in _CUT:
         return "length"
     return "content_filter" if _FILTERED.search(finish) else finish
 
 
 def _join_text(content: object) -> str:
-    """Return the text of a message's content, which may be a list of parts."""
+    """Return the text of a message's content, a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = (
@@ -177,7 +170,7 @@ def _join_text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
+def _read_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
     calls = []
     for n, call in enumerate(value if isinstance(value, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
@@ -192,53 +185,56 @@ def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, s
     return calls
 
 
-def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
-    """Return what a response says it used, or None if it does not say.
+def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
+    """Return the usage in a response body, or None if it has none.
 
-    If it does not tell the output, the cost is not known; if it tells the cost, that is it.
+    Without output tokens the cost is unknown.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return None
-    read, written = _first(usage, _READ), _first(usage, _WRITTEN)
+    read, written = _find_first(usage, _READ), _find_first(usage, _WRITTEN)
     if not read:
         return None
     if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
-        read += sum(_count(usage.get(name)) or 0 for name in _APART)
-    total, thoughts = _count(usage.get("total_tokens")) or 0, _first(usage, _REASONING) or 0
+        read += sum(_parse_count(usage.get(name)) or 0 for name in _APART)
+    total, thoughts = (
+        _parse_count(usage.get("total_tokens")) or 0,
+        _find_first(usage, _REASONING) or 0,
+    )
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
-    apart = dialect.thoughts_apart or total == read + (written or 0) + thoughts
+    apart = provider.thoughts_apart or total == read + (written or 0) + thoughts
     if apart and (written is not None or total > read):
         written = max(written or 0, total - read)
-    cached = _first(usage, _CACHED) or 0
+    cached = _find_first(usage, _CACHED) or 0
     if cached > read:  # nor do those of some gateways to it
         read += cached
     return Usage(
         cost_usd=None if written is None else 0.0,
         input_tokens=read,
         cached_tokens=cached,
-        cache_write_tokens=min(read - cached, _first(usage, _CACHE_WRITE) or 0),
+        cache_write_tokens=min(read - cached, _find_first(usage, _CACHE_WRITE) or 0),
         output_tokens=written or 0,
         reasoning_tokens=thoughts,
     )
 
 
 def read_dollars(body: object) -> float | None:
-    """Return what a response says that it cost, for servers whose usage has it (OpenRouter's).
+    """Return the cost in a response body (OpenRouter), or None.
 
-    With a key of the user's own for the provider behind, what that provider charges comes to it.
+    With the user's own key, the provider's charge is added.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
-    if not isinstance(usage, dict) or (dollars := _dollars(usage.get("cost"))) is None:
+    if not isinstance(usage, dict) or (dollars := _parse_dollars(usage.get("cost"))) is None:
         return None
     details = usage.get("cost_details")
     if usage.get("is_byok") is True and isinstance(details, dict):
-        upstream = _dollars(details.get("upstream_inference_cost"))
+        upstream = _parse_dollars(details.get("upstream_inference_cost"))
         return None if upstream is None else dollars + upstream
     return dollars
 
 
-def _dollars(value: object) -> float | None:
+def _parse_dollars(value: object) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value < _MOST_DOLLARS else None  # type: ignore[arg-type, operator]
 
@@ -268,33 +264,35 @@ _REASONING = (
 )
 
 
-def _first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
-    """Return the first count that stands at one of these places and is not 0, else 0 or None."""
+def _find_first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
+    """Return the first count at these paths that is not 0, else 0 or None."""
     counts: list[int] = []
     for place in places:
         value: object = usage
         for name in place:
             value = value.get(name) if isinstance(value, dict) else None
-        if (count := _count(value)) is not None:
+        if (count := _parse_count(value)) is not None:
             counts.append(count)
     return next(filter(None, counts), counts[0] if counts else None)
 
 
-def _count(value: object) -> int | None:
-    """Return a number of tokens that can be one, else None."""
+def _parse_count(value: object) -> int | None:
+    """Return a plausible number of tokens, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value == value // 1 and 0 <= value < _MOST_TOKENS else None
 
 
-def too_long(words: str, body: object, code: str = "", certain: bool = False) -> Reply | None:
-    """Return the reply that an error is if it says that the prompt is too long, else None.
+def parse_overflow(
+    words: str, body: object, code: str = "", certain: bool = False
+) -> ModelResponse | None:
+    """Return the response for an error that says that the prompt is too long, else None.
 
     Args:
-        words: what the server says.
-        body: the error's fields, if it has any (llama.cpp gives the numbers there).
-        code: the server's own name of the error.
-        certain: whether its status alone says so.
+        words: the server's message.
+        body: the fields of the error (llama.cpp has the numbers there).
+        code: the server's name of the error.
+        certain: the HTTP status alone says so.
     """
     text = f"{code} {words}"
     told = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
@@ -303,15 +301,15 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
     numbers = told.groupdict() if told else {}
-    limit, asked = _lengths(body, words)
+    limit, asked = _find_lengths(body, words)
     limit, asked = int(numbers.get("limit") or limit), int(numbers.get("asked") or asked)
     asked += int(numbers.get("answer") or 0)
     reason = f"the trace is too long for the model: {words}"
-    return Reply(reason, too_long=True, limit=limit, asked=asked)
+    return ModelResponse(reason, too_long=True, limit=limit, asked=asked)
 
 
-def _lengths(body: object, message: str) -> tuple[int, int]:
-    """Return the tokens that the model can read and those that it was sent; 0 if not said."""
+def _find_lengths(body: object, message: str) -> tuple[int, int]:
+    """Return the model's limit and the tokens sent; 0 if the error lacks them."""
     fields = body if isinstance(body, dict) else {}
     limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
     if isinstance(limit, int) and isinstance(asked, int) and 0 < limit < asked < 10**8:

@@ -1,7 +1,6 @@
-"""Takes keys and passwords out of a server's words: errors, headers, refusals, names and ids.
+"""Masks keys and passwords in a server's words: errors, headers, refusals, names and ids.
 
-An answer is never changed. Its quotes must stand in the trace, and a trace may hold any text, also
-the key.
+An answer is never changed: its quotes must match the trace.
 """
 
 import json
@@ -21,21 +20,21 @@ _HEAD = 16  # characters: errors often show the beginning of a key
 
 
 class Secrets:
-    """The secrets of one endpoint, to be masked in words that come from there.
+    """The secrets of one endpoint.
 
     They are the key, the user and password of the address and of proxies, the values of the query
-    and those of the user's own headers. Each is found as it is, as JSON writes it and as a URL
-    writes it, in any case. Of a long one the first 16 characters are enough.
+    and of the user's own headers. Each is found as it is, as JSON and as a URL write it, in any
+    case; of a long one, the first 16 characters are enough.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
         secrets = {value for given in values if _is_secret(value := given.strip())}
-        whole = {re.escape(form) for value in secrets for form in _spell(value)}
+        whole = {re.escape(form) for value in secrets for form in _list_spellings(value)}
         heads = {
             re.escape(form) + r"[\w.+/=-]*"  # and the rest that the error shows
             for value in secrets
             if len(value) > _HEAD
-            for form in _spell(value[:_HEAD])
+            for form in _list_spellings(value[:_HEAD])
         }
         forms = [*sorted(whole, key=len, reverse=True), *sorted(heads, key=len, reverse=True)]
         self._pattern = re.compile("|".join(forms), re.IGNORECASE) if forms else None
@@ -43,20 +42,27 @@ class Secrets:
     @classmethod
     def of(cls, options: Options, key: str) -> "Secrets":
         """Return the secrets of the endpoint of ``options``."""
-        return cls([key, *_of_address(options.base_url), *_of_proxies(), *_of_headers(options)])
+        return cls(
+            [
+                key,
+                *_list_address_secrets(options.base_url),
+                *_list_proxy_secrets(),
+                *_list_header_secrets(options),
+            ]
+        )
 
-    def clean_text(self, text: str) -> str:
-        """Return a text with every secret in it masked."""
+    def redact(self, text: str) -> str:
+        """Return a text with every secret masked."""
         return self._pattern.sub(_MASK, text) if self._pattern else text
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Clean the message of every error that leaves the block, and drop the errors behind it."""
+        """Mask secrets in errors that leave the block, and drop their causes."""
         try:
             yield
         except BaseException as error:
             error.args = tuple(
-                self.clean_text(part) if isinstance(part, str) else part for part in error.args
+                self.redact(part) if isinstance(part, str) else part for part in error.args
             )
             error.__cause__ = error.__context__ = None
             raise
@@ -66,12 +72,12 @@ def _is_secret(value: str) -> bool:
     return len(value) >= (_SHORTEST_WORD if value.isalpha() else _SHORTEST)
 
 
-def _spell(value: str) -> set[str]:
+def _list_spellings(value: str) -> set[str]:
     return {value, json.dumps(value)[1:-1], quote(value, safe="", errors="replace")}
 
 
-def _of_address(url: str) -> Iterator[str]:
-    """Yield the user, the password and the query of an address, as it has them and as sent."""
+def _list_address_secrets(url: str) -> Iterator[str]:
+    """Yield the user, the password and the query of an address, plain and as sent."""
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     yield from (parts.username or "", parts.password or "", user, password)
@@ -82,16 +88,16 @@ def _of_address(url: str) -> Iterator[str]:
             yield value
 
 
-def _of_proxies() -> Iterator[str]:
+def _list_proxy_secrets() -> Iterator[str]:
     for name, url in getproxies().items():
         if name != "no" and "@" in url:
             try:
-                yield from _of_address(url if "://" in url else f"http://{url}")
+                yield from _list_address_secrets(url if "://" in url else f"http://{url}")
             except ValueError:  # the client refuses it later
                 yield url.rpartition("@")[0].rpartition("/")[2]
 
 
-def _of_headers(options: Options) -> Iterator[str]:
+def _list_header_secrets(options: Options) -> Iterator[str]:
     for variable in options.headers.values():
         yield (value := os.environ.get(variable, ""))
         yield value.partition(" ")[2]  # without Bearer or Basic

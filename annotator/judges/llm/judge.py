@@ -1,0 +1,480 @@
+"""The judge of one language model: it asks, checks each answer, and asks again."""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+from annotator.base.errors import Pending, UnreadableTrace
+from annotator.base.text import hide_values, sanitize_line
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.answer import (
+    InvalidAnswer,
+    build_answer_schema,
+    extract_answer,
+    read_answer,
+)
+from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormatChanged, Model, Session
+from annotator.judges.llm.request import (
+    MAX_SHRINKS,
+    MIN_CHARACTERS,
+    ModelRequest,
+    PromptBuilder,
+    TooLong,
+    hash_format,
+    list_libraries,
+)
+from annotator.judges.llm.response import CallFailed, ModelResponse, Unanswered
+from annotator.judges.llm.settings import Options, hash_environment_headers
+from annotator.prompts.parts import measure_reading
+from annotator.prompts.render import (
+    Prompt,
+    hash_facts_template,
+    hash_prompts,
+    limit_claims,
+)
+from annotator.prompts.windows import mark_undecided, mark_unseen, merge_verdicts
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage, UsageRange, Verdict
+from annotator.traces import Trace
+
+T = TypeVar("T")
+_GUESSES = 2  # shorter prompts tried because of missing tags alone
+_LONGEST_ANSWER = 1 << 20  # characters, with thoughts
+
+
+@dataclass(slots=True)
+class JudgeCall:
+    """One trace, a rubric and a sample, with the usage so far.
+
+    ``keys``: the cache keys of its answers; ``bad``: those of answers that led to a failure;
+    ``names``: the server's names for the model.
+    """
+
+    trace: Trace
+    rubric: Rubric
+    sample: int = 1
+    usage: Usage = field(default_factory=Usage)
+    keys: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The rubric and the trace, as stored in the cache."""
+        return f"{self.rubric.id}\n{self.trace.id}"
+
+
+class LLMJudge(Model):
+    """Judges with one language model.
+
+    Raises:
+        AnnotatorError: the URL is unusable, or a URL of another machine has no API key.
+    """
+
+    def __init__(self, options: Options, session: Session | None = None) -> None:
+        super().__init__(options, session)
+        self._context = options.context or self._listed.context
+        self._prompt_builder = PromptBuilder(options, self._context)
+
+    @property
+    def id(self) -> str:
+        """``llm:<model>``."""
+        return f"llm:{self.options.model}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that decides the answers; no key."""
+        options = self.options
+        # Only if set, so that older runs can be resumed.
+        layout = {"considered": options.considered, "rubric_last": options.rubric_last}
+        facts = {"facts": True, "facts_sha256": hash_facts_template()} if options.facts else {}
+        headers: dict[str, Any] = (
+            {"headers_sha256": digest} if (digest := hash_environment_headers(options.api)) else {}
+        )
+        headers |= {"headers": options.headers_sha256} if options.headers else {}
+        provider_setting = {"dialect": options.dialect} if options.dialect else {}
+        api = {"api": options.api} if options.api != "auto" else {}
+        return {
+            "model": options.model,
+            "base_url": options.address,
+            "mode": options.mode,
+            "reasks": options.reasks,
+            "parameters": hide_values(options.parameters(1)),
+            "context": self._context,
+            "windows": options.windows,
+            **layout,
+            **facts,
+            **headers,
+            **provider_setting,
+            **api,
+            "in_batches": self.session.in_batches,
+            "form_sha256": hash_format(),
+            "libraries": list_libraries(),
+            "prompt_sha256": hash_prompts(),
+        }
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """The response format, API, price and limits in use, and the refused formats."""
+        options = self.options
+        limits = {"attempts": options.attempts, "max_wait": options.max_wait}
+        price = asdict(self.price) if self.price else None
+        api = {"api": self.api} if self.api != options.api else {}
+        sent = json.dumps(options.parameters(1))
+        unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
+        learned: dict[str, Any] = {
+            "mode": self.response_format,
+            **unsent,
+            **api,
+            "price": price,
+            **limits,
+            "timeout": options.timeout,
+        }
+        if self._refused:
+            learned["refused_modes"] = dict(self._refused)
+        if self.answered_by:
+            learned["answered_by"] = dict(self.answered_by)
+        return learned
+
+    @property
+    def state(self) -> str:
+        """See :attr:`annotator.judges.base.PaidJudge.state`."""
+        return self.session.rate_limiter.state
+
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return all codes of the rubric."""
+        return frozenset(code.id for code in rubric.codes)
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """Return no code: a model decides about every code."""
+        return frozenset()
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
+        judge_call = JudgeCall(trace, rubric)
+        verdict = await self.decide(judge_call)
+        self.record(judge_call, verdict)
+        return verdict
+
+    async def decide(self, judge_call: JudgeCall) -> Verdict:
+        """Return the verdict of one call, still to be recorded; raises as :meth:`judge`."""
+        try:
+            verdict = await self._judge_trace(judge_call)
+        except Pending:
+            raise
+        except BaseException:
+            self.drop(judge_call)
+            raise
+        for name in judge_call.names:
+            self._count_name(name)
+        return replace(verdict, usage=judge_call.usage)
+
+    def record(self, judge_call: JudgeCall, verdict: Verdict) -> None:
+        """Mark the cost of a call as recorded; drop the bad answers of a failed call."""
+        self._bill(judge_call, judge_call.bad if verdict.error else ())
+
+    def drop(self, judge_call: JudgeCall) -> None:
+        """Count the cost of a call without an annotation (the run was stopped)."""
+        self._overhead += judge_call.usage
+        self._bill(judge_call, judge_call.bad)
+
+    def _bill(self, judge_call: JudgeCall, bad: Sequence[str]) -> None:
+        if cache := self.session.cache:
+            cache.bill(judge_call.keys)
+            if not self.outbox or self.outbox.asks_again:
+                cache.forget(bad)
+
+    async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
+        """Ask about the full trace, or about the part that the model can read."""
+        max_characters, message, failure = None, "", None
+        unsure_count = 0  # prompts that only a missing tag declared too long
+        for _ in range(MAX_SHRINKS):
+            try:
+                prompts = self._prompt_builder.prompts(
+                    judge_call.trace, judge_call.rubric, max_characters
+                )
+            except (UnreadableTrace, CallFailed) as error:
+                return _make_failure(error)
+            try:
+                verdicts = await gather_all(
+                    [self._converse(judge_call, prompt) for prompt in prompts]
+                )
+            except TooLong as error:
+                unsure_count += not error.sure
+                if error.max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
+                    judge_call.bad += judge_call.keys
+                    return _make_failure(error)
+                max_characters, message, failure = error.max_characters, str(error), error.failure
+                continue
+            verdict = merge_verdicts(verdicts, prompts, judge_call.rubric)
+            if message and verdict.error:
+                return replace(verdict, error=f"{message}; of less of it: {verdict.error}")
+            if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
+                room = max(len(prompt.shown) for prompt in prompts)
+                confirmed = await self._confirm(judge_call, verdict, max_characters, room // 2)
+                # Findings without a verified quote stay undecided.
+                undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
+                claims = (*confirmed.claims, *undecided)
+                verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
+            share_read = measure_reading(judge_call.trace, judge_call.rubric, verdict.truncated)
+            return replace(verdict, read=share_read)
+        judge_call.bad += judge_call.keys
+        return Verdict(error=message, failure=failure)
+
+    async def _confirm(
+        self, judge_call: JudgeCall, proposed: Verdict, max_characters: int | None, aside: int
+    ) -> Verdict:
+        """Decide about the findings of windows in one call.
+
+        Args:
+            judge_call: the call that this belongs to.
+            proposed: the verdict merged from the windows.
+            max_characters: the most characters of the prompt; None: not known.
+            aside: the most characters for the list of findings.
+        """
+        trace, rubric = judge_call.trace, judge_call.rubric
+        claims = [claim for claim in proposed.claims if claim.evidence]
+        first = limit_claims(claims, aside)
+        unsure_count = 0
+        for _ in range(MAX_SHRINKS):
+            try:
+                prompt = self._prompt_builder.confirmation(trace, rubric, first, max_characters)
+                verdict = await self._converse(judge_call, prompt)
+            except (UnreadableTrace, CallFailed) as error:
+                return _make_failure(error, "confirming call: ")
+            except TooLong as error:
+                # The list of findings keeps its length.
+                max_characters, last = error.max_characters - len(prompt.aside), error
+                unsure_count += not error.sure
+                if max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
+                    break
+                continue
+            if verdict.error:
+                return replace(verdict, error=f"confirming call: {verdict.error}")
+            return mark_unseen(mark_undecided(verdict, prompt, rubric), prompt, claims)
+        judge_call.bad += judge_call.keys
+        return _make_failure(last, "confirming call: ")
+
+    async def _converse(self, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
+        """Ask until an answer is accepted or no re-ask is left.
+
+        If only quotes of the last answer are wrong, it is returned: its false findings are rejected
+        later. If an answer contradicts itself and all its quotes are true, it wins over later
+        answers. Any other answer is a failure.
+        """
+        request_keys: list[str] = []
+        response_format = self._choose_format(prompt, judge_call.sample)
+        while True:
+            try:
+                verdict = await self._run_dialogue(
+                    judge_call, prompt, response_format, request_keys
+                )
+                break
+            except FormatChanged:  # at most once for each format
+                response_format = self.response_format
+        if verdict.error:
+            judge_call.bad += request_keys
+        return verdict
+
+    async def _run_dialogue(
+        self,
+        judge_call: JudgeCall,
+        prompt: Prompt,
+        response_format: ResponseFormat,
+        request_keys: list[str],
+    ) -> Verdict:
+        request = ModelRequest(prompt, response_format, judge_call.sample)
+        wrong, text, read = InvalidAnswer(["no answer"]), "", False
+        verified: Verdict | None = None  # the last verdict with true quotes only
+        for turn in range(1 + self.options.reasks):
+            try:
+                response = await self._ask_longer(judge_call, request, request_keys)
+            except CallFailed as error:
+                if verified or (request.retries and isinstance(error, Unanswered)):
+                    break
+                return _make_failure(error)
+            if response.too_long:
+                if verified:
+                    break
+                raise self._prompt_builder.refused(response, prompt)
+            judge_call.names.append(response.model)
+            if failed := self._find_failure(response):
+                return verified or failed
+            answer = extract_answer(response, request.response_format)
+            before, text = text, answer or response.text
+            if text and text == before and not wrong.unread:
+                break  # the model repeats itself
+            try:
+                if answer is None:
+                    calls = request.response_format in ("tools", "named")
+                    what = "call the function exactly once" if calls else "one JSON object"
+                    raise InvalidAnswer([f"there is not one answer in it: {what}"])
+                return read_answer(answer, judge_call.trace, prompt)
+            except InvalidAnswer as error:
+                if error.unread and read:
+                    break  # an earlier answer had the tags, so the prompt was read
+                if error.unread and (turn or not self.options.reasks):
+                    raise self._prompt_builder.cut(prompt, str(error)) from error
+                wrong, read = error, read or error.unread is False
+                if error.verdict and all(claim.evidence for claim in error.verdict.claims):
+                    verified = error.verdict
+                request = request.again(response, error)
+        if verdict := verified or wrong.verdict:
+            return verdict
+        reason = f"malformed answer: {sanitize_line(str(wrong), 300)}"
+        return Verdict(error=reason, failure="tags" if wrong.unread else "form")
+
+    def _find_failure(self, response: ModelResponse) -> Verdict | None:
+        """Return the failure of a response that no re-ask can mend, or None."""
+        if response.refusal:
+            reason = f"the model refuses: {sanitize_line(response.refusal, 300)}"
+            return Verdict(error=reason, failure="refusal")
+        if response.finish == "content_filter":
+            reason = "the server's content filter stopped the answer"
+            return Verdict(error=reason, failure="refusal")
+        if response.finish == "length":
+            return Verdict(error=_describe_cut(self.options.max_output_tokens), failure="length")
+        size = len(response.text) + sum(len(arguments) for _, _, arguments in response.calls)
+        if size > _LONGEST_ANSWER:  # every re-ask would send it back
+            reason = f"an answer of {size} characters, which is more than any judgement has"
+            return Verdict(error=reason, failure="form")
+        return None
+
+    async def _ask_longer(
+        self, judge_call: JudgeCall, request: ModelRequest, request_keys: list[str]
+    ) -> ModelResponse:
+        """Return the response; ask again with twice the limit if ``max_output_tokens`` cut it off.
+
+        ``request_keys`` collects the keys.
+        """
+        cap = self.options.max_output_tokens
+        response = await self._ask_once(judge_call, request, self.options, request_keys)
+        if response.finish != "length" or response.too_long or not cap:
+            return response
+        longer = replace(self.options, max_output_tokens=2 * cap)
+        message = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: "
+        try:
+            response = await self._ask_once(judge_call, request, longer, request_keys)
+        except CallFailed as error:
+            kind = Unanswered if isinstance(error, Unanswered) else CallFailed
+            raise kind(message + str(error), "length") from error
+        if response.too_long:  # the prompt itself was accepted before
+            raise CallFailed(message + response.text, "length")
+        return response
+
+    async def _ask_once(
+        self,
+        judge_call: JudgeCall,
+        request: ModelRequest,
+        options: Options,
+        request_keys: list[str],
+    ) -> ModelResponse:
+        """Return the response from the cache or the endpoint."""
+        key = request.key(options)
+        request_keys.append(key)
+        again = options is not self.options or bool(request.retries)
+        cache = self.session.cache
+        cached = cache.get(key, judge_call.name) if cache else None
+        if cached:
+            if cached.unbilled and key not in judge_call.keys:
+                judge_call.usage += cached.usage + Usage(retries=int(again))
+            else:
+                judge_call.usage += Usage(cache_hits=1)
+            judge_call.keys.append(key)
+            return cached.response
+        spent = Usage(retries=int(again))
+
+        def count(usage: Usage) -> None:
+            nonlocal spent
+            spent += usage
+            judge_call.usage += usage
+
+        judge_call.usage += spent
+        response = await self._ask(request, options, key, count)
+        judge_call.keys.append(key)
+        if cache:
+            cache.put(key, self.options.model, response, spent)
+        return response
+
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
+        """See :meth:`annotator.judges.base.PaidJudge.expects`."""
+        return self.forecast(trace, rubric, 1)
+
+    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
+        """Estimate the usage of a sample of a trace; raises as
+        :meth:`annotator.judges.llm.request.PromptBuilder.prompts`.
+        """
+        response_format = self.response_format
+        if response_format == "auto":
+            response_format = self._load_format() or self._format_fallbacks[0]
+        expected = UsageRange()
+        for prompt in self._prompt_builder.prompts(trace, rubric):
+            key = ModelRequest(prompt, response_format, sample).key(self.options)
+            if self.session.cache and self.session.cache.get(key):
+                expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
+                continue
+            count, schema = (
+                self._prompt_builder.tokens.count,
+                build_answer_schema(rubric, self.options.considered),
+            )
+            tokens = count(prompt.user) + count(prompt.system + schema)
+            expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
+        return expected
+
+    def _call(self, prompt: int, answer: int) -> Usage:
+        """Return the usage of a call with so many tokens of prompt and answer."""
+        usage = Usage(input_tokens=prompt, output_tokens=self._cap(answer), calls=1)
+        return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+
+    @property
+    def assumption(self) -> str:
+        """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
+        price = self.price
+        priced = (
+            f"{price.input:g} USD per million tokens of input and {price.output:g} of output"
+            f" ({price.source}), nothing cached by the provider"
+            if price
+            else "price not known (--price-in, --price-out, or --prices FILE)"
+        )
+        short, long = self._cap(SHORT_ANSWER), self._cap(LONG_ANSWER)
+        answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
+        return (
+            f"{self.options.model}: {self._prompt_builder.tokens}; answers of {answer} tokens;"
+            f" no answer is asked for again and no call is repeated; {priced}"
+        )
+
+
+async def gather_all(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return all results; every coroutine runs to its end, also if another one fails.
+
+    Raises:
+        Pending: one is pending and none failed. Else the first failure is raised.
+    """
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
+        raise error
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+def _make_failure(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
+    """Return the failed verdict for an error; ``where`` begins its message."""
+    failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
+    return Verdict(error=f"{where}{error}", failure=failure)
+
+
+def _describe_cut(cap: int | None) -> str:
+    """Return the message for an answer that was cut off."""
+    if cap is None:
+        return (
+            "the answer was cut off at the server's token limit; set max_output_tokens in a judge"
+            " file"
+        )
+    return (
+        f"the answer was cut off at {cap} tokens, and at {2 * cap} when it was asked once more:"
+        " set a larger max_output_tokens in a judge file, or none"
+    )

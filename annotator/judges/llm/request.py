@@ -1,0 +1,562 @@
+"""A request: the prompt cut to the model's context, the response format, earlier answers, and
+the cache key.
+"""
+
+import hashlib
+import json
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from annotator.base.text import escape_header, sanitize_line
+from annotator.judges.base import ResponseFormat
+from annotator.judges.llm.answer import (
+    InvalidAnswer,
+    build_answer_model,
+    build_answer_schema,
+    list_schema_outlines,
+)
+from annotator.judges.llm.response import CallFailed, ModelResponse
+from annotator.judges.llm.settings import Options
+from annotator.prompts.parts import select_parts
+from annotator.prompts.render import (
+    NO_OBSERVATIONS,
+    Considered,
+    Observations,
+    Prompt,
+    render,
+    render_confirmation,
+    render_json_request,
+    render_retry,
+    render_windows,
+)
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Claim, FailureKind
+from annotator.traces import Trace
+
+if TYPE_CHECKING:
+    from annotator.cooperbench.facts.model import Fact
+
+
+LONGEST_ANSWER = 4_000  # tokens reserved for an answer without a limit
+MAX_SHRINKS = 6  # attempts to make a prompt fit
+MIN_CHARACTERS = 2_000  # a shorter part of a trace is not worth judging
+_FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
+
+BYTES_PER_TOKEN = 4.0
+"""A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
+MIN_BYTES_PER_TOKEN = 2.9
+"""Denser than all real prompts; a denser one is cut after the server refuses it."""
+BUDGET_BYTES_PER_TOKEN = 2.5
+"""Conservative, for budgets."""
+
+MOST_LINES = 60
+MOST_CHARACTERS = 8_000
+AT_A_TIME = 8  # facts of one kind, before other kinds
+_LINE = 300  # characters of a sentence
+_MOST_SOURCES = 8  # named with one fact
+
+FIRST = (
+    # Words and work disagree.
+    *("assurance_refuted", "order_lost", "partner_work", "retraction", "work_carried"),
+    # The end of the run.
+    *("run_error", "agent_crashed", "patch_empty", "merge_result", "feature_lost"),
+    "feature_failed",
+    # Contact of the patches, and open points.
+    *("representation_conflict", "hunks_overlap", "no_reply", "clash_stated"),
+    # Words.
+    *("assurance", "order_agreed", "bound", "completion_claim", "question"),
+    *("proposal", "acceptance", "merge_simulated", "hunks_adjoin", "not_read"),
+)
+"""Kinds of facts, the most telling first. Other kinds come last."""
+
+
+class TooLong(Exception):
+    """A prompt is too long for the model; ``max_characters``: the characters that fit.
+
+    Not ``sure``: the answer lacks a tag, which may also be a weak model.
+    """
+
+    def __init__(self, message: str, max_characters: int, *, sure: bool = True) -> None:
+        super().__init__(message)
+        self.max_characters = max_characters
+        self.sure = sure
+        self.failure: FailureKind = "length" if sure else "tags"
+
+
+class PromptBuilder:
+    """Builds prompts that fit into ``context`` tokens of input (None: not known)."""
+
+    def __init__(self, options: Options, context: int | None) -> None:
+        self.context = context
+        self.tokens = TokenCounter(options.model)
+        self._windows = options.windows
+        self._facts = options.facts
+        self._layout = options.layout
+        # The latest facts: the same trace often comes again.
+        self._observed: tuple[Trace, tuple[str, ...], Observations] | None = None
+        self._longest_answer = options.max_output_tokens
+        self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
+
+    def prompts(
+        self, trace: Trace, rubric: Rubric, max_characters: int | None = None
+    ) -> list[Prompt]:
+        """Return the prompts about a trace: one, or one for each window.
+
+        Facts are shown only if the full trace fits; they fill the room that is left.
+
+        Args:
+            trace: the trace.
+            rubric: the rubric.
+            max_characters: the most characters of a prompt; None: not known.
+
+        Raises:
+            UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
+            CallFailed: there is no room for anything worth judging.
+        """
+        facts = self._observations(trace, rubric)
+        if facts.lines and (full := self._build_full(trace, rubric, facts, max_characters)):
+            return [full]
+        return [
+            _note_left_out(prompt, facts.lines)
+            for prompt in self._build_bare(trace, rubric, max_characters)
+        ]
+
+    def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
+        """Return the facts from the parts that the rubric shows."""
+        if not self._facts:
+            return NO_OBSERVATIONS
+        last = self._observed
+        if last is None or last[0] is not trace or last[1] != rubric.show:
+            last = (trace, rubric.show, describe_facts(select_parts(trace, rubric)))
+            self._observed = last
+        return last[2]
+
+    def _build_full(
+        self, trace: Trace, rubric: Rubric, facts: Observations, max_characters: int | None
+    ) -> Prompt | None:
+        """Return the prompt with the full trace and the facts that fit; None: no room."""
+        prompt = render(trace, rubric, observations=facts, layout=self._layout)
+        room = self._compute_room(prompt)
+
+        def too_long(prompt: Prompt) -> bool:
+            longer = max_characters is not None and len(prompt.shown) > max_characters
+            return longer or (room is not None and not self.tokens.fits(prompt.shown, room))
+
+        def with_first(lines: int) -> Prompt:
+            return render(trace, rubric, observations=facts.first(lines), layout=self._layout)
+
+        if not too_long(prompt):
+            return prompt
+        fewer = range(len(facts.lines))
+        shown = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
+        return _note_left_out(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
+
+    def _build_bare(self, trace: Trace, rubric: Rubric, max_characters: int | None) -> list[Prompt]:
+        """Return prompts without facts: the full trace, a cut one, or windows."""
+        prompt = render(trace, rubric, layout=self._layout)
+        room = self._compute_room(prompt)
+        if max_characters is None:
+            if room is None or self.tokens.fits(prompt.shown, room):
+                return [prompt]
+            max_characters = self._compute_length(prompt, room)
+        for _ in range(MAX_SHRINKS):
+            if max_characters < MIN_CHARACTERS:
+                break
+            prompts = (
+                render_windows(trace, rubric, max_characters, self._layout)
+                if self._windows
+                else [render(trace, rubric, max_characters, layout=self._layout)]
+            )
+            too_long_prompts = [
+                prompt for prompt in prompts if room and not self.tokens.fits(prompt.shown, room)
+            ]
+            if not too_long_prompts or room is None:
+                return prompts
+            max_characters = min(self._compute_length(prompt, room) for prompt in too_long_prompts)
+        context = f" of {self.context} tokens" if self.context else ""
+        raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
+
+    def confirmation(
+        self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], max_characters: int | None
+    ) -> Prompt:
+        """Return the prompt that confirms findings from windows.
+
+        Raises:
+            UnreadableTrace, CallFailed: as :meth:`prompts`.
+        """
+        for _ in range(MAX_SHRINKS):
+            prompt = render_confirmation(trace, rubric, claims, max_characters, self._layout)
+            room = self._compute_room(prompt)
+            if room is None or self.tokens.fits(prompt.shown, room):
+                return prompt
+            max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
+        reason = f"the model's context of {self.context} tokens leaves no room for them"
+        raise CallFailed(reason, "length")
+
+    def cut(self, prompt: Prompt, message: str) -> TooLong:
+        """Return the new limit for a prompt whose tags the answer does not repeat."""
+        where = "start" if "first_tag" in message else "end"
+        reason = (
+            f"The model did not repeat the check word at the {where} of the prompt: the prompt was"
+            " cut, or the model is too weak"
+        )
+        return TooLong(reason, int(len(prompt.shown) * 0.7), sure=False)
+
+    def refused(self, response: ModelResponse, prompt: Prompt) -> TooLong:
+        """Return the new limit for a prompt that the server found too long."""
+        size, aside = len(prompt.shown), len(prompt.aside)
+        max_characters, aside_is_enough = int(size * 0.7), True
+        if response.limit and response.asked > response.limit:
+            over = response.asked - response.limit + self._compute_answer_room(response.limit)
+            over_characters = over * (len(prompt.system) + len(prompt.user)) / response.asked
+            max_characters = min(int((size - over_characters) * 0.97), size - 1)
+            aside_is_enough = over_characters < aside
+        if aside and aside_is_enough:
+            max_characters = max(max_characters, size - aside)
+        return TooLong(response.text, max_characters)
+
+    def _compute_room(self, prompt: Prompt) -> int | None:
+        """Return the tokens for the trace; None: the context is not known."""
+        if self.context is None:
+            return None
+        schema = build_answer_schema(prompt.rubric, prompt.layout.considered)
+        fixed = self._count_cached(prompt.system + schema) + self._count_fixed(prompt.end)
+        return max(self.context - fixed - self._compute_answer_room(self.context), 1)
+
+    def _count_fixed(self, text: str) -> int:
+        """Return the tokens of text that every prompt of a rubric has."""
+        margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
+        return int(self.tokens.count(text) * margin)
+
+    def _compute_length(self, prompt: Prompt, room: int) -> int:
+        """Return about how many characters of the trace fit into ``room`` tokens."""
+        shown = prompt.shown
+        tokens = (
+            self.tokens.count(shown) * 1.05 if self.tokens.exact else estimate_max_tokens(shown)
+        )
+        return min(int(len(shown) * room / tokens), len(shown) - 1) - len(prompt.aside)
+
+    def _compute_answer_room(self, context: int) -> int:
+        """Return the tokens reserved for the answer and a re-ask."""
+        return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
+
+
+def _note_left_out(prompt: Prompt, facts: Sequence[str]) -> Prompt:
+    """Return the prompt with a note of the facts left out."""
+    if not facts:
+        return prompt
+    left_out = {"observations": sum(len(lines) for lines in facts)}
+    return replace(prompt, truncated={**prompt.truncated, **left_out})
+
+
+class TokenCounter:
+    """Counts tokens with the model's tokenizer if it is on this machine, else estimates by bytes.
+
+    tiktoken would download a missing vocabulary; it is used only if the file is there (in
+    TIKTOKEN_CACHE_DIR or tiktoken's own folder). ``exact``: whether it is used.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._encoding = _offline_encoding(model)
+        self.exact = self._encoding is not None
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens, or an estimate by length."""
+        return len(self._encoding.encode_ordinary(text)) if self.exact else estimate_tokens(text)
+
+    def fits(self, text: str, room: int) -> bool:
+        """Whether a text has at most ``room`` tokens."""
+        return estimate_max_tokens(text) <= room or (self.exact and self.count(text) <= room)
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"tokens counted by tiktoken ({self._encoding.name})"
+        return f"tokens estimated from the length, {BYTES_PER_TOKEN:g} bytes each"
+
+
+def estimate_tokens(text: str) -> int:
+    """Return the usual number of tokens of a text of this length."""
+    return int(_count_bytes(text) / BYTES_PER_TOKEN) + 1
+
+
+def estimate_max_tokens(text: str) -> int:
+    """Return a number of tokens that hardly any text of this length exceeds."""
+    return int(_count_bytes(text) / MIN_BYTES_PER_TOKEN) + 1
+
+
+def _count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def _offline_encoding(model: str) -> Any:
+    """Return tiktoken's encoding for a model if it needs no download, else None."""
+    try:
+        tiktoken: Any = import_module("tiktoken")
+        files: Any = import_module("tiktoken.load")
+    except ImportError:
+        return None
+    download, files.read_file = files.read_file, _refuse  # it would download a missing file
+    try:
+        return tiktoken.encoding_for_model(model)
+    except (KeyError, OSError):
+        return None
+    finally:
+        files.read_file = download
+
+
+def _refuse(address: str) -> bytes:
+    raise OSError(f"{address} is not on this machine")
+
+
+def describe_facts(trace: Trace) -> Observations:
+    """Return the facts about a trace, a line each."""
+    from annotator.cooperbench.facts import draw_facts
+
+    facts = list(draw_facts(trace))
+    lines: list[str] = []
+    room = MOST_CHARACTERS
+    for fact in _interleave_kinds(facts):
+        line = _format_fact(fact)
+        room -= len(line) + 1
+        if len(lines) == MOST_LINES or room < 0:
+            break
+        lines.append(line)
+    return Observations(tuple(lines), len(facts) - len(lines)) if lines else NO_OBSERVATIONS
+
+
+def _interleave_kinds(facts: list["Fact"]) -> Iterator["Fact"]:
+    """Yield the facts, some of each kind before more of any."""
+    ranks = {kind: rank for rank, kind in enumerate(FIRST)}
+    seen: Counter[str] = Counter()
+    order: list[tuple[int, int]] = []
+    for fact in facts:
+        order.append((seen[fact.kind] // AT_A_TIME, ranks.get(fact.kind, len(FIRST))))
+        seen[fact.kind] += 1
+    for at in sorted(range(len(facts)), key=order.__getitem__):
+        yield facts[at]
+
+
+def _format_fact(fact: "Fact") -> str:
+    """Return a fact as one line."""
+    sources = list(dict.fromkeys(escape_header(span.source) for span in fact.spans))
+    named = sources[:_MOST_SOURCES] + ["..."] * (len(sources) > _MOST_SOURCES)
+    where = f" ({', '.join(named)})" if sources else ""
+    return f"{fact.kind}{where}: {sanitize_line(fact.says, _LINE)}"
+
+
+_VERSION = 5  # of the request layout; a new one makes all cached answers unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A rejected answer, and the message sent back."""
+
+    response: ModelResponse
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request of one judge call; ``retries`` are the rejected answers before it.
+
+    ``response_format`` is never ``auto``.
+    """
+
+    prompt: Prompt
+    response_format: ResponseFormat
+    sample: int = 1
+    retries: tuple[Retry, ...] = ()
+
+    def again(self, response: ModelResponse, wrong: InvalidAnswer) -> "ModelRequest":
+        """Return the next request after a rejected answer.
+
+        The tags of the prompt are masked in the answer and the message: if this longer prompt is
+        cut, the model must not find them there.
+        """
+        reasons = map(self._hide_tags, wrong.reasons)
+        message = render_retry(reasons, quotes=wrong.verdict is not None)
+        calls = tuple(
+            (number, name, self._hide_tags(text)) for number, name, text in response.calls
+        )
+        response = replace(response, text=self._hide_tags(response.text), calls=calls)
+        return replace(self, retries=(*self.retries, Retry(response, message)))
+
+    def _hide_tags(self, text: str) -> str:
+        tags = f"{self.prompt.first_tag}|{self.prompt.last_tag}"
+        return re.sub(tags, "[tag]", text, flags=re.IGNORECASE)
+
+    def key(self, options: Options) -> str:
+        """Return the cache key: a hash of everything that decides the answer."""
+        rubric, considered = self.prompt.rubric, self.prompt.layout.considered
+        identity = options.identity(self.sample)
+        asked = _hash_request_format(
+            rubric, considered, self.response_format, identity, self.prompt.system
+        )
+        # The model's name does not decide the next answer.
+        retries = [
+            (replace(retry.response, model="").to_json(), retry.message) for retry in self.retries
+        ]
+        decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(retries)}"
+        return hashlib.sha256(decides.encode()).hexdigest()
+
+    def body(self, options: Options) -> dict[str, Any]:
+        """Return the request as JSON fields."""
+        asked = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
+        more, reminder = _render_schema(*asked)
+        shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # the last line
+        messages = [
+            {"role": "system", "content": self.prompt.system + more},
+            {"role": "user", "content": shown + reminder + mark + tag},
+        ]
+        for retry in self.retries:
+            messages += _write_messages(retry, self.response_format)
+        common = {
+            "model": options.model,
+            "messages": messages,
+            **_cache_format(*asked, options.api),
+        }
+        return common | options.parameters(self.sample)
+
+
+def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[str, Any]]:
+    """Return a rejected answer and the message to it."""
+    text = (
+        retry.response.text if retry.response.text.strip() else ""
+    )  # Anthropic refuses blanks alone
+    if response_format not in ("tools", "named") or not retry.response.calls:
+        answer = text or "(no answer)"
+        return [
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": retry.message},
+        ]
+    calls = [
+        {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for number, name, arguments in retry.response.calls
+    ]
+    return [
+        {"role": "assistant", "content": text or None, "tool_calls": calls},
+        *({"role": "tool", "tool_call_id": call["id"], "content": retry.message} for call in calls),
+    ]
+
+
+@lru_cache(maxsize=64)
+def _hash_request_format(
+    rubric: Rubric,
+    considered: Considered,
+    response_format: ResponseFormat,
+    identity: str,
+    system: str,
+) -> str:
+    """Return the hash of everything but the trace, the sample and the retries.
+
+    The templates are in the prompt's tag; instructor's schema follows from its version.
+    """
+    decides = [
+        _VERSION,
+        list_libraries(),
+        identity,
+        response_format,
+        build_answer_schema(rubric, considered),
+        system,
+    ]
+    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def list_libraries() -> dict[str, str]:
+    """Return the versions of the libraries that shape a request."""
+    return {name: version(name) for name in ("instructor", "openai")}
+
+
+@lru_cache(maxsize=1)
+def hash_format() -> str:
+    """Return the hash of the request layout: our version, and the schemas without codes."""
+    return hashlib.sha256(json.dumps([_VERSION, list_schema_outlines()]).encode()).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _render_schema(
+    rubric: Rubric, considered: Considered, response_format: ResponseFormat
+) -> tuple[str, str]:
+    """Return the texts added to the system's message and before the user's last line."""
+    if response_format != "json":
+        return "", ""
+    schema = build_answer_model(rubric, considered).model_json_schema()
+    return render_json_request(json.dumps(schema, indent=2))
+
+
+@lru_cache(maxsize=64)
+def _cache_format(
+    rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
+) -> Mapping[str, Any]:
+    return build_format(build_answer_model(rubric, considered), response_format, api)
+
+
+def build_format(
+    model: type[BaseModel], response_format: ResponseFormat, api: str
+) -> dict[str, Any]:
+    """Return the fields of a request that demand an answer of the form of ``model``.
+
+    They are those of a chat completion, or Anthropic's tools for its API. instructor makes them,
+    once for a rubric; it sees no trace, and its own texts for the model are not sent. Two formats
+    are ours: ``strict`` is the JSON schema without lengths, which are checked when the answer is
+    read; ``tools`` demands a call and names no function, so that a model can think first.
+    """
+    from instructor import Mode as Form
+    from instructor import Provider
+    from instructor.v2.core.response import handle_response_model  # without all providers: 1.4 s
+
+    anthropic = api == "anthropic" and response_format in ("tools", "named")
+    provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
+    # MD_JSON: the schema is in the prompt; the answer is plain or fenced JSON.
+    forms = {
+        **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
+        **dict.fromkeys(("tools", "named"), Form.TOOLS),
+        "json": Form.MD_JSON,
+    }
+    nothing = [{"role": "user", "content": ""}]
+    request: dict[str, Any]
+    _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)
+    form = {key: value for key, value in request.items() if key != "messages"}
+    if response_format == "tools":
+        any_tool = {"type": "any", "disable_parallel_tool_use": True}
+        form["tool_choice"] = any_tool if anthropic else "required"
+    if response_format == "strict":
+        asked = form["response_format"]["json_schema"]
+        lean = {**asked, "schema": _make_lean(asked["schema"]), "strict": True}
+        form["response_format"] = {"type": "json_schema", "json_schema": lean}
+    return form
+
+
+def _make_lean(schema: Any) -> Any:
+    """Return a JSON schema with only the keywords that every provider takes under ``strict``."""
+    if isinstance(schema, list):
+        return [_make_lean(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    lean = {name: value for name, value in schema.items() if name in _STRICT}
+    for name in ("$defs", "properties"):  # their keys are names of fields
+        if name in lean:
+            lean[name] = {key: _make_lean(part) for key, part in lean[name].items()}
+    for name in ("items", "anyOf"):
+        if name in lean:
+            lean[name] = _make_lean(lean[name])
+    if "const" in schema:
+        lean["enum"] = [schema["const"]]
+    if "properties" in lean:
+        lean |= {"required": list(lean["properties"]), "additionalProperties": False}
+    return lean
+
+
+_STRICT = frozenset(
+    ["$defs", "$ref", "type", "properties", "items", "anyOf", "enum", "description"]
+)
