@@ -25,8 +25,8 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 @contextmanager
-def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
-    """Turn an :class:`OSError` into one sentence: the place, the reason, and the advice.
+def explain_errors(path: Path | str, advice: str = "") -> Iterator[None]:
+    """Turn an :class:`OSError` into one sentence: the path, the reason, and the advice.
 
     Raises:
         AnnotatorError: the block raised an :class:`OSError`.
@@ -35,7 +35,7 @@ def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         reason = "; ".join(filter(None, (str(error.strerror or error), advice)))
-        raise AnnotatorError(f"cannot write {sanitize_line(str(place))}: {reason}") from error
+        raise AnnotatorError(f"cannot write {sanitize_line(str(path))}: {reason}") from error
 
 
 def write_file(
@@ -73,18 +73,20 @@ class NewFile:
         self._check_free()
         old = None if self._url or not self._target.exists() else self._target.stat()
         self._advice = advice or ("the earlier file is unchanged" if old else "")
-        self._part = self._target.with_name(f"{_part_prefix(self._target)}{uuid.uuid4().hex}.part")
+        self._temp_file = self._target.with_name(
+            f"{_make_prefix(self._target)}{uuid.uuid4().hex}.part"
+        )
         self._ended = False
         with explain_errors(path, self._advice):
             if old and not os.access(self._target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             mode = 0o600 if private else 0o666
-            fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            fd = os.open(self._temp_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             self._out: BinaryIO = os.fdopen(fd, "wb")
             if old:
                 with suppress(OSError):  # a group that others share
-                    os.chown(self._part, old.st_uid, old.st_gid)
-                self._part.chmod(stat.S_IMODE(old.st_mode))
+                    os.chown(self._temp_file, old.st_uid, old.st_gid)
+                self._temp_file.chmod(stat.S_IMODE(old.st_mode))
 
     def __enter__(self) -> BinaryIO:
         return self._out
@@ -114,12 +116,12 @@ class NewFile:
         try:
             with explain_errors(self._path, self._advice):
                 self._out.close()
-                _sync(self._part)
+                _sync(self._temp_file)
                 self._check_free()  # another program may have been faster
                 if self._url:
-                    put_file(self._part, self._url, exclusive=self._exclusive)
+                    put_file(self._temp_file, self._url, exclusive=self._exclusive)
                 else:
-                    self._part.replace(self._target)
+                    self._temp_file.replace(self._target)
         finally:
             self.drop()
         _sync_folder(self._target.parent)
@@ -129,7 +131,7 @@ class NewFile:
         self._ended = True
         with suppress(OSError):  # a full disk: nobody needs the rest
             self._out.close()
-        self._part.unlink(missing_ok=True)
+        self._temp_file.unlink(missing_ok=True)
 
     def _check_free(self) -> None:
         if self._exclusive and os.path.lexists(self._path):
@@ -155,10 +157,10 @@ def replace_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path
             prefix=".part-", dir=target.parent, ignore_cleanup_errors=True
         ) as aside,
     ):
-        yield (part := Path(aside, "part"))
+        yield (new_folder := Path(aside, "part"))
         if target.exists():
             shutil.rmtree(target)
-        part.rename(target)
+        new_folder.rename(target)
 
 
 class LineLog:
@@ -204,7 +206,7 @@ class LineLog:
             except Timeout as error:
                 raise AnnotatorError(busy) from error
             try:
-                prefix = glob.escape(_part_prefix(self._target))
+                prefix = glob.escape(_make_prefix(self._target))
                 for left in self._target.parent.glob(f"{prefix}*.part"):  # by a killed process
                     left.unlink()
                 self._open()
@@ -317,7 +319,7 @@ class LineLog:
             )
 
 
-def _part_prefix(target: Path) -> str:
+def _make_prefix(target: Path) -> str:
     return f".{target.name[:50]}.annotate-"
 
 
@@ -359,12 +361,12 @@ def get_size_limit() -> int:
 
 
 @contextmanager
-def explain_unreadable(place: str | Path) -> Iterator[None]:
-    """Turn an :class:`OSError` into :class:`AnnotatorError`: the place and the reason."""
+def explain_unreadable(path: str | Path) -> Iterator[None]:
+    """Turn an :class:`OSError` into :class:`AnnotatorError`: the path and the reason."""
     try:
         yield
     except OSError as error:
-        raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
+        raise AnnotatorError(f"{name_place(path)}: {error.strerror or error}") from error
 
 
 def open_checked(path: str | Path) -> BufferedReader:

@@ -52,12 +52,12 @@ class Plugin:
 
 def list_plugins(kind: Kind) -> tuple[str, ...]:
     """Return the sorted names of the installed plug-ins, without an import of them."""
-    return tuple(sorted({entry.name for entry in _entries(kind)}))
+    return tuple(sorted({entry.name for entry in _list_entries(kind)}))
 
 
 def is_plugin(kind: Kind, name: str) -> bool:
     """Whether a name is a plug-in's: ``module:name`` or an entry point."""
-    return _is_reference(name) or bool(_entries(kind, name))
+    return _is_reference(name) or bool(_list_entries(kind, name))
 
 
 def load_plugin(kind: Kind, name: str) -> Plugin:
@@ -67,8 +67,8 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
     Raises:
         AnnotatorError: there is no such plug-in, or its import fails.
     """
-    if entries := _entries(kind, name):
-        return Plugin(name, _load(entries[0], _owner(entries[0])), _owner(entries[0]))
+    if entries := _list_entries(kind, name):
+        return Plugin(name, _load(entries[0], _format_owner(entries[0])), _format_owner(entries[0]))
     if not _is_reference(name):
         installed = ", ".join(list_plugins(kind)) or "none"
         raise AnnotatorError(
@@ -108,14 +108,14 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _entries(kind: Kind, name: str | None = None) -> "list[EntryPoint]":
+def _list_entries(kind: Kind, name: str | None = None) -> "list[EntryPoint]":
     from importlib.metadata import entry_points
 
     group = entry_points(group=f"failure_annotator.{kind}")
     return [entry for entry in group if name in (None, entry.name)]
 
 
-def _owner(entry: "EntryPoint") -> str:
+def _format_owner(entry: "EntryPoint") -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
 
 
@@ -123,7 +123,7 @@ def _is_reference(name: str) -> bool:
     """Whether a name has the form ``package.module:name``."""
     module, colon, attribute = name.partition(":")
     return bool(colon) and all(
-        part.isidentifier() for part in (*module.split("."), *attribute.split("."))
+        segment.isidentifier() for segment in (*module.split("."), *attribute.split("."))
     )
 
 

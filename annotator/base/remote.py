@@ -28,14 +28,14 @@ on_fetch: Callable[[str], None] = lambda text: None  # noqa: E731 - set by the c
 _fetched: set[tuple[str, ...]] = set()  # URLs and names of files, in this process
 
 
-def find_url(place: str | Path) -> str | None:
+def find_url(path: str | Path) -> str | None:
     """Return the URL of a string or path; None for a local path or a data set of the hub
     (``hf://org/name``).
 
     Raises:
         AnnotatorError: it holds a password or a query, which every annotation would repeat.
     """
-    text = os.fspath(place)
+    text = os.fspath(path)
     match = _URL.fullmatch(text)
     if not match or ("://" not in text and os.path.lexists(f"{match[1]}:")):
         return None
@@ -55,15 +55,15 @@ def is_hub(source: str) -> bool:
     return source.startswith("hf://") and not find_url(source)
 
 
-def refuse_url(place: str | Path, reason: str) -> None:
-    """Raise :class:`AnnotatorError` with the reason if a place is a URL."""
-    if url := find_url(place):
+def refuse_url(path: str | Path, reason: str) -> None:
+    """Raise :class:`AnnotatorError` with the reason if a path is a URL."""
+    if url := find_url(path):
         raise AnnotatorError(f"cannot write {sanitize_line(url)}: {reason}")
 
 
-def name_place(place: str | Path) -> str:
+def name_place(path: str | Path) -> str:
     """Return a path for a message; for a copy of a URL, the URL."""
-    text = os.fspath(place)
+    text = os.fspath(path)
     if _fetched and text.startswith(root := f"{_find_copies()}{os.sep}"):
         scheme, _, rest = text.removeprefix(root).partition(os.sep)
         return f"{scheme}://{rest}"
@@ -80,8 +80,8 @@ def get_cache_folder() -> Path:
     return folder / "annotator"
 
 
-def localize(place: str | Path, names: Collection[str] = (), *, again: bool = False) -> Path:
-    """Return the local path of a place: for a URL its copy, for a glob the glob of the copy.
+def localize(source: str | Path, names: Collection[str] = (), *, again: bool = False) -> Path:
+    """Return the local path of a source: for a URL its copy, for a glob the glob of the copy.
 
     A URL is fetched once a process; ``again`` looks for changes anew. ``names`` limits the fetch to
     files with these names.
@@ -89,9 +89,9 @@ def localize(place: str | Path, names: Collection[str] = (), *, again: bool = Fa
     Raises:
         AnnotatorError: nothing is there, or it cannot be fetched.
     """
-    url = find_url(place)
+    url = find_url(source)
     if not url:
-        return Path(place)
+        return Path(source)
     key = url.partition("://")[2]
     if (odd := _find_odd_part(key)) is not None:
         raise AnnotatorError(f"{sanitize_line(url)}: {odd!r} in {sanitize_line(key)}: not a name")
@@ -197,19 +197,19 @@ def _update(system: Any, path: str, url: str, copy: Path, names: Collection[str]
     for first in range(0, len(files), _AT_ONCE):
         batch = files[first : first + _AT_ONCE]
         with tempfile.TemporaryDirectory(prefix="part-", dir=_find_copies()) as aside:
-            parts = [Path(aside, str(n)) for n in range(len(batch))]
-            system.get([changed[file]["name"] for file in batch], list(map(str, parts)))
-            for file, part in zip(batch, parts, strict=True):
+            temp_files = [Path(aside, str(n)) for n in range(len(batch))]
+            system.get([changed[file]["name"] for file in batch], list(map(str, temp_files)))
+            for file, temp_file in zip(batch, temp_files, strict=True):
                 if (stamp := stamps[file]) is not None:
-                    os.utime(part, ns=(stamp, stamp))
+                    os.utime(temp_file, ns=(stamp, stamp))
                 file.parent.mkdir(parents=True, exist_ok=True)
-                part.replace(file)
+                temp_file.replace(file)
 
 
 def _cut_glob(pattern: str) -> str:
     """Return the folder in which a glob begins; a path without one as it is."""
     parts = pattern.split("/")
-    magic = (n for n, part in enumerate(parts) if glob.has_magic(part))
+    magic = (n for n, name in enumerate(parts) if glob.has_magic(name))
     return "/".join(parts[: next(magic, len(parts))])
 
 

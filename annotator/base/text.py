@@ -58,22 +58,22 @@ def hide_url_secrets(text: str) -> str:
 
 def _hide_secrets(url: re.Match[str]) -> str:
     scheme, rest = url[1] or "", url[2] or url[4] or ""
-    secret, _, place = rest.rpartition("@")
+    secret, _, address = rest.rpartition("@")
     if re.search("[?#]", secret):  # a mark of the password, or a query with an @ in it
         return f"{scheme}..."
-    return scheme + re.split("[?#]", place, maxsplit=1)[0]
+    return scheme + re.split("[?#]", address, maxsplit=1)[0]
 
 
 def hide_values(value: Any) -> Any:
     """Return a JSON value in which each text with a secret's name is replaced by its hash."""
     if isinstance(value, Mapping):
         return {
-            name: "sha256=" + hashlib.sha256(part.encode(errors="replace")).hexdigest()[:16]
-            if isinstance(part, str) and _SECRET_NAME.search(str(name))
-            else hide_values(part)
-            for name, part in value.items()
+            name: "sha256=" + hashlib.sha256(item.encode(errors="replace")).hexdigest()[:16]
+            if isinstance(item, str) and _SECRET_NAME.search(str(name))
+            else hide_values(item)
+            for name, item in value.items()
         }
-    return [hide_values(part) for part in value] if isinstance(value, list) else value
+    return [hide_values(item) for item in value] if isinstance(value, list) else value
 
 
 def sanitize_line(text: str, limit: int = 300) -> str:

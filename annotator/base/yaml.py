@@ -75,5 +75,7 @@ def _check_size(data: bytes) -> None:
 
 
 def _describe(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    return words if isinstance(error, yaml.YAMLError | ValueError) else f"a wrong value ({words})"
+    message = " ".join(str(error).split())
+    return (
+        message if isinstance(error, yaml.YAMLError | ValueError) else f"a wrong value ({message})"
+    )

@@ -12,7 +12,7 @@ from typing import Any
 from annotator.traces.model import Author
 from annotator.traces.records import get_text
 
-_WORDS: Mapping[str, Author] = {
+_AUTHORS_BY_WORD: Mapping[str, Author] = {
     **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),
     **dict.fromkeys(("aimessage", "aimessagechunk", "assistantmessage", "functioncall"), "agent"),
     **dict.fromkeys(("toolcall", "toolcallrequestevent"), "agent"),
@@ -37,7 +37,7 @@ def classify_word(value: Any) -> Author | None:
     """Return the author that a role, a type or a class name means; None for another word: it may
     be a name.
     """
-    return _WORDS.get(_letters(text)) if (text := get_text(value)) else None
+    return _AUTHORS_BY_WORD.get(_letters(text)) if (text := get_text(value)) else None
 
 
 def is_call_role(word: Any) -> bool:

@@ -109,8 +109,8 @@ class Conversation:
         n = len(self.messages) + 1
         if not pieces:
             self.problems.append(f"{where}: message {n} has no text")
-        for part in utterance.omitted:
-            self.problems.append(f"{where}: message {n}: {part} left out, not text")
+        for omission in utterance.omitted:
+            self.problems.append(f"{where}: message {n}: {omission} left out, not text")
         if not sender:
             self.problems.append(f"{where}: message {n} has no sender")
         elif utterance.author == "unknown":
@@ -192,23 +192,23 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
     items = items if isinstance(items, list) else list(items)
     has_roles, has_names = has_role_words(items), has_named_speakers(items)
     parts = [
-        part
+        fields
         for n, item in enumerate(items, 1)
-        for part in split_message(expect_object(item, f"{where}: message {n}"))
+        for fields in split_message(expect_object(item, f"{where}: message {n}"))
     ]
-    utterances = [read_message(part, has_roles, has_names) for part in parts]
+    utterances = [read_message(fields, has_roles, has_names) for fields in parts]
     agents = [
-        (part, message.sender)
-        for part, message in zip(parts, utterances, strict=True)
+        (fields, message.sender)
+        for fields, message in zip(parts, utterances, strict=True)
         if message.author == "agent" and not is_call_role(message.sender)
     ]
-    names = {sender for part, sender in agents if part.get("name")}
+    names = {sender for fields, sender in agents if fields.get("name")}
     caller = next((sender for _, sender in agents), "assistant")
     chat = Conversation()
-    for part, message in zip(parts, utterances, strict=True):
+    for fields, message in zip(parts, utterances, strict=True):
         if message.author == "agent" and is_call_role(message.sender):
             message = replace(message, sender=caller)  # a role beside the agent's
-        elif message.author == "agent" and has_names and len(names) == 1 and not part.get("name"):
+        elif message.author == "agent" and has_names and len(names) == 1 and not fields.get("name"):
             message = replace(message, sender=min(names))
         chat.add(message, where)
     return chat
@@ -226,7 +226,7 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = fields.get(key)
     if not isinstance(content, list) or classify_word(fields.get("role")) == "tool":
         return [fields]
-    content = [inner for part in content for inner in _split_call(part)]
+    content = [inner for block in content for inner in _split_call(block)]
     runs = [(is_result, list(run)) for is_result, run in groupby(content, _is_result)]
     if len(runs) < 2:
         return [fields]
@@ -237,15 +237,15 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _split_call(part: Any) -> list[Any]:
+def _split_call(block: Any) -> list[Any]:
     """Return a call that holds the tool's result as a call and a result; other parts as they are"""
-    if not isinstance(part, dict) or _RESULT_TYPE.fullmatch(get_text(part.get("type")) or ""):
-        return [part]
-    results = [part[key] for key in _RETURNED if part.get(key)]
-    if not results or not any(part.get(key) is not None for key in _ARGUMENTS):
-        return [part]
-    call = {key: value for key, value in part.items() if key not in _RETURNED}
-    tool = get_first_text(part, *_TOOL)
+    if not isinstance(block, dict) or _RESULT_TYPE.fullmatch(get_text(block.get("type")) or ""):
+        return [block]
+    results = [block[key] for key in _RETURNED if block.get(key)]
+    if not results or not any(block.get(key) is not None for key in _ARGUMENTS):
+        return [block]
+    call = {key: value for key, value in block.items() if key not in _RETURNED}
+    tool = get_first_text(block, *_TOOL)
     texts = [json.dumps(item) if isinstance(item, dict) else item for item in results]
     return [
         {**call, "type": "function_call", "name": tool},
@@ -290,18 +290,18 @@ def _is_item(fields: Mapping[str, Any]) -> bool:
     return type_ in _THOUGHTS or bool(_CALL_TYPE.fullmatch(type_) or _RESULT_TYPE.fullmatch(type_))
 
 
-def _is_result(part: Any) -> bool:
+def _is_result(block: Any) -> bool:
     """Whether a part of a content is a tool's result."""
-    if not isinstance(part, dict):
+    if not isinstance(block, dict):
         return False
-    type_ = part.get("type")
+    type_ = block.get("type")
     type_ = type_ if isinstance(type_, str) else ""
     if _RESULT_TYPE.fullmatch(type_):
         return True
-    if "tool_use_id" in part or any(part.get(key) for key in _GEMINI_RESULTS):
+    if "tool_use_id" in block or any(block.get(key) for key in _GEMINI_RESULTS):
         return True
     is_call = _CALL_TYPE.fullmatch(type_) is not None
-    return not (is_call or part.get("text")) and any(part.get(key) for key in _RETURNED)
+    return not (is_call or block.get("text")) and any(block.get(key) for key in _RETURNED)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -360,24 +360,24 @@ class Parts:
         values = {"reasoning": self.reasoning, "omitted": self.omitted, **fields}
         return Utterance(sender, author, self.texts, time=time, **values)
 
-    def add(self, part: Any) -> None:
+    def add(self, block: Any) -> None:
         """Add a part of a content: a text, or an object in a provider's shape."""
-        text = get_text(part)
+        text = get_text(block)
         if text is not None:
             self.texts.append(text)
-        elif isinstance(part, dict):
-            self._add_object(part)
-        elif part is not None:
-            self.omitted.append(name_type(part))
+        elif isinstance(block, dict):
+            self._add_object(block)
+        elif block is not None:
+            self.omitted.append(name_type(block))
 
-    def _add_object(self, part: Mapping[str, Any]) -> None:
-        type_ = get_text(part.get("type")) or ""
-        self.has_result |= _is_result(part)
+    def _add_object(self, block: Mapping[str, Any]) -> None:
+        type_ = get_text(block.get("type")) or ""
+        self.has_result |= _is_result(block)
         self.has_call |= _CALL_TYPE.fullmatch(type_) is not None
-        if type_ in _THOUGHTS or part.get("thought") is True:
-            self.reasoning += list(_list_thoughts(part)) or [""]  # it may be encrypted
+        if type_ in _THOUGHTS or block.get("thought") is True:
+            self.reasoning += list(_list_thoughts(block)) or [""]  # it may be encrypted
             return
-        texts = list(_list_texts(part, type_))
+        texts = list(_list_texts(block, type_))
         self.texts += texts
         if not texts:
             self.omitted.append(f"a part of type {type_ or 'unknown'}")
@@ -386,8 +386,8 @@ class Parts:
 def read_parts(content: Any) -> Parts:
     """Return the parts of a content: a text, a part, or a list of them."""
     parts = Parts()
-    for part in content if isinstance(content, list) else [content]:
-        parts.add(part)
+    for block in content if isinstance(content, list) else [content]:
+        parts.add(block)
     return parts
 
 
@@ -415,28 +415,28 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     return parts
 
 
-def _list_thoughts(part: Mapping[str, Any]) -> Iterator[str]:
+def _list_thoughts(block: Mapping[str, Any]) -> Iterator[str]:
     for key in ("thinking", "reasoning", "text"):
-        if text := get_text(part.get(key)):
+        if text := get_text(block.get(key)):
             yield text
     for key in ("summary", "content"):
-        for inner in get_list(part, key):
+        for inner in get_list(block, key):
             if isinstance(inner, dict) and (text := get_text(inner.get("text"))):
                 yield text
 
 
-def _list_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
+def _list_texts(block: Mapping[str, Any], type_: str) -> Iterator[str]:
     """Yield the texts of one content part (OpenAI's, Anthropic's and Gemini's shapes)."""
     if _CALL_TYPE.fullmatch(type_):
-        yield from list_call_texts(part)
+        yield from list_call_texts(block)
         return
     for key in (*_GEMINI_CALLS, *_GEMINI_RESULTS):
-        if isinstance(call := part.get(key), dict):
+        if isinstance(call := block.get(key), dict):
             keys = ("args", "response", "output", "code")
             arguments = next((call[key] for key in keys if call.get(key) is not None), None)
             yield from list_call_texts({"name": call.get("name"), "arguments": arguments})
     for key in _PART_TEXTS:
-        yield from _list_inner_texts(part.get(key))
+        yield from _list_inner_texts(block.get(key))
 
 
 def _list_inner_texts(value: Any) -> Iterator[str]:

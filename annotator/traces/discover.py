@@ -214,21 +214,23 @@ def find_files(
             yield from _walk(root, root, format, visited)
         else:
             base = base or root.parent
-            by_itself = replace(_file(root, base), by_itself=True)
-            yield from _visit(_in_run(root, base, format) or by_itself, visited)
+            by_itself = replace(_make_file_ref(root, base), by_itself=True)
+            yield from _visit(_find_run(root, base, format) or by_itself, visited)
         return
     if not glob.has_magic(str(path)):
         raise AnnotatorError(f"no such file or folder: {path}")
     parts = Path(os.path.abspath(path)).parts
-    fixed = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+    fixed = next(n for n, name in enumerate(parts) if glob.has_magic(name))
     root = Path(*parts[:fixed])
     matches = sorted(set(_expand(root, parts[fixed:])))
     if not matches:
         raise AnnotatorError(f"no file matches {path}")
     for match in matches:
         if not match.is_dir():
-            ref = _in_run(match, root, format)
-            yield from _visit(ref or _check_links(_file(match, root), [match], root), visited)
+            ref = _find_run(match, root, format)
+            yield from _visit(
+                ref or _check_links(_make_file_ref(match, root), [match], root), visited
+            )
         elif match.is_symlink() and glob.has_magic(parts[-1]):
             yield Ignored(str(match), _LINKED)
         else:
@@ -240,7 +242,7 @@ def _discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
     for ref in _find_all(sources, format):
         if isinstance(ref, TraceRef) and not ref.is_folder and ref.document is None:
             try:
-                yield from _in_file(ref, format)
+                yield from _discover_in_file(ref, format)
             except UnreadableTrace as error:
                 yield Unreadable(ref.id, ref.path, str(error))
         else:
@@ -328,15 +330,15 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
             yield Ignored(folder, "a run directory")
             continue
         folders += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
-        if reader := _folder_reader(folder, names.files, format):
-            yield _run(folder, names, reader, root, top)
+        if reader := _find_folder_reader(folder, names.files, format):
+            yield _make_run_ref(folder, names, reader, root, top)
         elif load_readers(format).documents and names.files >= DATASET_FILES:
-            yield _file(Path(folder), root)
+            yield _make_file_ref(Path(folder), root)
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):
                     file = Path(folder, name)
-                    ref = _check_links(_file(file, root), [file], top)
+                    ref = _check_links(_make_file_ref(file, root), [file], top)
                     yield from _visit(ref, visited)
                 else:
                     others[Path(name).suffix.lower() or name] += 1
@@ -358,11 +360,11 @@ def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discov
         yield Ignored(ref.path, f"the same file as {earlier}")
 
 
-def _file(path: Path, root: Path) -> TraceRef:
+def _make_file_ref(path: Path, root: Path) -> TraceRef:
     return TraceRef(replace_surrogates(path.relative_to(root).as_posix()), str(path), str(path))
 
 
-def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
+def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None:
     """Return the run that a file belongs to, if any."""
     # Only for a file of a runner: the folder may hold thousands of others.
     if not any(reader.owns(path.name) for reader in load_readers(format).folders):
@@ -371,18 +373,20 @@ def _in_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | None
         names = list_folder(path.parent)
     except OSError:  # a file can be readable in a folder that is not
         return None
-    reader = _folder_reader(str(path.parent), names.files, format)
-    return reader and _run(str(path.parent), names, reader, root, path.parent)
+    reader = _find_folder_reader(str(path.parent), names.files, format)
+    return reader and _make_run_ref(str(path.parent), names, reader, root, path.parent)
 
 
-def _run(folder: str, names: Names, reader: Any, root: Path, inside: Path) -> TraceRef | Unreadable:
+def _make_run_ref(
+    folder: str, names: Names, reader: Any, root: Path, inside: Path
+) -> TraceRef | Unreadable:
     """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``.
 
     Its id is the path below the last folder named ``logs``, else below ``root``.
     """
     parts = name_place(folder).split(os.sep)  # noqa: PTH206 - a Path takes longer to make
     if "logs" in parts[:-1]:
-        logs = max(n for n, part in enumerate(parts[:-1]) if part == "logs")
+        logs = max(n for n, name in enumerate(parts[:-1]) if name == "logs")
         below = "/".join(parts[logs + 1 :])
     else:
         below = Path(folder).relative_to(root).as_posix()
@@ -405,7 +409,7 @@ def _check_links(ref: TraceRef, files: Sequence[Path], inside: Path) -> TraceRef
     return ref
 
 
-def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
+def _find_folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     """Return the format that reads a folder with these files, or None."""
     name = folder.rpartition(os.sep)[2]
     return next(
@@ -449,21 +453,21 @@ def _load_documents(contents: Document, format: str) -> tuple[list[Any], bool]:
     return (document if is_list else [document]), is_list
 
 
-def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
+def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
     """Yield the traces in a file or data set."""
     contents = open_contents(file.file)
     file = replace(file, stamp=stamp_file(file.file))
     if isinstance(contents, Document):
         documents, is_list = _load_documents(contents, format)
         if not is_list or not documents:
-            yield from _in_document(file, documents and documents[0], format)
+            yield from _discover_in_document(file, documents and documents[0], format)
             return
         contents = Rows("", lambda: documents)
     records = contents.records()
     peek = list(islice(records, _PEEK))
     if reader := _find_grouping(peek, format):
         del peek, records
-        yield from _in_groups(file, reader, format)
+        yield from _discover_in_groups(file, reader, format)
         return
     rest = chain(peek, records)
     del peek
@@ -474,7 +478,7 @@ def _in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
         except UnreadableTrace as error:
             yield Unreadable(f"{file.id}:{n}", f"{file.path}:{n}", str(error))
             continue
-        yield from _in_document(file, document, format, n, offset)
+        yield from _discover_in_document(file, document, format, n, offset)
     if not n:
         yield Ignored(file.path, "it holds no records")
 
@@ -493,7 +497,7 @@ def _find_grouping(records: list[Record], format: str) -> Any | None:
     return None
 
 
-def _in_document(
+def _discover_in_document(
     file: TraceRef, document: Any, format: str, number: int = 0, offset: int = 0
 ) -> Iterator[Discovered]:
     """Yield the traces in a document: one, several, or groups of its records."""
@@ -507,7 +511,7 @@ def _in_document(
         items = split(reader, document)
         if items and group(reader, items[0]) is not None:
             if not number:
-                yield from _in_groups(file, reader, format)
+                yield from _discover_in_groups(file, reader, format)
                 return
             problem = f"a part of a trace ({reader.name}) among whole traces"
             raise UnreadableTrace(problem)
@@ -540,7 +544,7 @@ def _describe(document: Any, format: str) -> str:
     return f"not a trace: {name_type(document)}{keys}, {reason}; see annotate traces --explain"
 
 
-def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
+def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
     """Yield the traces of grouped records of a file, in the order in which they begin.
 
     It keeps 16 bytes a record, however far apart the records of a trace are.
@@ -562,7 +566,7 @@ def _in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]
         for key in keys:
             groups.setdefault(key or "", array("Q")).extend((n, offset))
     for n, offset in zip(singles[::2], singles[1::2], strict=True):  # traces by themselves
-        yield from _in_document(file, index.at(n, offset), format, n, offset)
+        yield from _discover_in_document(file, index.at(n, offset), format, n, offset)
     trace_ids = [key for key in groups if key]
     if "" in groups and len(trace_ids) > 1:
         strays = format_count(len(groups.pop("")) // 2, "record")

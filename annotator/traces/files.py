@@ -418,8 +418,8 @@ def _read_saved_dataset(folder: str) -> Iterator[Any]:
     """Yield the records of a data set that ``Dataset.save_to_disk`` wrote."""
 
     def read_parts() -> Iterator[Any]:
-        for part in read_json(folder, "state.json")["_data_files"]:
-            yield from _read_arrow(f"{folder}/{part['filename']}")
+        for entry in read_json(folder, "state.json")["_data_files"]:
+            yield from _read_arrow(f"{folder}/{entry['filename']}")
 
     return _explain("a saved data set that cannot be read", read_parts())
 

@@ -272,7 +272,7 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
     pair = get_text(fields.get("pair"))
-    names = tuple(part.strip() for part in (pair or "").split("+"))
+    names = tuple(name.strip() for name in (pair or "").split("+"))
     names = names if all(names) else (pair,) if pair else ()
     features = lists.get("features") or lists.get("pair") or names
     if features:

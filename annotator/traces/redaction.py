@@ -140,7 +140,7 @@ def _map_value(value: Any, cover: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return cover(value)
     if isinstance(value, Mapping):
-        return {key: _map_value(part, cover) for key, part in value.items()}
+        return {key: _map_value(item, cover) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_map_value(part, cover) for part in value)
+        return type(value)(_map_value(item, cover) for item in value)
     return _map_texts(value, cover) if isinstance(value, (AgentEnd, Feature)) else value

@@ -37,7 +37,7 @@ _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 def matches(document: Any) -> bool:
     """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
-    return _are_messages(_items(document))
+    return _are_messages(_find_items(document))
 
 
 def group(document: Any) -> str | None:
@@ -50,7 +50,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record = get_dict(document)
     chat = Conversation()
     chat.read_attributes(record, _KEYS)
-    items = [expect_object(item, f"message {n}") for n, item in enumerate(_items(document), 1)]
+    items = [expect_object(item, f"message {n}") for n, item in enumerate(_find_items(document), 1)]
     results = [item for item in items if "messages" in item]  # the last line of a stream
     items = [item for item in items if item not in results]
     for result in results:
@@ -131,16 +131,16 @@ def _are_calls(content: list[Any]) -> bool:
     return all(isinstance(call, dict) and "arguments" in call for call in content)
 
 
-def _items(document: Any) -> list[Any]:
+def _find_items(document: Any) -> list[Any]:
     if _is_message(document):
         return [document]
     if isinstance(document, dict):
-        lists = (items for items in _lists(document) if _are_messages(items))
+        lists = (items for items in _find_lists(document) if _are_messages(items))
         return next(lists, [])
     return document if isinstance(document, list) else []
 
 
-def _lists(document: dict[str, Any]) -> Iterator[list[Any]]:
+def _find_lists(document: dict[str, Any]) -> Iterator[list[Any]]:
     states = get_dict(document, "agent_states")
     paths = ("messages", "llm_context.messages", "agent_state.llm_context.messages")
     for state in (document, *states.values()):

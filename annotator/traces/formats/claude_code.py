@@ -73,11 +73,13 @@ def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
     aside = aside or get_text(record.get("parent_tool_use_id")) or ""  # the call that started it
     if message.get("model") == "<synthetic>":
         record = {**record, "isMeta": True}
-    sender, author, recipients = _speaker(record, kind, parts.has_result, parts.texts[:1], aside)
+    sender, author, recipients = _find_speaker(
+        record, kind, parts.has_result, parts.texts[:1], aside
+    )
     return parts.utter(sender, author, read_time(record), recipients=recipients)
 
 
-def _speaker(
+def _find_speaker(
     record: dict[str, Any], kind: str, has_result: bool, first: list[str], aside: str
 ) -> tuple[str, Author, tuple[str, ...]]:
     if has_result or "toolUseResult" in record:

@@ -59,7 +59,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     key, items, record = max(states, key=lambda state: len(state[1] or ()), default=("", None, {}))
     items = items or [message for each in records for message in _read_update(each) or [each]]
     chat = _read_chat(items, key or "messages")
-    other = sum(1 for _, part, _ in states if part != items[: len(part or ())])
+    other = sum(1 for _, messages, _ in states if messages != items[: len(messages or ())])
     if other:
         chat.problems.append(f"{other} of {len(states)} states hold other messages, left out")
     chat.read_attributes(record, {key.partition(".")[0], "id"})
@@ -82,13 +82,13 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
     unsure = len(set(people)) > 1
     chat = Conversation()
     for message in messages:
-        for part in split_message(message):
-            utterance = read_message(part)
+        for fields in split_message(message):
+            utterance = read_message(fields)
             if utterance.author == "human" and utterance.sender in agents:
                 utterance = replace(utterance, author="agent")
             elif utterance.author == "human" and classify_word(utterance.sender) is None and unsure:
                 utterance = replace(utterance, author="unknown")
-            elif utterance.author == "agent" and not part.get("name"):
+            elif utterance.author == "agent" and not fields.get("name"):
                 utterance = replace(utterance, sender="ai")
             chat.add(utterance, where)
     return chat

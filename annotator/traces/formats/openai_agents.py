@@ -40,8 +40,8 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         agent_name = get_text(agent.get("name") if isinstance(agent, dict) else agent)
         inner, output = fields.get("item", fields.get("raw_item")), fields.get("output")
         for item in output if inner is None and isinstance(output, list) else [inner]:
-            for part in split_message(expect_object(item, "item")):
-                message = read_message(part)
+            for entry in split_message(expect_object(item, "item")):
+                message = read_message(entry)
                 if message.author == "agent" and agent_name:
                     message = replace(message, sender=agent_name)
                 chat.add(message, "items")

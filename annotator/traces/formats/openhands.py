@@ -53,7 +53,7 @@ def matches(document: Any) -> bool:
         return _are_events(document)
     if not isinstance(document, dict):
         return False
-    events = _events(document)
+    events = _find_events(document)
     empty = events == [] and "instance_id" in document and "test_result" in document
     return empty or _are_events(events) or _is_event(document)
 
@@ -71,7 +71,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
-    chat = converse(_events(record) or [])
+    chat = converse(_find_events(record) or [])
     consumed = (
         "history",
         "trajectory",
@@ -85,7 +85,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
             chat.attributes["model"] = model
-    passed, rule = read_outcome({**record, **_result(record)})
+    passed, rule = read_outcome({**record, **_find_result(record)})
     if rule:
         chat.attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"}
     chat.outcome = Outcome(passed=passed, error=get_text(record.get("error")))
@@ -93,14 +93,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     return chat.trace(name, trace_id, path, patches={"agent": patch} if patch else {})
 
 
-def _result(record: dict[str, Any]) -> dict[str, Any]:
+def _find_result(record: dict[str, Any]) -> dict[str, Any]:
     for key in ("test_result.report", "test_result.result", "report"):
         if isinstance(report := walk_path(record, key), dict):
             return report
     return {}
 
 
-def _events(record: dict[str, Any]) -> list[Any] | None:
+def _find_events(record: dict[str, Any]) -> list[Any] | None:
     lists = (record.get(key) for key in ("history", "trajectory"))
     return next((items for items in lists if isinstance(items, list)), None)
 
@@ -182,8 +182,8 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
         last = (
             get_text(walk_path(event, "action.message")) if call.get("name") == "finish" else None
         )
-        words = [last] if last else list_call_texts(call)
-        texts = [*read_parts(event.get("thought")).texts, *words]
+        call_texts = [last] if last else list_call_texts(call)
+        texts = [*read_parts(event.get("thought")).texts, *call_texts]
         return Utterance(source, author, texts, time=time, reasoning=[thought])
     if "system_prompt" in event:
         return Utterance("system", "system", read_parts(event["system_prompt"]).texts, time=time)

@@ -86,18 +86,18 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     outputs = _find_messages(tree, ("gen_ai.output.messages",))
     outputs = outputs or _find_messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
-        outputs = [read_tool_text(_first(tree, *_OUTPUTS))]
+        outputs = [read_tool_text(_get_first(tree, *_OUTPUTS))]
         inputs = []
     elif role in ("agent", "model") and not (inputs or outputs):
-        inputs = find_messages(_first(tree, *_INPUTS))
-        outputs = find_messages(_first(tree, *_OUTPUTS[1:]))
-    agent = get_text(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
+        inputs = find_messages(_get_first(tree, *_INPUTS))
+        outputs = find_messages(_get_first(tree, *_OUTPUTS[1:]))
+    agent = get_text(_get_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
     agent = agent or get_text(walk_path(tree, "metadata.langgraph_node"))
     return {
         "role": "model" if role == "other" and outputs else role,
         "agent": agent,
-        "name": get_text(_first(tree, "gen_ai.tool.name", "tool.name")),
-        "model": get_text(_first(tree, *_MODELS)),
+        "name": get_text(_get_first(tree, "gen_ai.tool.name", "tool.name")),
+        "model": get_text(_get_first(tree, *_MODELS)),
         "inputs": inputs,
         "outputs": [item for item in outputs if item not in (None, "")],
     }
@@ -147,7 +147,7 @@ def _read_event(title: str, fields: Mapping[str, Any]) -> Any:
 def _find_messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
     messages: list[Any] = []
     for key in keys:
-        value = parse_nested(_first(tree, key))
+        value = parse_nested(_get_first(tree, key))
         if isinstance(value, dict):
             value = _sort_numbered(value)
         for item in value if isinstance(value, list) else [value] if value else []:
@@ -172,7 +172,7 @@ def _flatten(message: Any) -> Any:
     contents = message.get("contents")
     if isinstance(contents, dict):
         parts = _sort_numbered(contents)
-        inner = [part.get("message_content", part) for part in parts if isinstance(part, dict)]
+        inner = [item.get("message_content", item) for item in parts if isinstance(item, dict)]
         message = {**message, "content": inner}
     return message
 
@@ -198,7 +198,7 @@ def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _first(tree: Mapping[str, Any], *paths: str) -> Any:
+def _get_first(tree: Mapping[str, Any], *paths: str) -> Any:
     for path in paths:
         at: Any = tree
         for key in path.split("."):

@@ -41,23 +41,23 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             chat.add(Utterance("system", "system", [text]), "messages")
             instructions = text
         for value in get_list(fields, "parts"):
-            part = expect_object(value, f"message {n}: part")
-            chat.add(_read(part, fields.get("timestamp")), "messages")
+            block = expect_object(value, f"message {n}: part")
+            chat.add(_read(block, fields.get("timestamp")), "messages")
     return chat.trace(name, trace_id, path)
 
 
-def _read(part: dict[str, Any], message_time: Any) -> Utterance:
-    kind = get_text(part.get("part_kind")) or ""
+def _read(block: dict[str, Any], message_time: Any) -> Utterance:
+    kind = get_text(block.get("part_kind")) or ""
     author = _AUTHORS.get(kind, "unknown")
-    time = parse_time(part.get("timestamp", message_time))
+    time = parse_time(block.get("timestamp", message_time))
     sender = {"agent": "assistant", "human": "user"}.get(author, author)
     if author == "tool":
-        sender = get_text(part.get("tool_name")) or "tool"
-    content = part.get("content")
+        sender = get_text(block.get("tool_name")) or "tool"
+    content = block.get("content")
     if kind == "thinking":
         return Utterance(sender, author, time=time, reasoning=[get_text(content) or ""])
     if kind.endswith("tool-call"):
-        call = {"name": part.get("tool_name"), "arguments": part.get("args")}
+        call = {"name": block.get("tool_name"), "arguments": block.get("args")}
         return Utterance(sender, author, list_call_texts(call), time=time)
     if author == "tool" and isinstance(content, dict | list):  # a function's result
         content = json.dumps(content, ensure_ascii=False)

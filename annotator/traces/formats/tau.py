@@ -46,7 +46,7 @@ def split(document: Any) -> Iterator[Any]:
 def identify(document: Any) -> str | None:
     """Return the task and the trial."""
     parts = (get_text(get_dict(document).get(key)) for key in ("task_id", "trial"))
-    return "/".join(part for part in parts if part) or None
+    return "/".join(text for text in parts if text) or None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
