@@ -67,9 +67,9 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     result = _read_optional(folder, names, "result.json")
     evaluation = _read_optional(folder, names, "eval.json")
     alone = _read_optional(folder, names, "independent.json")
-    place = _parse_place(trace_id)
+    location = _parse_location(trace_id)
     setting = get_text(result.get("setting")) or get_text(evaluation.get("setting"))
-    setting = setting or place.get("setting") or "coop"
+    setting = setting or location.get("setting") or "coop"
     problems: list[str] = []
     numbers = _find_feature_numbers(folder, names, result, evaluation)
     messages: tuple[Message, ...] = ()
@@ -98,10 +98,10 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
         messages=messages,
         patches=_read_patches(folder, names, owners, problems),
         outcome=outcome,
-        attributes=_make_attributes(result, evaluation, place, setting, outcome),
+        attributes=_make_attributes(result, evaluation, location, setting, outcome),
         problems=tuple(problems),
         read_steps=lambda: _read_steps(folder, owners),
-        read_tasks=lambda: _read_tasks(folder, place, owners),
+        read_tasks=lambda: _read_tasks(folder, location, owners),
     )
 
 
@@ -122,7 +122,7 @@ def _read_conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...
     return tuple(chat.messages), tuple(chat.problems)
 
 
-def _parse_place(trace_id: str) -> dict[str, str]:
+def _parse_location(trace_id: str) -> dict[str, str]:
     """Return the attributes in the names of folders, if they have the runner's form."""
     parts = trace_id.split("/")
     if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
@@ -138,9 +138,9 @@ def _find_feature_numbers(
     for value in (result.get("features"), evaluation.get("features")):
         if isinstance(value, list) and value:
             return tuple(_parse_number(feature) or "?" for feature in value)
-    place = Path(folder).name
-    if _PAIR.fullmatch(place):
-        return tuple(part[1:] for part in place.split("_"))
+    folder_name = Path(folder).name
+    if _PAIR.fullmatch(folder_name):
+        return tuple(feature[1:] for feature in folder_name.split("_"))
     matches = (re.fullmatch(r"agent(\d+)\.patch", name) for name in sorted(names))
     return tuple(sorted((match.group(1) for match in matches if match), key=int))
 
@@ -148,12 +148,12 @@ def _find_feature_numbers(
 def _find_owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
     """Return each agent's feature number."""
     agents = _get_object(result.get("agents"))
-    by_place = {f"agent{place}": number for place, number in enumerate(numbers, 1)}
+    by_position = {f"agent{n}": number for n, number in enumerate(numbers, 1)}
     if not agents:
-        return by_place
+        return by_position
     return {
         replace_surrogates(agent): _parse_number(_get_object(end).get("feature_id"))
-        or by_place.get(agent, "")
+        or by_position.get(agent, "")
         for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
     }
 
@@ -187,10 +187,10 @@ def _make_outcome(
 ) -> Outcome:
     agent_of = {number: agent for agent, number in owners.items()}
     features = []
-    for place, number in enumerate(numbers, 1):
-        merged = _get_object(evaluation.get(f"feature{place}"))
+    for n, number in enumerate(numbers, 1):
+        merged = _get_object(evaluation.get(f"feature{n}"))
         number = _parse_number(merged.get("feature_id")) or number
-        single = evaluation.get(f"feature{place}_independent", alone.get(f"feature{number}"))
+        single = evaluation.get(f"feature{n}_independent", alone.get(f"feature{number}"))
         single = _get_object(single)
         features.append(
             Feature(
@@ -234,12 +234,12 @@ def _list_ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[Agent
 def _make_attributes(
     result: dict[str, Any],
     evaluation: dict[str, Any],
-    place: Mapping[str, str],
+    location: Mapping[str, str],
     setting: str,
     outcome: Outcome,
 ) -> dict[str, Any]:
     def first(key: str, fallback: str) -> str | None:
-        return get_text(result.get(key)) or get_text(evaluation.get(key)) or place.get(fallback)
+        return get_text(result.get(key)) or get_text(evaluation.get(key)) or location.get(fallback)
 
     return {
         "model": first("model", ""),
@@ -266,7 +266,9 @@ def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
     return steps
 
 
-def _read_tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+def _read_tasks(
+    folder: str, location: Mapping[str, str], owners: Mapping[str, str]
+) -> dict[str, str]:
     """Return each agent's first prompt, followed by its feature's text if the prompt lacks it.
 
     The text is that of the data set beside ``logs``.
@@ -275,8 +277,8 @@ def _read_tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]
     tasks = {}
     for agent, number in owners.items():
         texts = [prompt] if (prompt := _read_first_prompt(folder, agent, number)) else []
-        if logs and place:
-            task = f"{above}/dataset/{place['project']}/task{place['task']}/feature{number}"
+        if logs and location:
+            task = f"{above}/dataset/{location['project']}/task{location['task']}/feature{number}"
             if is_plain_file(f"{task}/feature.md"):
                 feature = read_text(task, "feature.md")
                 texts += [feature] * (feature.strip() not in prompt)

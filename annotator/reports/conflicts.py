@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import get_args
 
 from annotator.cooperbench.patches.diff import Patch
-from annotator.cooperbench.patches.fragments import Words
+from annotator.cooperbench.patches.fragments import PatchTexts
 from annotator.cooperbench.patches.representations import Kind, Use, find_representation_conflicts
 from annotator.traces.clusters import name_lone_cluster
 from validation import Estimate, estimate_clustered_share
@@ -101,7 +101,7 @@ def _explain_uncounted(first: Patch, second: Patch) -> str | None:
         return "a patch is empty"
     if first.unread or second.unread:
         return "a patch could not be read in full"
-    if not (Words(first, second).files and Words(second, first).files):
+    if not (PatchTexts(first, second).files and PatchTexts(second, first).files):
         return "a patch changes no Python file, or only tests"
     return None
 

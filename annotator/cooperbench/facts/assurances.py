@@ -59,7 +59,7 @@ _INDEPENDENT = re.compile(
     r"|\bpatches (?:stay|are|remain) (?:\w{1,20} )?independent(?:ly correct)?\b"
 )
 _CLAIMS = {"no_conflict": _NO_CONFLICT, "disjoint": _DISJOINT, "independent": _INDEPENDENT}
-_WORDS = split_words(
+_KEYWORDS = split_words(
     "conflict conflicts conflicting overlap overlaps overlapping collision collisions collide"
     " collides clash clashes intersect intersects coexist coexists"
     " safe merge merges merged merging combine combines compose composes shared common risk"
@@ -103,7 +103,7 @@ _OWN_VIEW = re.compile(
     r"|checkout|tree|branch)|filesystems?|sandbox(?:es)?|workspaces|isolated|(?:on|to) disk|locally"
     r"|(?:repo|separate) cop(?:y|ies))\b"
 )
-_WANTED = re.compile(
+_INTENT = re.compile(
     r"^\W*(?:make|put|keep|add|use|place|move|pick|choose|try|do|stay|split|append|insert)\b"
     r"|\b(?:please|propos(?:e|al|ing)|let['’]?s|confirm (?:that|you|if|whether)|can you|could you"
     r"|(?:in order )?to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|keep(?:s|ing)?|make sure"
@@ -121,7 +121,7 @@ _NOT_SAID = re.compile(
     r"\b(?:said|says|claim(?:s|ed)|told|not true|isn['’]t|is not|aren['’]t)\b"
     r"|(?:\bnot|n['’]t) (?:\w{1,12} )?\Z"
 )
-_PART = re.compile(
+_CLAUSE_BREAK = re.compile(
     r"[;:(]\s?|\.\s|,\s(?:so|but|and|since|because|which|as)\b|\s[–—-]{1,2}\s|—"
     r"|\b(?:because|since|while|whereas)\b|\)\s?,?\s?so\b"
 )
@@ -172,7 +172,7 @@ def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
 def find_assurance(sentence: Sentence) -> str | None:
     """Return the assurance in a sentence: no_conflict, disjoint, independent, or None."""
     text = sentence.low
-    if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
+    if _KEYWORDS.isdisjoint(sentence.vocabulary) or sentence.text.endswith("?"):
         return None
     if _HEDGE.search(text) or _OPEN.search(text):
         return None
@@ -181,7 +181,7 @@ def find_assurance(sentence: Sentence) -> str | None:
             begin, end = _find_clause(text, match.start(), match.end())
             if _DOUBT.search(text, begin, end) or _PLANNED.search(text, begin, match.end()):
                 continue
-            if _WANTED.search(text, 0, match.start()):
+            if _INTENT.search(text, 0, match.start()):
                 continue
             if _NOT_SAID.search(text, begin, match.start()):
                 continue
@@ -195,7 +195,7 @@ def find_assurance(sentence: Sentence) -> str | None:
 def states_clash(sentence: Sentence) -> bool:
     """Whether a sentence says flatly that the work does clash."""
     text = sentence.low
-    if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
+    if _KEYWORDS.isdisjoint(sentence.vocabulary) or sentence.text.endswith("?"):
         return False
     unclean = _NOT_CLEAN.search(text)
     match = unclean or _CLASH.search(text)
@@ -208,7 +208,7 @@ def states_clash(sentence: Sentence) -> bool:
         or (not unclean and _NO_CLASH.search(text, begin, end))
     ):
         return False
-    return not (_WANTED.search(text, 0, end) or _OPEN.search(text))
+    return not (_INTENT.search(text, 0, end) or _OPEN.search(text))
 
 
 def read_bound(sentence: Sentence) -> dict[str, Any] | None:
@@ -228,8 +228,8 @@ def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     files = [path.name for path in find_paths(rest)]
     if not files and not _CODE.search(rest):
         return None
-    part = _find_names(rest) or find_lines(rest)
-    return {"only": " only " in match.group(), "files": [] if part else files}
+    details = _find_names(rest) or find_lines(rest)
+    return {"only": " only " in match.group(), "files": [] if details else files}
 
 
 def _find_names(text: str) -> set[str]:
@@ -242,15 +242,15 @@ def _find_names(text: str) -> set[str]:
 def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the start and end of the clause around a match."""
     begin = max(0, start - 200)
-    for match in _PART.finditer(text, begin, start):
+    for match in _CLAUSE_BREAK.finditer(text, begin, start):
         begin = match.end()
-    after = _PART.search(text, end)
+    after = _CLAUSE_BREAK.search(text, end)
     return begin, after.start() if after else len(text)
 
 
 def _is_bare(sentence: Sentence, match: re.Match[str]) -> bool:
     """Whether a short sentence has no subject: "No overlap at all."."""
-    return len(sentence.words) <= _SHORT and match.group().startswith(("no ", "zero "))
+    return len(sentence.vocabulary) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
 def _make_fact(

@@ -38,7 +38,7 @@ _NOT_YET = re.compile(
 )
 _WILL = re.compile(r"\b(?:i|we)(?:['’]ll|\swill|['’]m\sgoing\sto|\sam\sgoing\sto|\sown|\stake)\b")
 
-_PART = (
+_ASSIGNMENT = (
     r"(?:feature|part|half|task|issue|ticket|brief|assignment|side|spec|job|type|param\w*|support)"
 )
 _DOES = (
@@ -51,9 +51,9 @@ _BOTH = re.compile(
     r"\b(?:yours?(?! (?:message|done|reply|ping))|mine)\b"
     r"|\b(?:implement\w*|add(?:ed|ing)?|merge[sd]?|include[sd]?|contains?|do|did|with) both"
     r" (?:features|additions|changes|implementations)\b(?! of)"
-    rf"|\((?:yours|your {_PART})\)|\b{_DOES}\s"
+    rf"|\((?:yours|your {_ASSIGNMENT})\)|\b{_DOES}\s"
     r"(?:(?!against|rather|instead|without|using|on|for|around|from|with|to|after|tests?)"
-    rf"\S{{1,60}}\s){{0,8}}?your (?:\S{{1,40}} ){{0,3}}{_PART}\b"
+    rf"\S{{1,60}}\s){{0,8}}?your (?:\S{{1,40}} ){{0,3}}{_ASSIGNMENT}\b"
     rf"|\b{_DOES}\s(?:\S{{1,60}}\s){{0,6}}?for (?:both|the two) of us\b"
     r"|\byours (?:included|too|as well)\b|\byour half\b"
     r"|\b(?:assigned to|claimed by) you\b|\byour assignment\b"
@@ -104,7 +104,7 @@ def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
 
 def says_done(sentence: Sentence) -> bool:
     """Whether a sentence reports the sender's work as done, and does not take it back."""
-    if _PAST_WORDS.isdisjoint(sentence.words):
+    if _PAST_WORDS.isdisjoint(sentence.vocabulary):
         return False
     back = takes_back(sentence)
     for match in _DONE.finditer(sentence.low):
@@ -117,13 +117,13 @@ def says_done(sentence: Sentence) -> bool:
 
 def says_both(sentence: Sentence) -> bool:
     """Whether a sentence says, with no doubt, that the sender does the partner's part too."""
-    match = None if _TWO.isdisjoint(sentence.words) else _BOTH.search(sentence.low)
+    match = None if _TWO.isdisjoint(sentence.vocabulary) else _BOTH.search(sentence.low)
     return match is not None and _DOUBT.search(sentence.low) is None
 
 
 def takes_back(sentence: Sentence) -> bool:
     """Whether a sentence takes back work that its sender had done or promised, with no doubt."""
-    if _TAKING_BACK.isdisjoint(sentence.words) or not _OWN_WORK.search(sentence.low):
+    if _TAKING_BACK.isdisjoint(sentence.vocabulary) or not _OWN_WORK.search(sentence.low):
         return False
     match = _TAKES_BACK.search(sentence.low)
     return match is not None and not _DOUBT.search(sentence.low, 0, match.start())

@@ -135,7 +135,7 @@ class _Remarks:
                 if is_quotable(sentence.text) and (match := pattern.search(sentence.low))
             ]
         sentences = self._sentences[key]
-        at = bisect_right(sentences, message.n, key=lambda place: place[0])
+        at = bisect_right(sentences, message.n, key=lambda pair: pair[0])
         return sentences[at][1] if at < len(sentences) else None
 
     def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:

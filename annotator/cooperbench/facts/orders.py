@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = {
 
 _FOLLOWING = 5  # messages of the partners in which an order may be accepted
 _AFTER = 100  # messages after it that are looked at
-_WORDS = split_words(
+_KEYWORDS = split_words(
     "first after once until wait waiting top rebase rebased before hold turn second next"
 )
 _ACTOR = r"(i|you|agent\w{0,20}|mine|yours?)"
@@ -48,7 +48,7 @@ _THEN = re.compile(
     r"(?:push|finish|done|land|merg|commit|complet|submit|changes|edits|patch)\w*"
 )
 _SELF = split_words("i we my mine me hold holding wait waiting")
-_TOLD = re.compile(r"\b(?:let me know|tell me|ping|notify|message|tell you)\b")
+_NOTICE = re.compile(r"\b(?:let me know|tell me|ping|notify|message|tell you)\b")
 _DOUBT = re.compile(
     r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either|or\b)\b"
 )
@@ -134,11 +134,13 @@ def read_order(sentence: Sentence) -> str | None:
     order of code or parameters do not count.
     """
     text = sentence.low
-    if _WORDS.isdisjoint(sentence.words) or text.startswith("if ") or text.endswith("?"):
+    if _KEYWORDS.isdisjoint(sentence.vocabulary) or text.startswith("if ") or text.endswith("?"):
         return None
     if _OF_CODE.search(text):
         return None
-    of_two = not _PARTNER.isdisjoint(sentence.words) or "agent" in text or text.startswith("then ")
+    of_two = (
+        not _PARTNER.isdisjoint(sentence.vocabulary) or "agent" in text or text.startswith("then ")
+    )
     if match := _FIRST.search(text):
         first = match.group(1)
         if first in _MINE and not of_two and not _BARE.search(match.group()):
@@ -148,13 +150,15 @@ def read_order(sentence: Sentence) -> str | None:
     elif match := _WAITING.search(text):
         first = "you" if match.group(1) or match.group(3) or match.group(4) else "i"
         first = "i" if match.group(4) else first
-    elif (match := _THEN.search(text)) and not _SELF.isdisjoint(sentence.words | {match.group(1)}):
+    elif (match := _THEN.search(text)) and not _SELF.isdisjoint(
+        sentence.vocabulary | {match.group(1)}
+    ):
         first = match.group(1)
-        if first in _MINE and sentence.words.isdisjoint({"you", "your"}):
+        if first in _MINE and sentence.vocabulary.isdisjoint({"you", "your"}):
             return None
     else:
         return None
-    if _TOLD.search(text, 0, match.start()) or _DOUBT.search(text, 0, match.end()):
+    if _NOTICE.search(text, 0, match.start()) or _DOUBT.search(text, 0, match.end()):
         return None
     return None if _OFFER.search(text, match.end()) else first
 
@@ -169,7 +173,7 @@ def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
         if reply.sender == messages[at].sender:
             continue
         if assents(reply):
-            return None if any("but" in x.words for x in reply.sentences[:2]) else reply.n
+            return None if any("but" in x.vocabulary for x in reply.sentences[:2]) else reply.n
         replies += 1
         if replies == _FOLLOWING:
             break

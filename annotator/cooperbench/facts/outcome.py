@@ -20,7 +20,7 @@ KINDS: Mapping[str, str] = {
 MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
 LONGEST_LINE = 400  # characters of a line that are quoted
 
-_WORDS = re.compile(r"\w+")
+_WORD = re.compile(r"\w+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
@@ -131,7 +131,7 @@ def _locate_line(line: str, at: int) -> FactSpan | None:
     text = line.strip()
     if len(text) > LONGEST_LINE:
         text = text[: max(text.rfind(" ", 0, LONGEST_LINE), 0)].rstrip()
-    if len(_WORDS.findall(text)) < 2:
+    if len(_WORD.findall(text)) < 2:
         return None
     return FactSpan("outcome", at + lead, at + lead + len(text))
 

@@ -144,7 +144,7 @@ def collect_added_lines(patch: Patch) -> frozenset[str]:
     return frozenset(x.text.strip() for hunk in patch.hunks for x in hunk.lines if x.sign == "+")
 
 
-def patches_conflict(ours: Patch, theirs: Patch) -> bool:
+def has_conflict(ours: Patch, theirs: Patch) -> bool:
     """Whether two patches change one place in different ways, where git's merge conflicts."""
     return any(
         not _is_same(a, b) for a, b in _find_touching(_list_edits(ours), _list_edits(theirs))
@@ -167,13 +167,13 @@ def _find_pair_meetings(agent: str, ours: Patch, partner: str, theirs: Patch) ->
 
 def _list_edits(patch: Patch) -> list[_FileEdit]:
     """Return the edits of a patch by file and place. A file that is renamed has its old name."""
-    places = [
+    file_edits = [
         _FileEdit(file.old_path, edit.start, edit.end, edit, hunk)
         for file in patch.files
         for hunk in file.hunks
         for edit in hunk.edits()
     ]
-    return sorted(places, key=lambda place: place[:3])
+    return sorted(file_edits, key=lambda file_edit: file_edit[:3])
 
 
 def _find_touching(
@@ -212,7 +212,7 @@ def _make_meeting(
     (agent, _, a), (partner, _, b) = ours, theirs
     start, end = max(a.start, b.start), min(a.end, b.end)
     overlap, same = _is_overlap(a, b), _is_same(a, b)
-    left, right = ({line.text for line in _select_written(place.edit)} for place in (a, b))
+    left, right = ({line.text for line in _select_written(file_edit.edit)} for file_edit in (a, b))
     where = f"lines {start} to {end - 1}" if end - start > 1 else f"line {start}"
     says = (
         f"{sanitize_line(agent, 80)} and {sanitize_line(partner, 80)}"
@@ -220,8 +220,8 @@ def _make_meeting(
         f" of {sanitize_line(a.path, 200)}{', in the same way.' if same else '.'}"
     )
     spans = tuple(
-        quote_lines(name, patch, _select_written(place.edit), place.hunk, common)
-        for name, patch, place in (ours, theirs)
+        quote_lines(name, patch, _select_written(file_edit.edit), file_edit.hunk, common)
+        for name, patch, file_edit in (ours, theirs)
     )
     about = {
         "path": a.path, "lines": [[a.start, a.end], [b.start, b.end]],
@@ -234,7 +234,9 @@ def _make_meeting(
 
 def _is_same(a: _FileEdit, b: _FileEdit) -> bool:
     """Whether two edits replace the same base lines by the same text."""
-    added = ([line.text for line in place.edit.lines if line.sign == "+"] for place in (a, b))
+    added = (
+        [line.text for line in file_edit.edit.lines if line.sign == "+"] for file_edit in (a, b)
+    )
     return a[1:3] == b[1:3] and next(added) == next(added)
 
 
@@ -297,8 +299,8 @@ def _collect_code_lines(facts: TraceFacts) -> set[str]:
     code: Iterable[str] = (
         message.passage(start, stop)
         for message in facts.messages
-        for part, start, stop in message.parts
-        if part == "code" and start < stop
+        for style, start, stop in message.parts
+        if style == "code" and start < stop
     )
     return {"".join(line.split()) for text in code for line in text.split("\n")}
 
@@ -362,10 +364,10 @@ def draw_merges(facts: TraceFacts) -> Iterator[Fact]:
 def _simulate(ours: Patch, theirs: Patch) -> str:
     if ours.files and ours.text.strip() == theirs.text.strip():
         return "identical"
-    if patches_conflict(ours, theirs):
+    if has_conflict(ours, theirs):
         return "conflicts"
     binary = [{file.path for file in side.files if file.binary} for side in (ours, theirs)]
-    whole = all(hunk.whole for hunk in (*ours.hunks, *theirs.hunks)) and not (
+    complete = all(hunk.complete for hunk in (*ours.hunks, *theirs.hunks)) and not (
         ours.unread or theirs.unread
     )
-    return "clean" if whole and binary[0].isdisjoint(binary[1]) else "not known"
+    return "clean" if complete and binary[0].isdisjoint(binary[1]) else "not known"

@@ -64,13 +64,13 @@ _WORD = re.compile(r"\w+")
 _TWO_WORDS = re.compile(r"\w\W+\w|\w{12}")
 _LETTERS = re.compile(r"[a-z]+")
 
-Part = Literal["prose", "list", "code"]
+Style = Literal["prose", "list", "code"]
 
 
 class Sentence(NamedTuple):
     """A sentence or line of a message, never blank: ``message.text[start:end] == text``.
 
-    ``low`` is the text in lower case if that has the same length. ``words`` are its words of
+    ``low`` is the text in lower case if that has the same length. ``vocabulary`` are its words of
     letters in lower case ("I'll" is "i" and "ll"). ``asks`` is the offset of a question or request
     in it, or None.
     """
@@ -79,17 +79,17 @@ class Sentence(NamedTuple):
     start: int
     end: int
     low: str
-    words: frozenset[str]
+    vocabulary: frozenset[str]
     asks: int | None
 
 
-def _split_parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
+def _split_parts(text: str, stop: int) -> list[tuple[Style, int, int]]:
     """Return the parts of the first ``stop`` characters of a message, in order.
 
     Only a message that begins with a ``type:`` line is a form. A fence that is not closed is
     ignored.
     """
-    parts: list[tuple[Part, int, int]] = []
+    parts: list[tuple[Style, int, int]] = []
     if not _FORM.match(text):
         parts.append(("prose", 0, stop))
     else:
@@ -97,31 +97,33 @@ def _split_parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
         parts.append(("prose", 0, marks[0].start() if marks else stop))
         for mark, after in zip_longest(marks, marks[1:]):
             name = mark.group(1).lower()
-            part: Part = (
+            style: Style = (
                 "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"
             )
             begin, end = mark.end(), after.start() if after else stop
-            if part == "list":  # what is listed goes on in items and indented lines only
+            if style == "list":  # what is listed goes on in items and indented lines only
                 listed = _LISTED.match(text, begin, end)
                 begin = listed.end() if listed else begin
-                parts.append((part, mark.end(), begin))
-                part = "prose"
-            parts.append((part, begin, end))
+                parts.append((style, mark.end(), begin))
+                style = "prose"
+            parts.append((style, begin, end))
     if "```" in text:
-        parts = [piece for whole in parts for piece in _split_fences(text, *whole)]
+        parts = [piece for passage in parts for piece in _split_fences(text, *passage)]
     return parts
 
 
-def _split_fences(text: str, part: Part, start: int, stop: int) -> Iterator[tuple[Part, int, int]]:
+def _split_fences(
+    text: str, style: Style, start: int, stop: int
+) -> Iterator[tuple[Style, int, int]]:
     at, opening = start, None
     for mark in _FENCE.finditer(text, start, stop):
         if opening is None:
             opening = mark
         else:
-            yield part, at, opening.start()
+            yield style, at, opening.start()
             yield "code", opening.start(), mark.start()
             at, opening = mark.start(), None
-    yield part, at, stop
+    yield style, at, stop
 
 
 def _split_at(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
@@ -146,9 +148,9 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
         if first < last and not quoted and _WORD.search(text, first, last):
             passage = text[first:last]
             low = passage.lower()
-            words = frozenset(_LETTERS.findall(low))
+            vocabulary = frozenset(_LETTERS.findall(low))
             low = low if len(low) == len(passage) else passage
-            yield Sentence(passage, first, last, low, words, find_question(low, words))
+            yield Sentence(passage, first, last, low, vocabulary, find_question(low, vocabulary))
         at = end
 
 
@@ -163,7 +165,7 @@ class ParsedMessage:
     view: NormalizedText
     kind: str
     stop: int
-    parts: tuple[tuple[Part, int, int], ...]
+    parts: tuple[tuple[Style, int, int], ...]
     sentences: tuple[Sentence, ...]
 
     @property
@@ -215,15 +217,15 @@ def parse_message(message: Message, limit: int = MOST_TEXT) -> ParsedMessage:
     if stop > limit:  # a passage that ends inside a word would be no quote
         stop = max(text.rfind(" ", 0, limit), text.rfind("\n", 0, limit), 0)
     pieces = tuple(
-        (part, left, right)
-        for part, start, end in _split_parts(text, stop)
+        (style, left, right)
+        for style, start, end in _split_parts(text, stop)
         for left, right in _split_at(start, end, breaks)
         if left < right
     )
     sentences = tuple(
         sentence
-        for part, start, end in pieces
-        if part == "prose"
+        for style, start, end in pieces
+        if style == "prose"
         for sentence in _split_sentences(text, start, end)
     )
     return ParsedMessage(message, view, message.declared_type, stop, pieces, sentences)
@@ -290,14 +292,14 @@ _OPENER = re.compile(
     r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
     r"|can|could|would|will|may|any)\b.{0,60})",
 )
-_GIVEN = (  # what is information when it is sent, listed or shown
+_INFORMATION = (  # what is information when it is sent, listed or shown
     r"(?:me|us|your|which|what|where|how|exact|current|signatures?|specs?|interfaces?|api|plan|status"
     r"|summary|details|diff|patch|snippet|lines?|ranges?|files?|hunks?|regions?|locations?)\b"
 )
 _TELL = (
     r"(?:tell|confirm|clarify|explain|specify|describe|decide|reply with|point me"
     rf"|advise|choose (?:one|between|which|whether)"
-    rf"|(?:send|share|paste|list|show|provide|post) (?:[^\s.;]+ ){{0,4}}?{_GIVEN})\b"
+    rf"|(?:send|share|paste|list|show|provide|post) (?:[^\s.;]+ ){{0,4}}?{_INFORMATION})\b"
 )
 _ASKED_OF_PARTNER = re.compile(r"(?:can|could|would|will)\s+you\b\s?(.*)")
 _TELLING = re.compile(rf"(?:(?:please|also|just)\s){{0,2}}{_TELL}")
@@ -324,7 +326,7 @@ _SUGGESTED = re.compile(r"\bwhy (?:don['’]t (?:you|we)|not)\b")
 _CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
 _REQUESTING = frozenset(["please", "need", "let", "tell", "confirm"])
 # What asks for any answer, a bare confirmation too, but no offer ("let me know if you want ...").
-_WANTED = re.compile(
+_ANSWER_REQUEST = re.compile(
     r"\bplease\b[^.;]{0,80}\b(?:send|share|paste|confirm|clarify|specify|advise|propose|reply"
     r"|respond|tell me|pick (?:one|a)|choose|decide)\b"
     r"|\bplease (?:[a-z]+ ){0,3}with (?:an? |the |your )?(?:exact )?spec\b"
@@ -338,10 +340,10 @@ _WANTED = re.compile(
 )
 
 
-def find_question(sentence: str, words: Set[str]) -> int | None:
+def find_question(sentence: str, vocabulary: Set[str]) -> int | None:
     """Return where the question begins in a sentence, or None if it asks nothing.
 
-    ``sentence`` and its ``words`` are in lower case.
+    ``sentence`` and its ``vocabulary`` are in lower case.
     """
     if sentence.endswith("?"):
         unasked = _CODE.search(sentence) or _SUGGESTED.search(sentence)
@@ -354,7 +356,7 @@ def find_question(sentence: str, words: Set[str]) -> int | None:
             if not telling or _is_conditional(sentence, opener.start(1), opener.start(1)):
                 return None
         return opener.start(1)
-    if _REQUESTING.isdisjoint(words) or _CODE.search(sentence) or _COURTESY.search(sentence):
+    if _REQUESTING.isdisjoint(vocabulary) or _CODE.search(sentence) or _COURTESY.search(sentence):
         return None
     request = _REQUEST.search(sentence)
     if request is None or _is_conditional(sentence, *request.span()):
@@ -376,4 +378,4 @@ def wants_answer(sentence: str) -> bool:
     """
     if _CODE.search(sentence):
         return False
-    return sentence.endswith("?") or _WANTED.search(sentence) is not None
+    return sentence.endswith("?") or _ANSWER_REQUEST.search(sentence) is not None

@@ -14,7 +14,7 @@ from annotator.cooperbench.patches.fragments import (
     APPENDED,
     ELSEWHERE,
     VARIABLE,
-    Words,
+    PatchTexts,
     is_stub,
     parse_hunk,
 )
@@ -105,8 +105,10 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 class Clues(ast.NodeVisitor):
     """The clues in the hunks of a patch (at most 200) that add one of some names."""
 
-    def __init__(self, words: Words, other: Words, names: set[str], homes: dict[str, str]) -> None:
-        self.words = words
+    def __init__(
+        self, texts: PatchTexts, other: PatchTexts, names: set[str], homes: dict[str, str]
+    ) -> None:
+        self.texts = texts
         self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
@@ -117,21 +119,21 @@ class Clues(ast.NodeVisitor):
         self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
         self._passed: set[Thing] = set()  # values without a name, and parameters that get them
-        self._object_forms = {**other.object_forms(), **words.object_forms()}
+        self._object_forms = {**other.object_forms(), **texts.object_forms()}
         self._homes, self._count = homes, 0  # paths of functions; local names
         self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
         telling = (
-            (file.path, hunk) for file in words.files for hunk in file.hunks
-            if names & words.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
+            (file.path, hunk) for file in texts.files for hunk in file.hunks
+            if names & texts.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
                 x.text for x in hunk.lines if x.sign == "+" or x.text[:4] in ("def ", "clas")))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
-            tree, self._lines = parse_hunk(hunk, words.heads.get(hunk.start, ""))
-            self._stubs = words.stubs.get(hunk.start, set()) - {ELSEWHERE}
+            tree, self._lines = parse_hunk(hunk, texts.heads.get(hunk.start, ""))
+            self._stubs = texts.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
-            self._imports = words.imports(self._path) | other.imports(self._path)
+            self._imports = texts.imports(self._path) | other.imports(self._path)
             self._lists = other.find(APPENDED, " +", self._path)
-            finds = (x.find(VARIABLE, " -+", self._path) for x in (words, other))
+            finds = (x.find(VARIABLE, " -+", self._path) for x in (texts, other))
             self._variables = frozenset[str]().union(*finds)
             self._picked: set[str] = set()
             self._column, self._declared = 0, False
@@ -175,8 +177,8 @@ class Clues(ast.NodeVisitor):
                     self._open.add((self._result, True))  # may return anything
             case ast.Yield(value=value) | ast.YieldFrom(value=value) if self._new:
                 self._see(self._result, form.look_up("Iterator"), "", node)
-                part = self._inside(self._result, "element")
-                self._give(part if isinstance(node, ast.Yield) else None, value, node)
+                element = self._inside(self._result, "element")
+                self._give(element if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
             case ast.Global(names=[name, *_]):
@@ -193,14 +195,14 @@ class Clues(ast.NodeVisitor):
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
-                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+                self._see(_add_step(self._thing(of), "sets"), frozenset([key]), "asks for", node)
             case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
                 for some, other in ((left, right), (right, left)):
                     forms = form.infer_key_forms(other, self._local_forms) & form.SCALAR
                     if forms and get_name(some) != get_name(other):  # like names: of any form
                         self._see(self._thing(some), forms | form.OBJECT, "is compared", node)
-            case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
-                self._loop(part, of)
+            case ast.For(target=element, iter=of) | ast.AsyncFor(target=element, iter=of):
+                self._loop(element, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 before = self._enter(node.generators)
                 self.generic_visit(node)
@@ -262,8 +264,8 @@ class Clues(ast.NodeVisitor):
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
             case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
-                place = not args or isinstance(getattr(args[0], "value", None), int)
-                return self._inside(self._thing(of), "element" if place else "value")
+                by_position = not args or isinstance(getattr(args[0], "value", None), int)
+                return self._inside(self._thing(of), "element" if by_position else "value")
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
@@ -280,7 +282,7 @@ class Clues(ast.NodeVisitor):
         return frozenset().union(*(x.forms for x in clues if x.made))
 
     def _inside(self, thing: Some, step: Step) -> Some:
-        return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
+        return _add_step(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
 
     def _elements(self, node: ast.AST) -> Some:
         """Return the thing of the elements of an expression."""
@@ -295,23 +297,23 @@ class Clues(ast.NodeVisitor):
 
     def _shows(self, node: Any) -> Lines:
         """Return the own lines of a node: of a function those of its head."""
-        first, whole = node.lineno, not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        last = node.end_lineno if whole else max(first, node.body[0].lineno - 1)
-        return tuple(x for x in self._lines[first : last + 1] if x.start in self.words.own_lines)
+        first, all_lines = node.lineno, not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        last = node.end_lineno if all_lines else max(first, node.body[0].lineno - 1)
+        return tuple(x for x in self._lines[first : last + 1] if x.start in self.texts.own_lines)
 
     def _is_new(self, node: Any) -> bool:
         added = self._lines[node.lineno].sign == "+"
-        return added and (self._path, node.name) not in self.words.removed
+        return added and (self._path, node.name) not in self.texts.removed
 
     def _see(self, thing: Some, forms: Forms, says: str, node: Any, made: bool = False) -> None:
         """Note that a thing may have these forms; without ``says`` it gets one of them."""
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
-            lines, given = self._shows(node), made or not says
+            lines, made = self._shows(node), made or not says
             if thing[0].startswith("result") and not isinstance(node, _Returns):
-                given = False  # whoever calls it
+                made = False  # whoever calls it
             if lines or thing[0].startswith("local"):
-                words = says or _describe(thing[0], forms)
-                self.evidence[thing].append(Clue(forms, words[:100], lines, given))
+                text = says or _describe(thing[0], forms)
+                self.evidence[thing].append(Clue(forms, text[:100], lines, made))
 
     def _annotate(self, thing: Some, annotation: ast.AST | None, node: Any) -> Forms:
         """Note the annotation of a thing, and return the forms that it allows."""
@@ -319,8 +321,8 @@ class Clues(ast.NodeVisitor):
         forms |= form.DICT if "dict" in forms else form.UNKNOWN
         self._see(thing, forms, "", node)
         self._see_class(thing, get_name(annotation), node)
-        for step, part in parts if thing else ():
-            self._annotate(self._inside(thing, step), part, node)
+        for step, inner in parts if thing else ():
+            self._annotate(self._inside(thing, step), inner, node)
         return forms
 
     def _give(self, thing: Some, value: ast.AST | None, node: Any, annotation: Any = None) -> Forms:
@@ -341,8 +343,8 @@ class Clues(ast.NodeVisitor):
         element = self._inside(thing, "element")
         match value:
             case ast.List(elts=parts) | ast.Set(elts=parts):
-                for part in parts[:MOST_PARTS]:
-                    self._give(element, part, node)
+                for item in parts[:MOST_PARTS]:
+                    self._give(element, item, node)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 before = self._enter(value.generators)
                 if isinstance(value, ast.DictComp):
@@ -354,15 +356,15 @@ class Clues(ast.NodeVisitor):
                 texts = [getattr(key, "value", None) for key in keys]
                 names = [text for text in texts if isinstance(text, str)]
                 if names == texts and names and thing[0] != "shape":
-                    shown = f"has the keys {', '.join(names)}"
-                    self._see(_with(thing, "keys"), frozenset(names), shown, node, made=True)
-                for key, part in [*zip(keys, values, strict=True)] if names != texts else ():
-                    self._set(thing, key or part, part, node)
+                    says = f"has the keys {', '.join(names)}"
+                    self._see(_add_step(thing, "keys"), frozenset(names), says, node, made=True)
+                for key, item in [*zip(keys, values, strict=True)] if names != texts else ():
+                    self._set(thing, key or item, item, node)
             case ast.Tuple(elts=parts):
                 self._order(thing, parts, node, made=True)
             case ast.BoolOp(values=parts):
-                for part in parts:
-                    self._give_parts(thing, part, node)
+                for item in parts:
+                    self._give_parts(thing, item, node)
             case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
                 factory = args[0] if args and name != "Counter" else ast.Name("int")
                 self._see(self._inside(thing, "value"), form.look_up(get_name(factory)), "", node)
@@ -375,7 +377,7 @@ class Clues(ast.NodeVisitor):
 
     def _see_class(self, thing: Some, name: str, node: Any) -> None:
         if thing and f"{name}()" in self._object_forms:
-            self._see(_with(thing, "class"), frozenset([name]), f"a {name}", node, made=True)
+            self._see(_add_step(thing, "class"), frozenset([name]), f"a {name}", node, made=True)
 
     def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
         """Note that the contents of a thing come from another container."""
@@ -388,17 +390,17 @@ class Clues(ast.NodeVisitor):
             self._aliases.append((element, source, self._shows(node)))
 
     def _order(self, thing: Some, parts: list[ast.expr], node: Any, made: bool) -> None:
-        names = [get_name(part).strip("_") or "-" for part in parts]
+        names = [get_name(item).strip("_") or "-" for item in parts]
         if len({*names} - {"-"}) > 1:
             verb = "holds" if made else "is unpacked as"
-            shown = f"{verb} ({', '.join(names)})"
-            self._see(_with(thing, "order"), frozenset([" ".join(names)]), shown, node, made)
+            says = f"{verb} ({', '.join(names)})"
+            self._see(_add_step(thing, "order"), frozenset([" ".join(names)]), says, node, made)
 
     def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
         key = form.infer_key_forms(index, self._local_forms)
         text = x if isinstance(x := getattr(index, "value", ""), str) else ""
-        self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
+        self._see(_add_step(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
         if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
             self._give(self._inside(thing, "value"), value, node)
             if key and key != {"number"}:
@@ -423,8 +425,8 @@ class Clues(ast.NodeVisitor):
     def _fill(self, node: ast.AST, at: Any) -> None:
         """Note that an attribute, or its contents, get something."""
         while isinstance(node, ast.Subscript | ast.Call):
-            part = node if isinstance(node, ast.Subscript) else node.func
-            node = getattr(part, "value", part)
+            base = node if isinstance(node, ast.Subscript) else node.func
+            node = getattr(base, "value", base)
         self._mark("fills", node, at)
         self._filled.add(id(node))
 
@@ -462,8 +464,8 @@ class Clues(ast.NodeVisitor):
         """Note the parameters of a function, or the fields of a class."""
         defined = Defined(shortest, *rest)
         needs, every = shortest.passes + shortest.keywords, defined.names + defined.options
-        shown = [x if x in needs else f"{x}=" for x in every]
-        says = f"{node.name}({', '.join(shown + defined.rest.split())})"[:100]
+        parameters = [x if x in needs else f"{x}=" for x in every]
+        says = f"{node.name}({', '.join(parameters + defined.rest.split())})"[:100]
         shortest = shortest._replace(says=says, lines=self._shows(node))
         self.defined[key] = None if key in self.defined else defined._replace(shortest=shortest)
 
@@ -492,7 +494,7 @@ class Clues(ast.NodeVisitor):
             free |= {x for x, y in zip(options, args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
             rest = "*" * bool(args.vararg) + " **" * bool(args.kwarg)
-            needs, wants = ([x for x in part if x not in free] for part in (names, options))
+            needs, wants = ([x for x in group if x not in free] for group in (names, options))
             self._define(
                 key, node, Call("", (), needs, wants), self._is_new(node), names, options, rest
             )
@@ -508,9 +510,9 @@ class Clues(ast.NodeVisitor):
         if not (start and any(start < at < end for at in self._returns)):
             return False
         every = [x for x in ast.walk(node) if isinstance(x, ast.Return | _Yields)]
-        given = [x for x in every if x.value and getattr(x.value, "value", 0) is not None]
-        ends = isinstance(node.body[-1], ast.Return) or any(isinstance(x, _Yields) for x in given)
-        return ends and {self._lines[x.lineno].sign for x in given} == {"+"}
+        returns = [x for x in every if x.value and getattr(x.value, "value", 0) is not None]
+        ends = isinstance(node.body[-1], ast.Return) or any(isinstance(x, _Yields) for x in returns)
+        return ends and {self._lines[x.lineno].sign for x in returns} == {"+"}
 
     def _local(self, name: str) -> Thing:
         """Return a new thing for a local name."""
@@ -572,7 +574,7 @@ class Clues(ast.NodeVisitor):
             forms -= {"string"}  # which nobody sorts by its second character
         if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
-            self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+            self._see(_add_step(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
         elif key == {"string"} and not isinstance(text, str):  # records hold what they like
             self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
@@ -592,26 +594,30 @@ class Clues(ast.NodeVisitor):
                 scope = min(bases) if len(bases) == 1 else None
         scope = ANYTHING if scope is None and isinstance(of, ast.Name) else scope
         if lines and "*" not in parts + keywords and scope is not None:
-            shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
+            arguments = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(
-                f"calls {name}({shown})"[:100], lines, parts, keywords, tuple(map(get_name, args))
+                f"calls {name}({arguments})"[:100],
+                lines,
+                parts,
+                keywords,
+                tuple(map(get_name, args)),
             )
             self.calls[scope, name].append((self._path, call))
         called = self._thing(node)
         passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
-        for place, value in passed if called and called[0] == "result" else ():
-            held = self._thing(value)
-            if not held and isinstance(value, ast.Dict | ast.Tuple | ast.Call):
-                held = self._local("")
-                self._give(held, value, node)
-            if called and held:
-                self._passes.append((called[1], place, held, lines))
+        for position, value in passed if called and called[0] == "result" else ():
+            source = self._thing(value)
+            if not source and isinstance(value, ast.Dict | ast.Tuple | ast.Call):
+                source = self._local("")
+                self._give(source, value, node)
+            if called and source:
+                self._passes.append((called[1], position, source, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
-        for part in [x.value for x in node.keywords] + args[:1]:
-            if isinstance(part, ast.Lambda):
-                container = args[1] if part is first and args[1:] else first
+        for argument in [x.value for x in node.keywords] + args[:1]:
+            if isinstance(argument, ast.Lambda):
+                container = args[1] if argument is first and args[1:] else first
                 container = of if of and name == "sort" else container
-                self._arguments[id(part)] = self._elements(container)
+                self._arguments[id(argument)] = self._elements(container)
         if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
@@ -632,7 +638,7 @@ class Clues(ast.NodeVisitor):
             elif name == "setdefault":
                 self._set(thing, first, args[-1], node)
             elif name == "update":
-                self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
+                self._see(_add_step(thing, "sets"), frozenset("*"), "is updated", node)
             dicts = ast.Dict | ast.DictComp
             if name == "extend" or (name == "update" and isinstance(first, dicts)):
                 self._fill_from(thing, first, node)
@@ -643,12 +649,12 @@ class Clues(ast.NodeVisitor):
     def _loop(self, target: ast.expr, of: ast.expr) -> None:
         """Note the variables of a loop."""
         match target, of:
-            case ast.Tuple(elts=[number, part]), ast.Call(ast.Name("enumerate"), [inner, *_]):
+            case ast.Tuple(elts=[number, item]), ast.Call(ast.Name("enumerate"), [inner, *_]):
                 self._bind(number, None, form.look_up("int"), target)
-                self._loop(part, inner)
-            case ast.Tuple(elts=[key, part]), ast.Call(ast.Attribute(inner, "items")):
+                self._loop(item, inner)
+            case ast.Tuple(elts=[key, item]), ast.Call(ast.Attribute(inner, "items")):
                 self._bind(key, self._inside(self._thing(inner), "element"), UNKNOWN, target)
-                self._bind(part, self._inside(self._thing(inner), "value"), UNKNOWN, target)
+                self._bind(item, self._inside(self._thing(inner), "value"), UNKNOWN, target)
             case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
                 self._loop(target, inner)
             case ast.Name(), ast.Call(ast.Name("range")):
@@ -660,14 +666,14 @@ class Clues(ast.NodeVisitor):
     def _bind(self, target: ast.expr, thing: Some, forms: Forms, node: ast.AST) -> None:
         """Note the things of local names, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
-            if not any(isinstance(part, ast.Starred) for part in target.elts):
+            if not any(isinstance(item, ast.Starred) for item in target.elts):
                 size = len(target.elts)
                 fits = form.look_up(f"tuple of {size}") | form.OBJECT
                 fits |= {"list", "named tuple", "iterator"}
                 self._see(thing, fits, f"is unpacked as {size} values", node)
                 self._order(thing, target.elts, node, made=False)
-            for part in target.elts:
-                self._bind(part, None, UNKNOWN, node)
+            for item in target.elts:
+                self._bind(item, None, UNKNOWN, node)
         elif isinstance(target, ast.Name):
             before = self._local_forms.get(target.id, forms)
             self._local_forms[target.id] = before | forms if before and forms else UNKNOWN
@@ -678,11 +684,11 @@ class Clues(ast.NodeVisitor):
         whats: dict[Key, set[str]] = defaultdict(set)
         for what, key in self.evidence:
             whats[key].add(what)
-        for key, place, part, lines in self._passes:
+        for key, position, source, lines in self._passes:
             for n, (name, thing) in enumerate(self._parameters.get(key, ())):
-                if place in (n, name) and thing and (thing, False) not in self._open:
-                    self._passed |= {thing, part} if part[1][2][:1] == " " else set()
-                    self._aliases.append((thing, part, lines))
+                if position in (n, name) and thing and (thing, False) not in self._open:
+                    self._passed |= {thing, source} if source[1][2][:1] == " " else set()
+                    self._aliases.append((thing, source, lines))
         for _ in range(2):  # through a local name
             for thing, source, lines in self._aliases:
                 self._copy(whats, source, thing, lines, made=True)
@@ -714,7 +720,7 @@ class Clues(ast.NodeVisitor):
                     clues += [] if copied in clues else [copied]
 
 
-def _with(thing: Some, step: str) -> Some:
+def _add_step(thing: Some, step: str) -> Some:
     return (f"{thing[0]}.{step}", thing[1]) if thing else None
 
 

@@ -53,7 +53,7 @@ class Hunk:
     """One hunk. ``start`` to before ``end`` is its ``@@`` line in the text of the patch.
 
     ``section`` is what git writes after the numbers of the header, often the definition around the
-    hunk. ``whole``: the lines are as many as the header says.
+    hunk. ``complete``: the lines are as many as the header says.
     """
 
     start: int
@@ -61,7 +61,7 @@ class Hunk:
     old_start: int
     section: str
     lines: tuple[Line, ...]
-    whole: bool = True
+    complete: bool = True
 
     def edits(self) -> Iterator[Edit]:
         """Yield the runs of changed lines, in order."""
@@ -113,7 +113,7 @@ class Patch:
 def parse_patch(text: str) -> Patch:
     """Parse a unified diff; any other text has no files.
 
-    A hunk with wrong counts keeps the lines that can belong to it, and is not ``whole``. A hunk
+    A hunk with wrong counts keeps the lines that can belong to it, and is not ``complete``. A hunk
     with an invalid header counts as unread.
     """
     return _LineReader(text).patch()
@@ -261,9 +261,9 @@ class _LineReader:
         self._next()
         # "-5,0" comes after line 5.
         firsts = (old + (old_count == 0), new + (new_count == 0))
-        lines, whole = self._body(firsts, (old_count, new_count))
+        lines, complete = self._body(firsts, (old_count, new_count))
         section = match.group(5).removesuffix("\r")
-        hunk = Hunk(start, end, old, section, tuple(lines), whole)
+        hunk = Hunk(start, end, old, section, tuple(lines), complete)
         self.drafts[-1].hunks.append(hunk)
         return True
 

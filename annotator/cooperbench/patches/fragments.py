@@ -22,7 +22,7 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
 _FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
-_GIVEN = re.compile(r"(?m)^(?: +self\.(?=\w+(?:: .*)? = )|    (?=\w+: \w))(\w+)")
+_FIELD_VALUE = re.compile(r"(?m)^(?: +self\.(?=\w+(?:: .*)? = )|    (?=\w+: \w))(\w+)")
 _SET = r"(?<=\w\.)(?=\w+ [-+*/|]?= )"
 _NAMED = re.compile(rf"(?m)(?:{_FIELD}|{_SET}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
@@ -57,7 +57,7 @@ def _list_lines(files: list[File]) -> list[tuple[str, Line]]:
     return [(file.path, line) for file in files for hunk in file.hunks for line in hunk.lines]
 
 
-class Words:
+class PatchTexts:
     """The Python files of a patch but for deleted ones and tests; their texts by sign and path.
 
     Own are added lines that say something and that the other patch lacks; common ones are as base.
@@ -144,21 +144,21 @@ class Words:
     def find_removed(self, path: str) -> dict[str, list[Line]]:
         """Return the attributes that a file no longer gives a value, and own lines beside that."""
         kept = (self.find(x, " +", y) for x in (_FIELDS, DEFINED) for y in sorted(self.paths))
-        names = self.find(_GIVEN, "-", path)
+        names = self.find(_FIELD_VALUE, "-", path)
         names = names.difference(*kept) if names else names
         hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks if names)
         return {
             name: [line for line in hunk.lines if line.start in self.own_lines]
             for hunk in hunks for x in hunk.lines if x.sign == "-"
-            for name in names.intersection(_GIVEN.findall(x.text))
+            for name in names.intersection(_FIELD_VALUE.findall(x.text))
         }  # fmt: skip
 
-    def new(self, path: str, name: str, other: "Words") -> bool:
+    def new(self, path: str, name: str, other: "PatchTexts") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
         return name not in self.find(_FIELDS, " -", path) | other.find(_FIELDS, " -+", path)
 
 
-def find_common_names(ours: Words, theirs: Words) -> set[str]:
+def find_common_names(ours: PatchTexts, theirs: PatchTexts) -> set[str]:
     """Return the names for which a hunk of either patch is worth parsing.
 
     Both name them as attributes or define them in one file, or one calls what the other defines.
@@ -195,8 +195,8 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function has no body, or nothing but a docstring in it."""
-    for part in node.body:
-        match part:
+    for statement in node.body:
+        match statement:
             case ast.Pass() | ast.Expr(ast.Constant()) | ast.Return(None | ast.Constant(None)):
                 continue
             case ast.Raise(ast.Name(name) | ast.Call(ast.Name(name))) if name[:6] == "NotImp":
@@ -214,10 +214,10 @@ def _find_stubs(hunk: Hunk, head: str) -> set[str]:
 def _guess_head(hunk: Hunk, lines: list[Line]) -> str:
     """Return the head of the method that a hunk begins in, if only one is called and not shown."""
     inner = itertools.takewhile(lambda line: not _HEAD.match(line.text), hunk.lines)
-    body, text = ("\n".join(line.text for line in part) for part in (inner, lines))
-    shown = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
-    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in shown]
-    passed = {x for _, words in calls for x in re.findall(r"[a-z_]\w+", words) if x != "self"}
+    body, text = ("\n".join(line.text for line in group) for group in (inner, lines))
+    visible = {*DEFINED.findall(text), *_KEPT.findall(text), *dict(_SELF_CALL.findall(body))}
+    calls = [(name, passed) for name, passed in _SELF_CALL.findall(text) if name not in visible]
+    passed = {x for _, args in calls for x in re.findall(r"[a-z_]\w+", args) if x != "self"}
     fits = len(dict(calls)) == 1 and passed & {*re.findall(r"\w+", body)}
     return f"def {calls[0][0]}(self):" if fits else ""
 

@@ -24,7 +24,12 @@ from annotator.cooperbench.patches.clues import (
     Thing,
 )
 from annotator.cooperbench.patches.diff import Line, Patch
-from annotator.cooperbench.patches.fragments import DEFINED, ELSEWHERE, Words, find_common_names
+from annotator.cooperbench.patches.fragments import (
+    DEFINED,
+    ELSEWHERE,
+    PatchTexts,
+    find_common_names,
+)
 from annotator.cooperbench.patches.value_forms import OBJECT, Forms
 
 MOST_SHOWN = 4  # lines that show one use
@@ -63,14 +68,14 @@ def find_representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     Tests are not read, nor hunks that do not parse. Swapping the patches swaps the uses, and a
     patch has no conflict with itself.
     """
-    words = Words(ours, theirs), Words(theirs, ours)
-    if not (names := find_common_names(*words)):
+    texts = PatchTexts(ours, theirs), PatchTexts(theirs, ours)
+    if not (names := find_common_names(*texts)):
         return []
-    paths = sorted(words[0].paths | words[1].paths)
-    homes = {name: path for path in paths for x in words for name in x.find(DEFINED, " -+", path)}
+    paths = sorted(texts[0].paths | texts[1].paths)
+    homes = {name: path for path in paths for x in texts for name in x.find(DEFINED, " -+", path)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
+        clues = [Clues(*sides, names, homes) for sides in (texts, texts[::-1])]
     finders = _find_misfit_things, _find_signatures, _find_name_pairs, _find_frozen, _find_removals
     conflicts = [x for find in finders for x in find(*clues)]
     back = (x for find in finders for x in find(*clues[::-1]))
@@ -87,9 +92,9 @@ def find_representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     ]
 
 
-def _make_use(*shown: Clue | Call) -> Use:
-    every = {line.start: line for x in shown for line in x.lines}
-    return Use(shown[0].says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
+def _make_use(*evidence: Clue | Call) -> Use:
+    every = {line.start: line for x in evidence for line in x.lines}
+    return Use(evidence[0].says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
 def _find_misfit_things(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -105,8 +110,8 @@ def _find_misfit_things(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                     sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
                     sides = _find_lacks(sides, sets)
                 else:
-                    whole = [y for x in (ours, theirs) for y in x.evidence.get((root, key), ())]
-                    returned = root == "result" and any(clue.made for clue in whole)
+                    all_clues = [y for x in (ours, theirs) for y in x.evidence.get((root, key), ())]
+                    returned = root == "result" and any(clue.made for clue in all_clues)
                     ordered = step.endswith("order")
                     sides = _find_moves(*sides) if ordered else _find_misfits(returned, *sides)
                 if sides:
@@ -123,25 +128,25 @@ def _find_misfits(made: bool, ours: list[Clue], theirs: list[Clue]) -> list[list
 
 def _find_lacks(sides: list[list[Clue]], sets: list[Clue]) -> list[list[Clue]]:
     """Return the records of one patch, and where the other reads a key that they lack."""
-    given = [clue for clue in sides[0] if clue.made]
-    keys = frozenset().union(*(clue.forms for clue in given + sets))
+    records = [clue for clue in sides[0] if clue.made]
+    keys = frozenset().union(*(clue.forms for clue in records + sets))
     reads = [clue for clue in sides[1] if not clue.made and not clue.forms <= keys]
-    return [given, reads] if given and reads and "*" not in keys else []
+    return [records, reads] if records and reads and "*" not in keys else []
 
 
 def _find_strangers(mine: Clues, other: Clues, thing: Thing) -> list[list[Clue]]:
     """Return the objects of one patch, and where the other uses attributes that they lack."""
-    given = [x for x in mine.evidence.get((f"{thing[0]}.class", thing[1]), ()) if x.made]
-    names = frozenset().union(*(x.forms for x in given))
+    objects = [x for x in mine.evidence.get((f"{thing[0]}.class", thing[1]), ()) if x.made]
+    names = frozenset().union(*(x.forms for x in objects))
     uses = other.evidence.get(thing, [])
     sets = [x for x in uses if x.says.startswith("sets .")]
     if any(("frozen", (thing[1][0], "", name)) in mine.evidence for name in names):
-        return [given, sets] if sets else []
+        return [objects, sets] if sets else []
     members = {x.says[6:] for x in sets}.union(*(mine.members.get(name, ()) for name in names))
     lacks = [x for x in uses if re.match(r"has \.[^_]", x.says) and x.says[5:] not in members]
-    methods = other.words.find(DEFINED, " -+", thing[1][0])
+    methods = other.texts.find(DEFINED, " -+", thing[1][0])
     lacks = [x for x in lacks if x.says[5:] not in methods]
-    return [given, lacks] if given and lacks and names <= mine.members.keys() else []
+    return [objects, lacks] if objects and lacks and names <= mine.members.keys() else []
 
 
 def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
@@ -199,7 +204,7 @@ def _find_calls(mine: Clues, user: Clues, path: str, scope: str, name: str) -> I
     top = scope.rpartition(".")[2] or name
     keys = [(scope, name), ("", top)] if name == "__init__" else [(scope, name)]
     for file, call in (x for key in keys for x in user.calls.get(key, ())):
-        if file == path or top in user.words.imports(file) or mine.words.defines_beside(file, top):
+        if file == path or top in user.texts.imports(file) or mine.texts.defines_beside(file, top):
             yield call
 
 
@@ -209,7 +214,7 @@ def _find_name_pairs(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         (path, scope, _), role = key, key[2].partition(" keeps ")[2]
         sides = [
             {name: x for x in mine.evidence[what, key] for name in x.forms
-             if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls
+             if mine.texts.new(path, name, other.texts) and (scope, name) not in mine.calls
              and not (role and ("moves", (path, scope, name)) in mine.evidence)}
             for mine, other in ((ours, theirs), (theirs, ours)) if what == "names"
         ]  # fmt: skip
@@ -235,19 +240,19 @@ def _find_frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         names = {clue.says[6:] for clue in sets}
         classes = {y for x in theirs.evidence.get((f"{what}.class", key), ()) for y in x.forms}
         for (path, scope, name), fields in frozen if names else ():
-            near = key[0] == path or name in theirs.words.imports(key[0])
+            near = key[0] == path or name in theirs.texts.imports(key[0])
             if near and classes <= {name} and names <= fields[0].forms:
                 yield Conflict("class", path, scope, name, _make_use(*fields), _make_use(*sets))
 
 
 def _find_removals(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes of a class of the base that one patch takes away and the other uses."""
-    removed = {path: ours.words.find_removed(path) for path in ours.words.paths}
+    removed = {path: ours.texts.find_removed(path) for path in ours.texts.paths}
     for (what, key), clues in theirs.evidence.items() if any(removed.values()) else ():
         path, scope, name = key
         gives = {x for x in ("begins", "fills", "keeps") if (x, key) in theirs.evidence}
         uses = what in ("fills", "keeps", "reads") and len(gives) < 2
-        if uses and scope in ours.words.find(DEFINED, " -+@", path) and name in removed[path]:
+        if uses and scope in ours.texts.find(DEFINED, " -+@", path) and name in removed[path]:
             without = Call(f"has no {name}", tuple(removed[path][name]), [], [])
             yield Conflict("names", *key, _make_use(without), _make_use(*clues))
 
@@ -263,12 +268,12 @@ def _collect_attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attr
         path, scope, name = key
         if what not in ("begins", "fills", "keeps", "reads", "shape") or name[:2] == "__":
             continue
-        method = any(name in x.words.find(DEFINED, " -+", path) for x in (mine, other))
+        method = any(name in x.texts.find(DEFINED, " -+", path) for x in (mine, other))
         method = method or (scope, name) in mine.calls
-        if not method and mine.words.new(path, name, other.words):
+        if not method and mine.texts.new(path, name, other.texts):
             classes[path, scope].setdefault(name, {})[what] = clues
     for (path, scope), names in classes.items():
-        bare = other.words.filled(path) & {"__init__", ELSEWHERE} == {"__init__"}
+        bare = other.texts.filled(path) & {"__init__", ELSEWHERE} == {"__init__"}
         for name, x in names.items() if bare and not other.bases.get(scope, "?") else ():
             if name.islower() and "shape" in x and not {*x} & {"begins", "keeps"}:
                 x.update(begins=x["shape"], reads=x["shape"])  # the other one should begin it

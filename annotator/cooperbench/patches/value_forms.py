@@ -13,7 +13,7 @@ Step = Literal["element", "value"]  # an element of a list, a key of a dict; a v
 
 _TYPES: tuple[type, ...] = (list, dict, Counter, OrderedDict, set, deque, tuple, GeneratorType)
 _TYPES += (str, bytes, bytearray, int, float)
-_WORDS = {  # of types, of what typing calls them, and of nodes of the tree
+_NAMES_BY_FORM = {  # of types, of what typing calls them, and of nodes of the tree
     "list": "list List ListComp sorted", "set": "set frozenset Set FrozenSet SetComp",
     "dict": "dict Dict DictComp defaultdict DefaultDict TypedDict", "dict that counts": "Counter",
     "ordered dict": "OrderedDict",
@@ -22,7 +22,7 @@ _WORDS = {  # of types, of what typing calls them, and of nodes of the tree
     "string": "str JoinedStr", "bytes": "bytes bytearray", "tuple": "tuple Tuple",
     "object": "Lambda", "named tuple": "NamedTuple namedtuple",
 }  # fmt: skip
-_NAMES = {name: form for form, names in _WORDS.items() for name in names.split()}
+_NAMES = {name: form for form, names in _NAMES_BY_FORM.items() for name in names.split()}
 _TUPLES = frozenset(f"tuple of {size}" for size in range(10))  # longer ones are not told apart
 _NAMES |= {name: name for name in _TUPLES}
 
@@ -42,7 +42,7 @@ SCALAR: Forms = frozenset(["string", "number"])
 _TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
 _LIKE = re.compile("(?i)dict|list|set|map|deque|str|int|tuple|bytes|array|counter")
 _SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
-_PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
+_INDEX = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
 
 def look_up(name: str) -> Forms:
@@ -71,7 +71,7 @@ def infer_forms(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms
     ``local_forms`` are the forms of local names, and of objects as "Class()".
     """
     match node:
-        case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+        case ast.Tuple(elts=parts) if not any(isinstance(item, ast.Starred) for item in parts):
             return look_up(f"tuple of {len(parts)}")
         case ast.Constant(value=False):  # nothing, as often as not
             return UNKNOWN
@@ -132,7 +132,7 @@ def find_containers(node: ast.AST, key: Forms, reads: bool) -> Forms:
         return BY_KEY
     if reads:
         return PARTS
-    by_place = key == {"number"} if key else _PLACE.fullmatch(get_name(node))
+    by_place = key == {"number"} if key else _INDEX.fullmatch(get_name(node))
     return BY_PLACE if by_place and not isinstance(node, ast.Tuple) else BY_KEY
 
 

@@ -19,7 +19,7 @@ _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
     "emergent": (emergent.CODES, emergent.judge),
 }
 
-_SHOWN: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
+_RELIABLE_CODES: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
 """The codes with a recall above one half on labelled runs, by its lower limit (docs/judges.md)."""
 
 
@@ -46,7 +46,7 @@ def list_codes(rubric: Rubric) -> frozenset[str]:
 
 def list_screened_codes(rubric: Rubric) -> frozenset[str]:
     """Return the codes whose recall is not known to be above one half."""
-    return list_codes(rubric) - _SHOWN.get(rubric.id, frozenset())
+    return list_codes(rubric) - _RELIABLE_CODES.get(rubric.id, frozenset())
 
 
 def decide(trace: Trace, rubric: Rubric) -> Verdict:

@@ -91,7 +91,7 @@ def speaks_anyway(trace: Trace, channel: Channel | None) -> bool:
 
 def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
-    results = list(_results(trace))
+    results = list(_list_results(trace))
     counts: Counter[Key] = Counter()
     for group in find_groups(trace, channel):
         for measure, result in results:
@@ -105,7 +105,7 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     return counts
 
 
-def _results(trace: Trace) -> Iterator[tuple[str, bool]]:
+def _list_results(trace: Trace) -> Iterator[tuple[str, bool]]:
     """Yield the measures that a run has: no merge or overlap if there was nothing to merge."""
     state = trace.merge_state
     if state in (CLEAN, CONFLICT):
@@ -121,7 +121,7 @@ def _results(trace: Trace) -> Iterator[tuple[str, bool]]:
 def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]:
     """Return the share of runs with each result, in each group."""
     return tuple(
-        TalkGroup(group, {measure: _share(tally, group, measure) for measure in MEASURES})
+        TalkGroup(group, {measure: _compute_share(tally, group, measure) for measure in MEASURES})
         for group in list_groups(channel)
     )
 
@@ -151,6 +151,6 @@ def explain_contradiction(spoke_anyway: int) -> str:
     )
 
 
-def _share(tally: Tally, group: str, measure: str) -> Estimate:
+def _compute_share(tally: Tally, group: str, measure: str) -> Estimate:
     key = "talk group", group, measure
     return tally.share((*key, "k"), (*key, "n"))

@@ -71,7 +71,7 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     if messages:
         types = [count_types(message) for message in messages]
-        counts.update(("talk", state, kind) for held in types for kind in held)
+        counts.update(("talk", state, kind) for message_types in types for kind in message_types)
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(messages)
         for message in messages:
@@ -153,15 +153,15 @@ def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
     keys: list[Key] = [("step", name) for name in ("n", *names)]
     resamples = Resamples.draw(tally.table(keys), resamples=10_000, seed=0)
     n = tally.total(("step", "n"))
-    for place, name in enumerate(names, 1):
+    for column, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
-        interval = resamples.interval(partial(_divide_by_steps, place))
+        interval = resamples.interval(partial(_divide_by_steps, column))
         why = "no trace tells the steps of its agents"
         yield StepShare(name, interval.estimate(name, n, inputs, why))
 
 
-def _divide_by_steps(place: int, totals: Floats) -> Floats:
-    ratio: Floats = totals[:, place] / totals[:, 0]
+def _divide_by_steps(column: int, totals: Floats) -> Floats:
+    ratio: Floats = totals[:, column] / totals[:, 0]
     return ratio
 
 

@@ -27,7 +27,7 @@ class StatsCounts:
     channel: Channel | None = None
     unreadable: int = 0
     ignored: int = 0
-    whole: Tally = field(default_factory=Tally)
+    total: Tally = field(default_factory=Tally)
     groups: dict[str, Tally] = field(default_factory=dict)
     runs: pairs.Runs = field(init=False)
     group_runs: dict[str, pairs.Runs] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class StatsCounts:
             counts.update(communication.count_times(trace))
             counts.update(channel.count_trace(trace, self.channel))
             self._add_channel_value(trace)
-        self.whole.add(task, counts)
+        self.total.add(task, counts)
         self.runs.add(trace, self.cluster)
         self.attributes.update(trace.attributes)
         if self.by:
@@ -80,14 +80,14 @@ def compute_statistics(counted: StatsCounts) -> Stats:
         _check_attribute("--channel", counted.channel.attribute, counted.attributes)
         _check_values(counted.channel, counted.channel_values)
     curves = difficulty.compute_difficulty(counted.runs)
-    whole = _make_group(None, counted.whole, counted.runs, curves.pooled.retention)
+    total = _make_group(None, counted.total, counted.runs, curves.pooled.retention)
     retentions = difficulty.compute_retentions(counted.group_runs.values(), counted.runs)
     by_value = [
         _make_group((by, name), counted.groups[name], runs, retention)
         for (name, runs), retention in zip(counted.group_runs.items(), retentions, strict=True)
         if by
     ]
-    groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
+    groups = (total, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
     return Stats(
         tuple(counted.cluster),
         counted.channel,
@@ -95,7 +95,7 @@ def compute_statistics(counted: StatsCounts) -> Stats:
         counted.ignored,
         groups,
         curves,
-        tuple(_list_notes(whole, curves, counted)),
+        tuple(_list_notes(total, curves, counted)),
     )
 
 

@@ -26,7 +26,7 @@ from validation.resampling import Floats, Resamples
 BUCKETS = 10
 _COLUMNS = ((SOLO, "k"), (SOLO, "n"), (COOP, "k"), (COOP, "n"))
 _SOLO_K, _SOLO_N, _COOP_K, _COOP_N = range(4)
-_MIDPOINTS = [(2 * place + 1) / (2 * BUCKETS) for place in range(BUCKETS)]
+_MIDPOINTS = [(2 * bucket + 1) / (2 * BUCKETS) for bucket in range(BUCKETS)]
 _NO_PAIRS = "no task has both solo and coop runs with a known outcome"
 _NO_SOLO = "no task has solo runs with a known outcome, so no difficulty"
 _NOTHING_SOLO = "nothing was solved solo, so nothing can be kept"
@@ -57,12 +57,12 @@ def compute_difficulty(runs: Runs) -> Difficulty:
     """Return the curves of all models together and of each, by name."""
     raw = compute_difficulties(runs)
     lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
-    places = _assign_buckets(raw)
+    bucket_of = _assign_buckets(raw)
     complete = {model: _select_complete(pairs) for model, pairs in runs.of.items()}
     models = [_find_settings(pairs) for pairs in runs.of.values()]
     settings = [names for pairs in models for names in pairs.values()]
     with_solo = [pairs for pairs in models if any(SOLO in names for names in pairs.values())]
-    curves = [_make_curve(model, [complete[model]], places) for model in sorted(complete)]
+    curves = [_make_curve(model, [complete[model]], bucket_of) for model in sorted(complete)]
     return Difficulty(
         pairs=len(raw),
         solo_only=settings.count({SOLO}),
@@ -73,10 +73,10 @@ def compute_difficulty(runs: Runs) -> Difficulty:
         unequal=_differ_in_runs(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
-        pooled=_make_curve(None, complete.values(), places),
+        pooled=_make_curve(None, complete.values(), bucket_of),
         by_model=tuple(curves),
-        conflicts=tuple(_count_conflicts(runs, places)),
-        no_conflicts=_NO_SOLO if not raw else None if places else _ONE_LEVEL,
+        conflicts=tuple(_count_conflicts(runs, bucket_of)),
+        no_conflicts=_NO_SOLO if not raw else None if bucket_of else _ONE_LEVEL,
     )
 
 
@@ -90,24 +90,24 @@ def _assign_buckets(raw: Mapping[Hashable, Fraction]) -> dict[Hashable, int]:
 
 def compute_retentions(groups: Iterable[Runs], runs: Runs) -> Iterator[Estimate]:
     """Yield what each group of ``runs`` retains. All of them say how difficult a pair is."""
-    places = _assign_buckets(compute_difficulties(runs))
+    bucket_of = _assign_buckets(compute_difficulties(runs))
     for group in groups:
-        yield _make_curve(None, map(_select_complete, group.of.values()), places).retention
+        yield _make_curve(None, map(_select_complete, group.of.values()), bucket_of).retention
 
 
-def _count_conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
+def _count_conflicts(runs: Runs, bucket_of: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
     """Yield the conflict rates of the buckets, by the first message, over tasks."""
     totals: dict[int, dict[Hashable, Counts]] = {}
     members: dict[int, set[Hashable]] = {}
     openings = list_openings(runs.channel)
     for pairs in runs.of.values():
         for pair, counts in pairs.items():
-            if pair.name in places and any(counts[name, "n"] for name in openings):
-                place = places[pair.name]
-                in_bucket = totals.setdefault(place, {})
+            if pair.name in bucket_of and any(counts[name, "n"] for name in openings):
+                bucket = bucket_of[pair.name]
+                in_bucket = totals.setdefault(bucket, {})
                 in_bucket.setdefault(pair.cluster, Counter()).update(counts)
-                members.setdefault(place, set()).add(pair.name)
-    for place, by_cluster in sorted(totals.items()):
+                members.setdefault(bucket, set()).add(pair.name)
+    for bucket, by_cluster in sorted(totals.items()):
         rows = by_cluster.values()
         shares = [
             estimate_share_of_totals(
@@ -115,9 +115,9 @@ def _count_conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[Con
             )
             for name in openings
         ]
-        low, high = place / BUCKETS, (place + 1) / BUCKETS
+        low, high = bucket / BUCKETS, (bucket + 1) / BUCKETS
         by_opening = tuple(zip(openings, shares, strict=True))
-        yield ConflictBucket(low, high, len(members[place]), by_opening)
+        yield ConflictBucket(low, high, len(members[bucket]), by_opening)
 
 
 _Pairs = Mapping[RunPair, Counts]
@@ -144,38 +144,38 @@ def _differ_in_runs(models: Iterable[_Pairs]) -> bool:
 
 
 def _make_curve(
-    model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable, int]
+    model: str | None, models: Iterable[_Pairs], bucket_of: Mapping[Hashable, int]
 ) -> Curve:
     """Return the curve of counts summed over models."""
     clusters: dict[Hashable, Floats] = {}
-    whole: dict[Hashable, Floats] = {}
+    totals: dict[Hashable, Floats] = {}
     members: list[set[Hashable]] = [set() for _ in range(BUCKETS)]
     names: set[Hashable] = set()
     for pairs in models:
         for pair, counts in pairs.items():
             row = np.array([counts[column] for column in _COLUMNS], dtype=np.float64)
             names.add(pair.name)
-            whole[pair.cluster] = whole.get(pair.cluster, 0.0) + row
-            if pair.name in places:
-                place = places[pair.name]
-                members[place].add(pair.name)
+            totals[pair.cluster] = totals.get(pair.cluster, 0.0) + row
+            if pair.name in bucket_of:
+                bucket = bucket_of[pair.name]
+                members[bucket].add(pair.name)
                 empty = np.zeros((BUCKETS, len(_COLUMNS)))
-                clusters.setdefault(pair.cluster, empty)[place] += row
+                clusters.setdefault(pair.cluster, empty)[bucket] += row
     table = np.array(list(clusters.values())).reshape(len(clusters), BUCKETS * len(_COLUMNS))
     why = _NO_PAIRS if not names else _ONE_LEVEL
     areas = _estimate_areas(table, len(names), why if not clusters else None)
     by_bucket = table.reshape(len(clusters), BUCKETS, len(_COLUMNS))
     buckets = [
         Bucket(
-            place / BUCKETS,
-            (place + 1) / BUCKETS,
-            len(members[place]),
-            *_compute_shares(by_bucket[:, place]),
+            bucket / BUCKETS,
+            (bucket + 1) / BUCKETS,
+            len(members[bucket]),
+            *_compute_shares(by_bucket[:, bucket]),
         )
-        for place in range(BUCKETS)
-        if members[place]
+        for bucket in range(BUCKETS)
+        if members[bucket]
     ]
-    sides = _compute_shares(np.array(list(whole.values())).reshape(len(whole), len(_COLUMNS)))
+    sides = _compute_shares(np.array(list(totals.values())).reshape(len(totals), len(_COLUMNS)))
     return Curve(model, len(names), *sides, tuple(buckets), *areas)
 
 
@@ -229,10 +229,10 @@ def compute_areas(totals: Floats) -> tuple[Floats, Floats]:
     area = np.zeros((len(totals), 2))
     last_x = np.full(len(totals), np.nan)
     last_y = np.full((len(totals), 2), np.nan)
-    for place, x in enumerate(_MIDPOINTS):
-        more = (x - last_x)[:, None] * (rates[:, place] + last_y) / 2
-        at = defined[:, place]
+    for bucket, x in enumerate(_MIDPOINTS):
+        more = (x - last_x)[:, None] * (rates[:, bucket] + last_y) / 2
+        at = defined[:, bucket]
         area[at] += np.nan_to_num(more[at])  # nothing before the first point
-        last_x[at], last_y[at] = x, rates[at, place]
+        last_x[at], last_y[at] = x, rates[at, bucket]
     area[defined.sum(axis=1) < 2] = np.nan
     return area[:, 0], area[:, 1]
