@@ -21,9 +21,9 @@ def command() -> None:
 @command.command("info")
 def info() -> None:
     """Show the file, its size and its answers."""
-    from annotator.judges.llm.cache import default_file, list_models
+    from annotator.judges.llm.cache import get_cache_file, list_models
 
-    file = default_file()
+    file = get_cache_file()
     models = list_models(file)
     lines = [
         f"file     {sanitize_line(str(file), 4096)}",
@@ -43,6 +43,6 @@ def info() -> None:
 @click.option("--model", metavar="NAME", help="Only the answers of this model.")
 def clear(model: str | None) -> None:
     """Drop all answers, or those of one model."""
-    from annotator.judges.llm.cache import clear, default_file
+    from annotator.judges.llm.cache import clear, get_cache_file
 
-    say(f"{clear(default_file(), model)} answers dropped")
+    say(f"{clear(get_cache_file(), model)} answers dropped")

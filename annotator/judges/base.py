@@ -87,8 +87,8 @@ class PaidJudge(Judge, Protocol):
     def assumption(self) -> str:
         """The assumption behind :meth:`expects`, for people."""
 
-    def recall(self, learned: Mapping[str, Any]) -> None:
-        """Restore ``learned`` of the run that is resumed."""
+    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
+        """Restore the :attr:`learned` of the run that is resumed."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find and cannot rule out. They have no share."""
@@ -122,7 +122,7 @@ class FreeJudge:
     state = ""
     assumption = "no model is called"
 
-    def recall(self, learned: Mapping[str, Any]) -> None:
+    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:

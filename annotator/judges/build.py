@@ -42,8 +42,8 @@ class RunSoFar(Protocol):
     def spent_dollars(self) -> float:
         """The cost of the run so far."""
 
-    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Save the usage outside any trace, and ``learned``."""
+    def spent(self, overhead: Usage, endpoint_state: Mapping[str, Any]) -> None:
+        """Save the usage outside any trace, and the judge's ``learned``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +165,16 @@ class BuiltJudge:
             self._exchange_files(cache, notice)
 
     def _open_cache(self, run: RunSoFar, notice: Callable[[str], None]) -> "AnswerCache | None":
-        from annotator.judges.llm.cache import ANSWERS, AnswerCache, default_file
+        from annotator.judges.llm.cache import ANSWERS, AnswerCache, get_cache_file
 
         if self.session and self.session.in_batches:
             return AnswerCache(run.folder / ANSWERS, run.id, vital=True)
         if not (self.settings and self.settings.cached):
             return None
         if run.in_shards:  # their machines may share nothing but the folder
-            cache = AnswerCache(run.folder / ANSWERS, behind=default_file())
+            cache = AnswerCache(run.folder / ANSWERS, behind=get_cache_file())
         else:
-            cache = AnswerCache(default_file())
+            cache = AnswerCache(get_cache_file())
         if cache.problem:
             self._reported_problem = cache.problem
             notice(f"{cache.problem}; going on without it")
@@ -227,10 +227,10 @@ class BuiltJudge:
     def preview(self) -> None:
         """Open the shared cache for a forecast."""
         if self.session and self.settings and self.settings.cached and not self.session.in_batches:
-            from annotator.judges.llm.cache import AnswerCache, default_file
+            from annotator.judges.llm.cache import AnswerCache, get_cache_file
 
-            if default_file().exists():
-                self.session.cache = AnswerCache(default_file())
+            if get_cache_file().exists():
+                self.session.cache = AnswerCache(get_cache_file())
 
     def end(self, notice: Callable[[str], None]) -> None:
         """Close files, and print notices about the cache and the model."""

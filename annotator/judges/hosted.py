@@ -49,7 +49,7 @@ class HostedJudge(FreeJudge):
 
     learned = _ask("learned", {})
     state = _ask("state", "")
-    recall = _ask("recall", lambda learned: None)
+    recall = _ask("recall", lambda endpoint_state: None)
     assumption = _ask("assumption", "the judge does not say what it will use")
 
     def __init__(self, judge: Judge, origin: str) -> None:

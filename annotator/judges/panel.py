@@ -35,7 +35,7 @@ class Panel:
     def settings(self) -> Mapping[str, Any]:
         """See :attr:`annotator.judges.base.PaidJudge.settings`."""
         settings = [dict(member.settings) for member in self.members]
-        prompts = {part.pop("prompt_sha256") for part in settings}
+        prompts = {item.pop("prompt_sha256") for item in settings}
         # Named only where it is asked for, so that runs from before there was a choice go on.
         require = {} if self.require == "majority" else {"require": self.require}
         return {
@@ -60,10 +60,10 @@ class Panel:
         """The state of the rate limiter that the members share."""
         return self.members[0].state
 
-    def recall(self, learned: Mapping[str, Any]) -> None:
+    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         for member in self.members:
-            state = learned.get(member.id)
+            state = endpoint_state.get(member.id)
             member.recall(state if isinstance(state, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:

@@ -62,8 +62,8 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
         if source.origin == "patches" and not source.text.strip():
             more += ", empty"
         kind = _KINDS[source.id.partition(":")[0]]
-        part = PromptPart(source.id, kind, source.text, more, source.origin not in quotable)
-        yield select_passages(part, source.breaks) if kind == "outcome" else part
+        section = PromptPart(source.id, kind, source.text, more, source.origin not in quotable)
+        yield select_passages(section, source.breaks) if kind == "outcome" else section
     yield from tasks
 
 
@@ -75,8 +75,10 @@ def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) ->
     """
     if not missing:
         return 1.0
-    parts = [part for part in split_trace(trace, rubric) if part.kind not in ("facts", "task")]
-    sizes = {part.id: len(part.text) - part.left_out for part in parts}
+    parts = [
+        section for section in split_trace(trace, rubric) if section.kind not in ("facts", "task")
+    ]
+    sizes = {section.id: len(section.text) - section.left_out for section in parts}
     hidden = sum(min(missing.get(name, 0), size) for name, size in sizes.items())
     return min(round(1 - hidden / sum(sizes.values()), 6), 1 - 1e-6) if hidden else 1.0
 
@@ -120,14 +122,14 @@ def _describe_time(seconds: float) -> str:
 def _list_facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
     outcome = trace.outcome
     yield f"agents: {', '.join(map(escape_header, trace.agents)) or 'unknown'}"
-    words = {True: "passed", False: "failed", None: "not known"}
+    status_names = {True: "passed", False: "failed", None: "not known"}
     if "outcome" in rubric.show:
-        yield f"run: {words[outcome.passed]}"
+        yield f"run: {status_names[outcome.passed]}"
     if outcome.merge:
         yield f"merge of the patches: {sanitize_line(outcome.merge, 60)}"
     for feature in outcome.features:
         if (feature.agent, feature.passed, feature.passed_alone) != (None, None, None):
-            yield _describe_feature(feature, words)
+            yield _describe_feature(feature, status_names)
     for end in outcome.agents:
         if end.crashed:
             status = sanitize_line(end.status or "unknown", 60)
@@ -136,9 +138,9 @@ def _list_facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
         yield "messages: none were sent"
 
 
-def _describe_feature(feature: Feature, words: dict[bool | None, str]) -> str:
+def _describe_feature(feature: Feature, status_names: dict[bool | None, str]) -> str:
     owner = f" ({escape_header(feature.agent)})" if feature.agent else ""
-    alone = f", its patch alone: {words[feature.passed_alone]}"
+    alone = f", its patch alone: {status_names[feature.passed_alone]}"
     reason = f" ({sanitize_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
-    merged = f"after the merge {words[feature.passed]}"
+    merged = f"after the merge {status_names[feature.passed]}"
     return f"feature {sanitize_line(feature.name, 60)}{owner}: {merged}{alone}{reason}"

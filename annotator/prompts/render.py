@@ -51,7 +51,7 @@ class Observations:
         return replace(self, lines=self.lines[:n], more=self.more + len(self.lines[n:]))
 
     @property
-    def shown(self) -> list[str]:
+    def visible_lines(self) -> list[str]:
         """The lines, and the number of those left out."""
         if not self.more:
             return list(self.lines)
@@ -113,27 +113,27 @@ class Prompt:
     @cached_property
     def user(self) -> str:
         """The user's message."""
-        return self.shown + self.end
+        return self.trace_section + self.end
 
     @cached_property
-    def shown(self) -> str:
+    def trace_section(self) -> str:
         """The part of ``user`` about the trace: its parts between markers, and the ``aside``."""
         return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
 
     @cached_property
     def end(self) -> str:
         """The end of ``user``: a reminder, and the rubric if it comes last."""
-        closed = any(part.closed for part in self.parts)
+        closed = any(section.closed for section in self.parts)
         last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
         return _fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
 
     @cached_property
     def aside(self) -> str:
-        """The section of the observations in ``shown``, or ""."""
+        """The section of the observations in ``trace_section``, or ""."""
         if not self.observations.lines:
             return ""
-        shown = self.observations.shown
-        return _fill_in(self.observations.template, nonce=self.tag, lines=shown)
+        lines = self.observations.visible_lines
+        return _fill_in(self.observations.template, nonce=self.tag, lines=lines)
 
 
 @lru_cache(maxsize=1)
@@ -185,14 +185,15 @@ def _fill_in(name: str, **values: object) -> str:
 def render(
     trace: Trace,
     rubric: Rubric,
-    most: int | None = None,
+    max_characters: int | None = None,
     observations: Observations = NO_OBSERVATIONS,
     layout: Layout = Layout(),
 ) -> Prompt:
     """Return the prompt that judges ``trace`` by ``rubric``.
 
-    With ``most``, the text between the markers of the trace has at most so many characters: as much
-    of the trace as fits (:func:`truncate_parts`). Observations and rubric do not count.
+    With ``max_characters``, the text between the markers of the trace has at most so many
+    characters: as much of the trace as fits (:func:`truncate_parts`). Observations and rubric do
+    not count.
 
     The tag in the markers is the keyed hash of the templates, the rubric and the trace: the same
     for each judging (answers can be cached), and never in the trace itself.
@@ -200,18 +201,18 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    shown, missing = _fit_parts(list(split_trace(trace, rubric)), most)
-    return _assemble(shown, rubric, missing, layout, observations)
+    visible, missing = _fit_parts(list(split_trace(trace, rubric)), max_characters)
+    return _assemble(visible, rubric, missing, layout, observations)
 
 
 def render_windows(
     trace: Trace,
     rubric: Rubric,
-    most: int,
+    max_characters: int,
     layout: Layout = Layout(),
 ) -> list[Prompt]:
-    """Return prompts that together show the whole conversation, each with at most ``most``
-    characters, counted as in :func:`render`; one prompt if the trace fits.
+    """Return prompts that together show the whole conversation, each with at most
+    ``max_characters`` characters, counted as in :func:`render`; one prompt if the trace fits.
 
     Each shows the facts, a stretch of the conversation that overlaps with the next, and, in at most
     half of the room, the rest of the trace.
@@ -220,31 +221,37 @@ def render_windows(
         UnreadableTrace: as :func:`render`.
     """
     parts = list(split_trace(trace, rubric))
-    room = most - _measure_frame()
-    talk = [part for part in parts if part.kind == "messages"]
-    others = [part for part in parts if part.kind != "messages"]
-    if sum(part.size for part in parts) <= room:
+    room = max_characters - _measure_frame()
+    talk = [section for section in parts if section.kind == "messages"]
+    others = [section for section in parts if section.kind != "messages"]
+    if sum(section.size for section in parts) <= room:
         return [_assemble(parts, rubric, {}, layout)]
     # The longest header of a message, and a mark, have room beside the rest.
-    smallest = max((part.cut(0).size for part in talk), default=0)
-    rest_room = min(sum(part.size for part in others), room // 2, room - _NOTE - smallest)
+    smallest = max((section.cut(0).size for section in talk), default=0)
+    rest_room = min(sum(section.size for section in others), room // 2, room - _NOTE - smallest)
     rest, missing = truncate_parts(others, rest_room)
     dropped = len(others) - len(rest)
-    talk_room = room - sum(part.size for part in rest) - _NOTE
-    talk = [part.cut_to(talk_room) for part in talk]
+    talk_room = room - sum(section.size for section in rest) - _NOTE
+    talk = [section.cut_to(talk_room) for section in talk]
     stretches = split_windows(talk, talk_room)
     prompts = []
     for n, stretch in enumerate(stretches, 1):
-        shown = [talk[at] for at in stretch]
-        note = f"window {n} of {len(stretches)}: {shown[0].id} to {shown[-1].id} of {len(talk)}"
-        parts = _add_note([*rest, *shown], note + _describe_missing(dropped))
-        cut = {part.id: part.left_out for part in shown if part.left_out}
+        messages = [talk[at] for at in stretch]
+        note = (
+            f"window {n} of {len(stretches)}: {messages[0].id} to {messages[-1].id} of {len(talk)}"
+        )
+        parts = _add_note([*rest, *messages], note + _describe_missing(dropped))
+        cut = {section.id: section.left_out for section in messages if section.left_out}
         prompts.append(_assemble(parts, rubric, missing | cut, layout))
-    return prompts or [render(trace, rubric, most, layout=layout)]
+    return prompts or [render(trace, rubric, max_characters, layout=layout)]
 
 
 def render_confirmation(
-    trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None, layout: Layout
+    trace: Trace,
+    rubric: Rubric,
+    claims: Sequence[Claim],
+    max_characters: int | None,
+    layout: Layout,
 ) -> Prompt:
     """Return the prompt that confirms or refutes claims from windows of a trace.
 
@@ -260,9 +267,9 @@ def render_confirmation(
     codes = [rubric.code(claim.code) for claim in claims]
     absences = {code.shows_absence for code in codes if code.shows_absence}
     parts = mark_priorities(list(split_trace(trace, rubric)), passages, absences)
-    shown, missing = _fit_parts(parts, most, AROUND_QUOTES)
+    visible, missing = _fit_parts(parts, max_characters, AROUND_QUOTES)
     proposals = Observations(tuple(map(_describe_claim, claims)), template="confirm.j2")
-    return _assemble(shown, rubric, missing, layout, proposals)
+    return _assemble(visible, rubric, missing, layout, proposals)
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -271,18 +278,21 @@ def _describe_claim(claim: Claim) -> str:
     return sanitize_line(f"{claim.code}: {quotes}", _LONGEST_CLAIM)
 
 
-def limit_claims(claims: Sequence[Claim], most: int) -> Sequence[Claim]:
-    """Return the first claims that fit in ``most`` characters, at least one."""
+def limit_claims(claims: Sequence[Claim], max_characters: int) -> Sequence[Claim]:
+    """Return the first claims that fit in ``max_characters`` characters, at least one."""
     sizes = list(accumulate(len(_describe_claim(claim)) for claim in claims))
-    return claims[: max(bisect_right(sizes, most), 1)]
+    return claims[: max(bisect_right(sizes, max_characters), 1)]
 
 
 def _fit_parts(
-    parts: list[PromptPart], most: int | None, shares: Mapping[str, float] = IN_ORDER
+    parts: list[PromptPart], max_characters: int | None, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], Mapping[str, int]]:
-    if most is None or sum(part.size for part in parts) <= most - _measure_frame():
+    if (
+        max_characters is None
+        or sum(section.size for section in parts) <= max_characters - _measure_frame()
+    ):
         return parts, {}
-    kept, missing = truncate_parts(parts, most - _measure_frame() - _NOTE, shares)
+    kept, missing = truncate_parts(parts, max_characters - _measure_frame() - _NOTE, shares)
     return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
@@ -301,8 +311,8 @@ def _make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, observations: Observations
 ) -> str:
     templates = f"{hash_prompts()} {layout}"
-    pieces = [piece for part in parts for piece in part.pieces]
-    texts = [*(part.header for part in parts), *(text for text, _ in pieces)]
+    pieces = [piece for section in parts for piece in section.pieces]
+    texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
     # With the sizes, different lists of texts give different bytes.
     sizes = [*map(len, texts), *(left_out for _, left_out in pieces)]
     if lines := observations.lines:
@@ -321,10 +331,10 @@ def _describe_missing(parts: int) -> str:
 def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
     """Return the parts with a note at the end of the facts."""
     return [
-        replace(part, text=f"{part.text}\n{note.strip()}")
-        if part.kind == "facts" and note
-        else part
-        for part in parts
+        replace(section, text=f"{section.text}\n{note.strip()}")
+        if section.kind == "facts" and note
+        else section
+        for section in parts
     ]
 
 
@@ -394,9 +404,9 @@ def _place_quotes(rubric: Rubric, code: Code) -> list[dict[str, str]]:
     sources = {"messages": "message:{}", "patches": "patch:agent1", "outcome": "outcome"}
     placed = []
     for n, quote in enumerate(code.example.quotes if code.example else ()):
-        place = code.places[n] if n < len(code.places) else code.must_quote or rubric.quote_from
-        rest = [origin for origin in place if origin != "patches"]
-        signed = quote.startswith(("+", "-")) and "patches" in place
+        origins = code.places[n] if n < len(code.places) else code.must_quote or rubric.quote_from
+        rest = [origin for origin in origins if origin != "patches"]
+        signed = quote.startswith(("+", "-")) and "patches" in origins
         if not signed and len(rest) != 1:
             return []
         source = sources.get("patches" if signed else rest[0], "step:agent1:{}")

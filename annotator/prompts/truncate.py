@@ -89,32 +89,37 @@ class PromptPart:
         return sum(end - start for start, end in self.gaps)
 
     @property
-    def shown(self) -> int:
+    def visible_length(self) -> int:
         """The number of characters outside the gaps."""
         return len(self.text) - self.left_out
 
     @property
     def size(self) -> int:
         """The number of characters of the part in a prompt."""
-        return self.frame + self.shown + _MARK * len(self.gaps)
+        return self.frame + self.visible_length + _MARK * len(self.gaps)
 
     @property
     def frame(self) -> int:
         """The number of characters besides the text."""
         return len(self.header) + _FRAME
 
-    def cut(self, most: int) -> "PromptPart":
-        """Return the part with at most ``most`` characters of its text: its beginning and end, or
-        the surroundings of its passages.
+    def cut(self, max_characters: int) -> "PromptPart":
+        """Return the part with at most ``max_characters`` characters of its text: its
+        beginning and end, or the surroundings of its passages.
         """
-        if self.shown <= most:
+        if self.visible_length <= max_characters:
             return self
         if self.passages:
             radii = range(len(self.text))
-            near = bisect_right(radii, most, key=lambda radius: self.around(radius).shown) - 1
-            return replace(self.around(max(near, 0)), passages=()).cut(most)
-        start = self._offset(most - most // 2)
-        end = self._offset(self.shown - most // 2, after=True)
+            near = (
+                bisect_right(
+                    radii, max_characters, key=lambda radius: self.around(radius).visible_length
+                )
+                - 1
+            )
+            return replace(self.around(max(near, 0)), passages=()).cut(max_characters)
+        start = self._offset(max_characters - max_characters // 2)
+        end = self._offset(self.visible_length - max_characters // 2, after=True)
         before = [gap for gap in self.gaps if gap[1] <= start]
         after = [gap for gap in self.gaps if gap[0] >= end]
         return replace(self, gaps=(*before, (start, end), *after))
@@ -130,9 +135,9 @@ class PromptPart:
             gaps.append((end, len(self.text)))
         return replace(self, gaps=tuple(gaps))
 
-    def _offset(self, shown: int, after: bool = False) -> int:
+    def _offset(self, visible: int, after: bool = False) -> int:
         """Return the offset after so many shown characters; ``after`` a gap at that place."""
-        offset = shown
+        offset = visible
         for start, end in self.gaps:
             if start < offset or (after and start == offset):
                 offset += end - start
@@ -155,43 +160,43 @@ def truncate_parts(
     middle. If too little of them would be left, the parts in the middle are dropped.
     """
     kept: dict[int, PromptPart] = {}
-    waiting = sum(part.size for part in parts)
+    waiting = sum(section.size for section in parts)
     for kind, share in shares.items():
-        group = {n: part for n, part in enumerate(parts) if part.kind == kind}
-        waiting -= sum(part.size for part in group.values())
+        group = {n: section for n, section in enumerate(parts) if section.kind == kind}
+        waiting -= sum(section.size for section in group.values())
         selected = _truncate_group(group, max(int(share * room), room - waiting))
-        room -= sum(part.size for part in selected.values())
+        room -= sum(section.size for section in selected.values())
         kept |= selected
     missing = {
-        part.id: (kept[n].left_out if n in kept else len(part.text)) - part.left_out
-        for n, part in enumerate(parts)
+        section.id: (kept[n].left_out if n in kept else len(section.text)) - section.left_out
+        for n, section in enumerate(parts)
     }
     return [kept[n] for n in sorted(kept)], {name: n for name, n in missing.items() if n}
 
 
 def _truncate_group(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:
-    if sum(part.size for part in group.values()) <= room:
+    if sum(section.size for section in group.values()) <= room:
         return dict(group)
-    most = _find_level(group.values(), room)
-    if most >= _SHORTEST:
-        return {n: part.cut(most) for n, part in group.items()}
+    length = _find_level(group.values(), room)
+    if length >= _SHORTEST:
+        return {n: section.cut(length) for n, section in group.items()}
     selected = {}
     for n in _alternate_ends(list(group)):
-        part = group[n].cut(_SHORTEST)
-        if part.size > room:
+        section = group[n].cut(_SHORTEST)
+        if section.size > room:
             break
-        selected[n] = part
-        room -= part.size
+        selected[n] = section
+        room -= section.size
     return selected
 
 
 def _find_level(parts: Collection[PromptPart], room: int) -> int:
     """Return the greatest length to which the longest parts can be cut for all to fit, or 0."""
 
-    def measure(most: int) -> int:
-        return sum(part.cut(most).size for part in parts)
+    def measure(length: int) -> int:
+        return sum(section.cut(length).size for section in parts)
 
-    lengths = range(max(len(part.text) for part in parts) + 1)
+    lengths = range(max(len(section.text) for section in parts) + 1)
     return max(bisect_right(lengths, room, key=measure) - 1, 0)
 
 
@@ -228,26 +233,26 @@ def split_windows(messages: Sequence[PromptPart], room: int) -> list[range]:
     return stretches
 
 
-def select_passages(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
+def select_passages(section: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     """Return a report of merge and tests, if above 6,000 characters, cut to its conflicts, failures
     and summaries: their lines with two around each, and the first and the last line of each report
     (``breaks`` divide them).
     """
-    if len(part.text) <= _SHORT_REPORT:
-        return part
-    starts = [0, *accumulate(map(len, part.text.splitlines(keepends=True)))]
-    edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
-    shown = {n for edge in edges for n in (edge - 1, edge)}
-    for n in _find_key_lines(part.text):
-        shown.update(range(n - _AROUND, n + _AROUND + 1))
+    if len(section.text) <= _SHORT_REPORT:
+        return section
+    starts = [0, *accumulate(map(len, section.text.splitlines(keepends=True)))]
+    edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(section.text))}
+    visible = {n for edge in edges for n in (edge - 1, edge)}
+    for n in _find_key_lines(section.text):
+        visible.update(range(n - _AROUND, n + _AROUND + 1))
     gaps: list[Gap] = []
     end = 0  # of what is shown
-    for n in sorted(shown.intersection(range(len(starts) - 1))):
+    for n in sorted(visible.intersection(range(len(starts) - 1))):
         gaps.append((end, starts[n]))
         end = min(starts[n + 1], starts[n] + _LONGEST_LINE)
-    gaps.append((end, len(part.text)))
+    gaps.append((end, len(section.text)))
     gaps = [gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP]
-    return replace(part, gaps=tuple(gaps)).cut(_MOST_REPORT)
+    return replace(section, gaps=tuple(gaps)).cut(_MOST_REPORT)
 
 
 def _find_key_lines(text: str) -> Iterator[int]:
@@ -286,28 +291,28 @@ def mark_priorities(
     quotes: dict[str, list[Gap]] = {}
     for name, start, end in passages:
         quotes.setdefault(name, []).append((start, end))
-    talk = [n for n, part in enumerate(parts) if part.kind == "messages"]
+    talk = [n for n, section in enumerate(parts) if section.kind == "messages"]
     quoted = [at for at, n in enumerate(talk) if parts[n].id in quotes]
     near = [talk[at] for at in range(len(talk)) if any(abs(at - q) <= _NEAR for q in quoted)]
-    texts = {part.id: part.text for part in parts}
+    texts = {section.id: section.text for section in parts}
     names = {
         name
-        for part, spans in quotes.items()
+        for part_id, spans in quotes.items()
         for start, end in spans
-        for name in _NAME.findall(texts.get(part, "")[start:end])
+        for name in _NAME.findall(texts.get(part_id, "")[start:end])
     }
     later = [n for at, n in enumerate(talk) if quoted and at > quoted[0]]
     searched = talk if "anywhere" in absences else later
     related = [n for n in searched if absences or any(name in parts[n].text for name in names)]
     kinds = dict.fromkeys(related, "related") | dict.fromkeys(near, "near")
     return [
-        _mark_passages(part, quotes[part.id])
-        if part.id in quotes
-        else replace(part, kind=kinds.get(n, part.kind))
-        for n, part in enumerate(parts)
+        _mark_passages(section, quotes[section.id])
+        if section.id in quotes
+        else replace(section, kind=kinds.get(n, section.kind))
+        for n, section in enumerate(parts)
     ]
 
 
-def _mark_passages(part: PromptPart, passages: Sequence[Gap]) -> PromptPart:
-    quoted = replace(part, kind="quoted", passages=tuple(passages))
-    return quoted if part.kind == "messages" else quoted.around(_NEAR_TEXT)
+def _mark_passages(section: PromptPart, passages: Sequence[Gap]) -> PromptPart:
+    quoted = replace(section, kind="quoted", passages=tuple(passages))
+    return quoted if section.kind == "messages" else quoted.around(_NEAR_TEXT)

@@ -39,24 +39,24 @@ def mark_undecided(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
     """Return the verdict, left open if a finding says that something is missing from messages that
     the prompt does not show in full.
     """
-    last = max(map(_message_number, prompt.truncated), default=0)
+    last = max(map(_parse_message_number, prompt.truncated), default=0)
 
     def is_unknown(claim: Claim) -> bool:
         absence = rubric.code(claim.code).shows_absence
-        quoted = [n for item in claim.evidence if (n := _message_number(item.source))]
+        quoted = [n for item in claim.evidence if (n := _parse_message_number(item.source))]
         first = min(quoted, default=0) if absence == "after" else 0
         return bool(absence and claim.evidence and last > first)
 
     codes = " and ".join(claim.code for claim in verdict.claims if is_unknown(claim))
-    words = f"whether it is {codes} is not known: message:{last} was not shown in full"
-    return replace(verdict, left_open=words) if codes else verdict
+    reason = f"whether it is {codes} is not known: message:{last} was not shown in full"
+    return replace(verdict, left_open=reason) if codes else verdict
 
 
 def mark_unseen(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
     """Return the verdict on proposed findings, left open if one is not confirmed whose quotes the
     prompt does not show in full.
     """
-    gaps = {part.id: part.gaps for part in prompt.parts}
+    gaps = {section.id: section.gaps for section in prompt.parts}
 
     def is_hidden(item: Evidence) -> bool:
         cut = gaps.get(item.source, ((item.start, item.end),))
@@ -65,11 +65,11 @@ def mark_unseen(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> 
     codes = {claim.code for claim in verdict.claims}
     unseen = [c.code for c in proposed if c.code not in codes and any(map(is_hidden, c.evidence))]
     names = " and ".join(dict.fromkeys(unseen))
-    words = f"whether it is {names} is not known: there was no room for its quotes"
-    return replace(verdict, left_open=words) if unseen else verdict
+    reason = f"whether it is {names} is not known: there was no room for its quotes"
+    return replace(verdict, left_open=reason) if unseen else verdict
 
 
-def _message_number(source: str) -> int:
+def _parse_message_number(source: str) -> int:
     kind, _, number = source.partition(":")
     return int(number) if kind == "message" else 0
 

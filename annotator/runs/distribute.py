@@ -266,9 +266,9 @@ def _collect_answers(folders: Sequence[Path]) -> None:
     """Copy the answers of the shards into the cache that all runs share."""
     files = [file for folder in folders if os.path.lexists(file := folder / "answers.sqlite")]
     if files:
-        from annotator.judges.llm.cache import AnswerCache, default_file
+        from annotator.judges.llm.cache import AnswerCache, get_cache_file
 
-        cache = AnswerCache(default_file())
+        cache = AnswerCache(get_cache_file())
         for file in files:
             cache.absorb(file)
         cache.close()

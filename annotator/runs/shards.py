@@ -145,8 +145,8 @@ def _join_learned(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _add_counts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the sums; a sum with an unknown part is unknown (None)."""
     values = {
-        name: [part.get(name, 0) for part in parts]
+        name: [counts.get(name, 0) for counts in parts]
         for name in _COUNTS
-        if any(name in part for part in parts)
+        if any(name in counts for counts in parts)
     }
     return {name: None if None in numbers else sum(numbers) for name, numbers in values.items()}

@@ -187,10 +187,10 @@ class RunDirectory:
         if usage.cost_usd and usage.calls:
             self.dearest = max(self.dearest, usage.cost_usd / usage.calls)
 
-    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+    def spent(self, overhead: Usage, endpoint_state: Mapping[str, Any]) -> None:
         """Save the judge's usage that belongs to no trace, and facts about its endpoint."""
         self._overhead = overhead
-        self.save_overhead(learned=dict(learned))
+        self.save_overhead(learned=dict(endpoint_state))
 
     def save_overhead(self, **changes: Any) -> None:
         """Save all usage that belongs to no annotation, with ``changes``."""

@@ -169,7 +169,7 @@ def test_what_is_shown_and_what_is_left_out_are_the_whole(
 @LAWS
 @given(TRACES, RUBRICS, ROOM)
 def test_a_prompt_is_never_longer_than_asked(trace: Trace, rubric: Rubric, most: int) -> None:
-    assert len(render(trace, rubric, most).shown) <= most
+    assert len(render(trace, rubric, most).trace_section) <= most
 
 
 def test_a_message_to_many_with_long_names_is_no_longer_than_its_window() -> None:
@@ -178,7 +178,7 @@ def test_a_message_to_many_with_long_names_is_no_longer_than_its_window() -> Non
     trace = replace(a_trace([], [3_000]), messages=talk)
     for most in range(2_000, 3_000, 50):
         prompts = render_windows(trace, BUILT_IN, most)
-        assert max(len(prompt.shown) for prompt in prompts) <= most
+        assert max(len(prompt.trace_section) for prompt in prompts) <= most
 
 
 @pytest.mark.parametrize("windowed", [False, True], ids=["one prompt", "windows"])
@@ -189,7 +189,9 @@ def test_many_parts_do_not_add_up_to_more(name: str, most: int, windowed: bool) 
         trace = CROWDED[name]
         prompts = render_windows(trace, rubric, most) if windowed else [render(trace, rubric, most)]
         for prompt in prompts:
-            assert len(prompt.shown) <= most, f"{len(prompt.shown) - most} characters too many"
+            assert len(prompt.trace_section) <= most, (
+                f"{len(prompt.trace_section) - most} characters too many"
+            )
 
 
 @LAWS
@@ -197,7 +199,7 @@ def test_many_parts_do_not_add_up_to_more(name: str, most: int, windowed: bool) 
 def test_nothing_is_cut_if_it_fits(trace: Trace, rubric: Rubric, more: int) -> None:
     whole = render(trace, rubric)
     parts = shown(whole)
-    room = len(whole.shown) + 20 * len(parts) + sum(map(len, parts)) + more
+    room = len(whole.trace_section) + 20 * len(parts) + sum(map(len, parts)) + more
     assert render(trace, rubric, room) == whole
     assert render_windows(trace, rubric, room) == [whole]
     assert next(iter(parts)) == "facts"
@@ -220,9 +222,9 @@ def test_who_comes_first_gets_all_it_needs(sizes: list[int], most: int) -> None:
         if prompt.truncated.get(name):
             rest = CLAIMS[n + 1 :]
             assert sum(full[one] - prompt.truncated.get(one, 0) for one in rest) <= 500
-    if len(render(trace, STEPS).shown) > most:
+    if len(render(trace, STEPS).trace_section) > most:
         assert prompt.truncated
-        assert most - len(prompt.shown) < 2_000
+        assert most - len(prompt.trace_section) < 2_000
 
 
 def test_the_first_and_the_last_messages_are_kept_where_not_all_can_be() -> None:
@@ -267,7 +269,7 @@ def test_windows_show_every_message_in_order_and_in_full(
     least = (most - 1_000) // 2 - 200  # room for a conversation, whatever else there is
     seen: set[int] = set()
     for prompt in prompts:
-        assert len(prompt.shown) <= most
+        assert len(prompt.trace_section) <= most
         here = numbers(prompt)
         assert here == list(range(here[0], here[-1] + 1)) if here else not trace.messages
         seen |= set(numbers(prompt, full=True))

@@ -35,10 +35,10 @@ Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
 
-def _build_text_type(most: int, description: str, **more: str) -> Any:
-    """Return a text type; the schema demands ``most`` characters, the check is more lenient."""
-    shown: Any = {"maxLength": most, **more}
-    field = Field(max_length=20_000, description=description, json_schema_extra=shown)
+def _build_text_type(max_length: int, description: str, **more: str) -> Any:
+    """Return a text type; the schema demands ``max_length``, the check is more lenient."""
+    schema: Any = {"maxLength": max_length, **more}
+    field = Field(max_length=20_000, description=description, json_schema_extra=schema)
     return Annotated[str, field]
 
 
@@ -54,7 +54,7 @@ _SOURCES = {
 }
 
 
-_MET = ("no", "unclear", "yes")
+_RATINGS = ("no", "unclear", "yes")
 
 
 class ParsedAnswer(BaseModel):
@@ -90,24 +90,24 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     rubric = prompt.rubric
     model = build_answer_model(rubric, prompt.layout.considered)
     try:
-        given, wrong = model.model_validate_json(text).model_dump(), []
-        findings = given["findings"]
+        answer, wrong = model.model_validate_json(text).model_dump(), []
+        findings = answer["findings"]
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        given, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
+        answer, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
-    formed, missed = not wrong, _find_missing_tags(given, prompt)
-    read = not missed and given.keys() >= {"first_tag", "last_tag"}
-    wrong += [*missed, *_find_false_labels(given, rubric)]
+    formed, missed = not wrong, _find_missing_tags(answer, prompt)
+    read = not missed and answer.keys() >= {"first_tag", "last_tag"}
+    wrong += [*missed, *_find_false_labels(answer, rubric)]
     consistent, claims = not wrong, []
-    contradictions = _find_contradictions(given, rubric)
+    contradictions = _find_contradictions(answer, rubric)
     wrong += contradictions
     for claim in map(_build_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
-    primary = next((claim.code for claim in claims if claim.code == given.get("label")), None)
+    primary = next((claim.code for claim in claims if claim.code == answer.get("label")), None)
     verdict = Verdict(tuple(claims), primary, contradictions=tuple(contradictions))
     if wrong:
         # A contradiction without any finding that stands is no "none".
@@ -124,12 +124,12 @@ def _keep_valid(
     """Return the valid fields of a malformed answer, and its valid findings."""
     if () in wrong:  # it is no object
         return {}, []
-    fields = model.model_fields.keys() - {place[0] for place in wrong}
-    given = from_json(text)
-    bad = {place[1] for place in wrong if place[0] == "findings" and len(place) > 1}
-    listed = [] if ("findings",) in wrong else given["findings"]  # else no list, or too long a one
+    fields = model.model_fields.keys() - {path[0] for path in wrong}
+    answer = from_json(text)
+    bad = {path[1] for path in wrong if path[0] == "findings" and len(path) > 1}
+    listed = [] if ("findings",) in wrong else answer["findings"]  # else no list, or too long a one
     findings = [item for n, item in enumerate(listed) if n not in bad]
-    return {name: given[name] for name in fields}, findings
+    return {name: answer[name] for name in fields}, findings
 
 
 def _build_claim(finding: Mapping[str, Any]) -> Claim:
@@ -144,19 +144,21 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
             yield quote  # no header spells an id without them in another way
             continue
         ids = {escape_header(source.id): source.id for source in trace.sources(rubric.quote_from)}
-        given = quote.source.strip()
-        yield replace(quote, source=ids.get(given) or ids.get(parse_source_id(given), given))
+        source_id = quote.source.strip()
+        yield replace(
+            quote, source=ids.get(source_id) or ids.get(parse_source_id(source_id), source_id)
+        )
 
 
-def _find_missing_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
+def _find_missing_tags(answer: Mapping[str, Any], prompt: Prompt) -> list[str]:
     """Return an error for each tag of the prompt that the answer lacks."""
     tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
     wrong = []
     for name, tag in tags.items():
-        if tag not in given.get(name, tag).lower():
+        if tag not in answer.get(name, tag).lower():
             where = "first line of the instructions" if name == "first_tag" else "last line"
-            shown = sanitize_line(given[name], 40)
-            wrong.append(f'{name} is "{shown}", which is not the tag in the {where}')
+            value = sanitize_line(answer[name], 40)
+            wrong.append(f'{name} is "{value}", which is not the tag in the {where}')
     return wrong
 
 
@@ -166,13 +168,13 @@ def _describe(error: Any) -> str:
     return f"{where}: {reason}" if where else reason
 
 
-def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
+def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     """Return the errors between the label and the findings; none if a finding is malformed."""
-    if "findings" not in given:
+    if "findings" not in answer:
         return []
-    codes = [finding["code"] for finding in given["findings"]]
+    codes = [finding["code"] for finding in answer["findings"]]
     wrong = [f"{code} is given twice" for code in sorted(set(codes)) if codes.count(code) > 1]
-    label = given.get("label")
+    label = answer.get("label")
     if codes and label == NONE:
         wrong.append(f'label is "{NONE}" but findings are given: {", ".join(codes)}')
     elif not codes and label not in (NONE, None):
@@ -182,18 +184,20 @@ def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
     return wrong
 
 
-def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
+def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     """Return the contradictions of ``considered`` and the findings; none if a finding is
     malformed."""
-    if "findings" not in given:
+    if "findings" not in answer:
         return []
-    codes = [finding["code"] for finding in given["findings"]]
-    met: dict[str, str] = {}
-    for item in given.get("considered", ()):  # perhaps one for each passage that speaks for a code
-        met[item["code"]] = max(met.get(item["code"], "no"), item["met"], key=_MET.index)
+    codes = [finding["code"] for finding in answer["findings"]]
+    ratings: dict[str, str] = {}
+    for item in answer.get("considered", ()):  # perhaps one for each passage that speaks for a code
+        ratings[item["code"]] = max(
+            ratings.get(item["code"], "no"), item["met"], key=_RATINGS.index
+        )
     return [
-        *_find_denied(codes, {item for item in met if met[item] == "no"}, rubric),
-        *_find_left_out(codes, [item for item in met if met[item] == "yes"], rubric),
+        *_find_denied(codes, {item for item in ratings if ratings[item] == "no"}, rubric),
+        *_find_left_out(codes, [item for item in ratings if ratings[item] == "yes"], rubric),
     ]
 
 
@@ -204,15 +208,15 @@ def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Ite
             yield f'{code} is a finding, and "considered" says that it is not met'
 
 
-def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> Iterator[str]:
+def _find_left_out(codes: Sequence[str], yes_items: Sequence[str], rubric: Rubric) -> Iterator[str]:
     """Yield an error for each code or group considered met without a finding.
 
     If the rubric allows one code, a met code may be missing unless its precedence is higher.
     """
-    given = {*codes, *(rubric.code(code).group for code in codes)}
-    for item in met:
+    codes_and_groups = {*codes, *(rubric.code(code).group for code in codes)}
+    for item in yes_items:
         single = bool(codes) and rubric.choice == "one"
-        if item not in given and (not single or _precedes(item, codes[0], rubric)):
+        if item not in codes_and_groups and (not single or _precedes(item, codes[0], rubric)):
             more = f", and it goes before {codes[0]}" if single else ""
             yield f'"considered" says that {item} is met, but there is no finding of it{more}'
 
@@ -233,12 +237,12 @@ def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
-    least = min(rubric.quotes_needed(code) for code in codes)
-    return _build_model(codes, rubric.choice, thought, f"^({sources})$", least)
+    min_quotes = min(rubric.quotes_needed(code) for code in codes)
+    return _build_model(codes, rubric.choice, thought, f"^({sources})$", min_quotes)
 
 
 def _build_model(
-    codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, least: int
+    codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, min_quotes: int
 ) -> type[ParsedAnswer]:
     """Return the model of an answer.
 
@@ -250,7 +254,7 @@ def _build_model(
         source=_build_text_type(120, "id in the part's header", pattern=sources),
         text=_build_text_type(600, "copied word for word"),
     )
-    bounds: Any = {"minItems": least}
+    bounds: Any = {"minItems": min_quotes}
     quotes: Any = Field(min_length=1, max_length=MAX_QUOTES, json_schema_extra=bounds)
     finding = _create_model(
         "Finding",
@@ -258,7 +262,7 @@ def _build_model(
         quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
         code=Literal[codes],
     )
-    most = 1 if choice == "one" else len(codes)
+    max_findings = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {
         # They begin differently: without that, small models give one of them twice.
@@ -277,7 +281,7 @@ def _build_model(
             because=_build_text_type(200, "one short line"),
         )
         answer["considered"] = Annotated[list[item], Field(max_length=2 * len(thought))]  # type: ignore[valid-type]
-    answer["findings"] = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
+    answer["findings"] = Annotated[list[finding], Field(max_length=max_findings)]  # type: ignore[valid-type]
     answer["label"] = Literal[labels]
     fields: Any = {name: (kind, ...) for name, kind in answer.items()}
     return create_model("Annotation", __base__=ParsedAnswer, __doc__=ParsedAnswer.__doc__, **fields)

@@ -132,9 +132,9 @@ def redact_line(line: bytes, secrets: Secrets) -> bytes:
 def _redact_value(value: Any, secrets: Secrets, name: str = "") -> Any:
     """Return the value of the field ``name`` without secrets."""
     if isinstance(value, dict):
-        return {key: _redact_value(part, secrets, key) for key, part in value.items()}
+        return {key: _redact_value(item, secrets, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [_redact_value(part, secrets, name) for part in value]
+        return [_redact_value(item, secrets, name) for item in value]
     is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
     return secrets.redact(value) if is_words else value
 
@@ -168,12 +168,12 @@ def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
         return Result(key, body)
-    given = body.get("error", body) if isinstance(body, dict) and status != 200 else None
-    given = given or value.get("error")
-    while isinstance(given, dict) and isinstance(given.get("error"), dict):
-        given = given["error"]
-    fields = given if isinstance(given, dict) else {}
-    message = str(fields.get("message") or fields.get("code") or given or "no answer")
+    error = body.get("error", body) if isinstance(body, dict) and status != 200 else None
+    error = error or value.get("error")
+    while isinstance(error, dict) and isinstance(error.get("error"), dict):
+        error = error["error"]
+    fields = error if isinstance(error, dict) else {}
+    message = str(fields.get("message") or fields.get("code") or error or "no answer")
     reason = sanitize_line(secrets.redact(message), 300)
     return Result(
         key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
@@ -184,7 +184,7 @@ def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
 class SentRequest:
     """The fewest tokens of a request that was sent, and the dollars that it may cost."""
 
-    least: int = 0
+    minimum_tokens: int = 0
     dollars: float = 0.0
 
     @classmethod
@@ -201,12 +201,12 @@ class BatchImport:
     """Puts the answers of result files into the cache.
 
     Two different results of one request are no answer: its key is in ``contradicted``. Without
-    ``asked`` the files may come from several attempts, and an error contradicts no answer.
+    ``requests`` the files may come from several attempts, and an error contradicts no answer.
 
     Attributes:
         errors: the error of each request without an answer, by key.
         results, unread: numbers of results and of unreadable lines (see ``problem``).
-        unmatched: results of requests that are not in ``asked``.
+        unmatched: results of requests that are not in ``requests``.
         lost: the usage of calls without an answer.
         dollars: the cost of the answers; the estimate where the server reports none.
     """
@@ -217,7 +217,7 @@ class BatchImport:
         options: Options,
         price: Price | None,
         secrets: Secrets,
-        asked: Mapping[str, SentRequest] | None = None,
+        requests: Mapping[str, SentRequest] | None = None,
     ) -> None:
         self.errors: dict[str, MissingAnswer] = {}
         self.contradicted: set[str] = set()
@@ -229,8 +229,8 @@ class BatchImport:
         self._options = options
         self._price = price
         self._secrets = secrets
-        self._asked = asked
-        self._given: dict[str, bytes] = {}  # the hash of what the first result of a key says
+        self._requests = requests
+        self._digests: dict[str, bytes] = {}  # the hash of what the first result of a key says
 
     def take(self, file: Path) -> None:
         """Import the results in a file; answers in the cache stay.
@@ -244,7 +244,7 @@ class BatchImport:
                 self.first_unread = self.first_unread or f"{file}, line {n}"
                 continue
             self.results += 1
-            if self._asked is not None and result.key not in self._asked:
+            if self._requests is not None and result.key not in self._requests:
                 self.unmatched += 1
             elif result.key not in self.contradicted:
                 self._take(result)
@@ -262,10 +262,10 @@ class BatchImport:
 
     def _take(self, result: Result) -> None:
         key, cache = result.key, self._cache
-        sent = (self._asked or {}).get(key, SentRequest())
+        sent = (self._requests or {}).get(key, SentRequest())
         usage, response, message = Usage(calls=1), result.too_long, result.message
         if not message:
-            usage = read_cost(result.body, self._price, self._options.provider, sent.least)
+            usage = read_cost(result.body, self._price, self._options.provider, sent.minimum_tokens)
             try:
                 response = read_response(result.body, self._secrets.redact)
             except ValueError as wrong:
@@ -273,8 +273,8 @@ class BatchImport:
         digest = blake2b(
             (response.to_json() if response else message).encode(), digest_size=16
         ).digest()
-        once, again = response or self._asked is not None, key in self._given
-        before = self._given.setdefault(key, digest) if once else digest
+        once, again = response or self._requests is not None, key in self._digests
+        before = self._digests.setdefault(key, digest) if once else digest
         cached = cache.get(key)
         if before != digest or (response and cached and cached.response != response):
             self.contradicted.add(key)
@@ -332,7 +332,7 @@ class FileOutbox:
         self.errors: dict[
             str, MissingAnswer
         ] = {}  # what the results say instead of an answer, by key
-        self._asked: set[bytes] = set()
+        self._keys: set[bytes] = set()
         self._out = NewFile(file, private=True) if file else None
 
     def refusal(self, key: str) -> FormatRefused | None:
@@ -350,8 +350,8 @@ class FileOutbox:
             raise Unanswered(missed.message if missed else message)
         if missed and missed.refused:
             raise CallFailed(missed.message)
-        if (short := bytes.fromhex(key)[:12]) not in self._asked:
-            self._asked.add(short)
+        if (short := bytes.fromhex(key)[:12]) not in self._keys:
+            self._keys.add(short)
             self._out.write(write_request_line(key, body, self._url))
             self.written += 1
         raise Pending("asked in a file")
@@ -390,7 +390,7 @@ def check_id(value: object) -> str:
 
 
 def estimate_lost_dollars(
-    asked: Mapping[str, SentRequest], lost: Collection[str], unread: int, batch: Any
+    requests: Mapping[str, SentRequest], lost: Collection[str], unread: int, batch: Any
 ) -> list[float]:
     """Return the possible cost of each paid request without a result.
 
@@ -399,10 +399,10 @@ def estimate_lost_dollars(
     """
     counted = getattr(batch.request_counts, "completed", None)
     if isinstance(counted, int):
-        unread = max(unread, counted - (len(asked) - len(lost)))
+        unread = max(unread, counted - (len(requests) - len(lost)))
     elif unread:
         unread = len(lost)
-    return sorted((asked[key].dollars for key in lost), reverse=True)[:unread]
+    return sorted((requests[key].dollars for key in lost), reverse=True)[:unread]
 
 
 @dataclass
@@ -466,7 +466,7 @@ class BatchOutbox:
         self.spent = Usage()
         self._common_error = ""  # how all questions failed, where none was answered yet
         self._out: NewFile | None = None
-        self._asked: set[bytes] = set()
+        self._keys: set[bytes] = set()
         self._size = 0
         self._estimated_dollars = 0.0
         with explain_errors(folder):
@@ -508,8 +508,8 @@ class BatchOutbox:
         if times >= _ATTEMPTS:
             last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
             raise CallFailed(missed.message + last)
-        if (short := bytes.fromhex(key)[:12]) not in self._asked:
-            self._asked.add(short)
+        if (short := bytes.fromhex(key)[:12]) not in self._keys:
+            self._keys.add(short)
             line = write_request_line(key, body, choose_batch_url(self._options))
             full = self._jobs and self._jobs[-1].questions >= _MAX_REQUESTS
             if self._out is None or full or self._size + len(line) > _MAX_BYTES:
@@ -566,7 +566,7 @@ class BatchOutbox:
             await client.close()
         if self._budget:
             self._budget.spent -= dollars  # what it did cost was added
-        self._asked.clear()
+        self._keys.clear()
 
     async def _explain_exchange(self, client: Any) -> None:
         """Exchange all batches; raises as :meth:`settle`."""
@@ -658,8 +658,8 @@ class BatchOutbox:
     async def _collect(self, client: Any, job: BatchJob) -> None:
         """Wait for a batch to end, and take its answers."""
         batch, status = await self._wait_for_end(client, job)
-        asked = self._read_requests(job)
-        batch_import = BatchImport(self._cache, self._options, self._price, self._secrets, asked)
+        requests = self._read_requests(job)
+        batch_import = BatchImport(self._cache, self._options, self._price, self._secrets, requests)
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
                 file = self.folder / f"{job.n}-{name}.jsonl"
@@ -690,7 +690,7 @@ class BatchOutbox:
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
             raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._redact(reasons, 300)}")
         missed = {}
-        for key in asked:
+        for key in requests:
             if self._cache.get(key):
                 continue
             missed[key] = errors.get(key, MissingAnswer(f"no answer in the batch ({status})"))
@@ -698,12 +698,12 @@ class BatchOutbox:
             times = self._missed.get(key, (0,))[0] + 1
             self._missed[key] = (_GIVEN_UP if final else times, missed[key])
         for dollars in estimate_lost_dollars(
-            asked, missed.keys() - errors.keys(), batch_import.unread, batch
+            requests, missed.keys() - errors.keys(), batch_import.unread, batch
         ):
             self.spent += Usage(calls=1, unreported_calls=1)
             if self._budget:
                 self._budget.spent += dollars
-        job.answers = len(asked) - len(missed)
+        job.answers = len(requests) - len(missed)
         answered = any(job.answers for job in self._jobs)
         self._common_error = "" if answered else find_common_error(missed.values())
         self._note()  # before the batch is done: those of other models may go on for hours
@@ -748,13 +748,13 @@ class BatchOutbox:
             with NewFile(file, private=True) as out:
                 async for chunk in content.iter_bytes():
                     size += len(chunk)
-                    whole, end, rest = (rest + chunk).rpartition(b"\n")
+                    lines, end, rest = (rest + chunk).rpartition(b"\n")
                     if size > _MAX_DOWNLOAD:
                         raise JudgeStopped(
                             f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
                             " answers to these questions; ask without --batch"
                         )
-                    for line in whole.split(b"\n") if end else ():
+                    for line in lines.split(b"\n") if end else ():
                         out.write(redact_line(line, self._secrets) + b"\n")
                     rest = rest[: LONGEST_RESPONSE + 1]
                 out.write(redact_line(rest, self._secrets))
@@ -765,9 +765,9 @@ class BatchOutbox:
         try:
             with explain_unreadable(file), open_checked(file) as lines:
                 for line in read_bounded_lines(lines):
-                    asked = json.loads(line)
-                    request = SentRequest.of(asked["body"], len(line), self._options, self._price)
-                    sent[str(asked["custom_id"])] = request
+                    fields = json.loads(line)
+                    request = SentRequest.of(fields["body"], len(line), self._options, self._price)
+                    sent[str(fields["custom_id"])] = request
         except NO_RESULT as error:
             raise AnnotatorError(f"{file}: damaged: not the questions of a batch") from error
         return sent

@@ -41,10 +41,10 @@ create table if not exists answers (
 """
 
 
-def default_file() -> Path:
+def get_cache_file() -> Path:
     """Return the shared cache file: ANNOTATOR_CACHE, else in the user's cache folder."""
-    if given := os.environ.get("ANNOTATOR_CACHE"):
-        return Path(given)
+    if path := os.environ.get("ANNOTATOR_CACHE"):
+        return Path(path)
     return get_cache_folder() / "answers.sqlite"
 
 

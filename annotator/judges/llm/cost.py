@@ -140,14 +140,16 @@ def count_minimum_tokens(body: Mapping[str, Any]) -> int:
     return int(sum(len(item.get("content") or "") for item in items) / 8)
 
 
-def read_cost(body: object, price: Price | None, provider: Provider, least: int = 0) -> Usage:
+def read_cost(
+    body: object, price: Price | None, provider: Provider, minimum_tokens: int = 0
+) -> Usage:
     """Return the usage of a call from its response body.
 
     The cost is unknown without tokens or price, unless the server reports it. If the server counts
-    fewer input tokens than ``least``, its input and the cost are unknown.
+    fewer input tokens than ``minimum_tokens``, its input and the cost are unknown.
     """
     usage = read_usage(body, provider)
-    if usage and usage.input_tokens < least:
+    if usage and usage.input_tokens < minimum_tokens:
         written, thoughts = usage.output_tokens, usage.reasoning_tokens
         return Usage(output_tokens=written, reasoning_tokens=thoughts, calls=1, cost_usd=None)
     if provider.costs and (dollars := read_dollars(body)) is not None:
@@ -188,13 +190,13 @@ class Budget:
     excess of the calls in flight over the dearest call before them.
 
     Args:
-        most: the budget.
+        maximum: the budget.
         spent: dollars spent before.
         dearest: the cost of the dearest call of an earlier part of the run; 0: not known.
     """
 
-    def __init__(self, most: float, spent: float = 0.0, dearest: float = 0.0) -> None:
-        self.most = most
+    def __init__(self, maximum: float, spent: float = 0.0, dearest: float = 0.0) -> None:
+        self.maximum = maximum
         self.spent = spent
         self._reserved = 0.0
         self._in_flight = 0
@@ -203,13 +205,13 @@ class Budget:
 
     def check(self, dollars: float) -> None:
         """Raise :class:`BudgetReached` if a batch may cost more than is left."""
-        if self.spent + dollars > self.most:
+        if self.spent + dollars > self.maximum:
             raise self._reached("batch", dollars)
 
     def _reached(self, what: str, dollars: float) -> BudgetReached:
         return BudgetReached(
             f"the next {what} may cost {dollars:.4f} USD, and {self.spent:.4f} of"
-            f" {self.most:.4f} USD (--max-cost) are spent"
+            f" {self.maximum:.4f} USD (--max-cost) are spent"
         )
 
     async def reserve(self, call: "CallEstimate") -> float:
@@ -221,15 +223,15 @@ class Budget:
         costs = self._costs_by_model[call.model]
         async with self._changed:
             while True:
-                wanted = call.dollars if call.tiny else costs.expects(call.prompt, call.answer)
-                fits = self.spent + self._reserved + wanted <= self.most
+                dollars = call.dollars if call.tiny else costs.expects(call.prompt, call.answer)
+                fits = self.spent + self._reserved + dollars <= self.maximum
                 if fits and not (costs.is_blank and costs.in_flight):
-                    self._reserved += wanted
+                    self._reserved += dollars
                     self._in_flight += 1
                     costs.in_flight += 1
-                    return wanted
+                    return dollars
                 if not self._in_flight:
-                    raise self._reached("call", wanted)
+                    raise self._reached("call", dollars)
                 await self._changed.wait()
 
     async def settle(
@@ -257,8 +259,8 @@ class CallEstimate:
     """The estimate of a call.
 
     ``tokens``: in all. ``prompt``, ``answer``: dollars, the first rather high, the second for a
-    long answer. ``tiny``: it is no judgement. ``least``: the fewest tokens that the prompt can
-    have.
+    long answer. ``tiny``: it is no judgement. ``minimum_tokens``: the fewest tokens that the
+    prompt can have.
     """
 
     model: str
@@ -266,7 +268,7 @@ class CallEstimate:
     prompt: float
     answer: float
     tiny: bool = False
-    least: int = 0
+    minimum_tokens: int = 0
 
     @property
     def dollars(self) -> float:

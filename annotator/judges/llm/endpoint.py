@@ -100,10 +100,10 @@ class _HttpClient(DefaultAioHttpClient):
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
-                words = (
+                reason = (
                     f"answer packed in a way that was not asked for: {sanitize_line(packing, 60)}"
                 )
-                raise Transient(words)
+                raise Transient(reason)
             if options.get("stream") and response.is_success:
                 return response
             data = await _read_body(response)
@@ -213,10 +213,8 @@ def describe_redirect(error: APIStatusError) -> str:
     status = error.status_code
     if status not in (301, 302, 303, 307, 308):
         return ""
-    place = re.match(
-        r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
-    )
-    where = f" to {sanitize_line(place[1], 200)}" if place else ""
+    host = re.match(r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", ""))
+    where = f" to {sanitize_line(host[1], 200)}" if host else ""
     return (
         f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
         " follow: give the address that answers as --base-url"
@@ -231,9 +229,9 @@ def explain_address(options: Options, key: str) -> Iterator[None]:
         try:
             yield
         except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
-            words = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
+            reason = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
             where = strip_secrets(options.base_url)
-            raise AnnotatorError(f"{where} cannot be called: {words}") from error
+            raise AnnotatorError(f"{where} cannot be called: {reason}") from error
 
 
 class _AnthropicClient:
@@ -306,8 +304,8 @@ class _GeminiClient:
         try:  # extra_body replaces the contents
             answer = await models.generate_content(model=body["model"], contents="-", config=config)
         except self._error as error:
-            words = str(error.message)
-            raise APIStatusError(words, response=error.response, body=error.details) from error
+            message = str(error.message)
+            raise APIStatusError(message, response=error.response, body=error.details) from error
         except httpx2.RequestError as error:
             raise APIConnectionError(request=error.request) from error
         except (
@@ -429,10 +427,10 @@ class Endpoint:
 
         async def once() -> ModelResponse:
             nonlocal attempts, queued
-            asked = time.monotonic()
+            start = time.monotonic()
             async with self._rate_limiter.slot(call.tokens):
                 reserved = await self._budget.reserve(call) if self._budget else 0.0
-                queued += time.monotonic() - asked
+                queued += time.monotonic() - start
                 attempts += 1
                 repeat = Usage(retries=int(attempts > 1))
                 return await self._attempt(
@@ -465,14 +463,14 @@ class Endpoint:
                     reraise=True,
                 )(again)
         except Transient as error:
-            words = f"{error} (the last of {attempts} attempts)"
+            reason = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
-                words += (
+                reason += (
                     f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
                 )
             if error.status in (500, 501):
-                raise FormatRefused(words, error.status) from error
-            raise Unavailable(words) from error
+                raise FormatRefused(reason, error.status) from error
+            raise Unavailable(reason) from error
         return response
 
     async def _attempt(
@@ -482,7 +480,7 @@ class Endpoint:
         begun, reductions = time.monotonic(), self._rate_limiter.reductions
         try:
             answer = await self._send_body(body)
-            usage = read_cost(answer, self._price, self._options.provider, call.least)
+            usage = read_cost(answer, self._price, self._options.provider, call.minimum_tokens)
             response = read_response(answer, self._secrets.redact)
             self._rate_limiter.increase()
             self._rate_limiter.correct_tokens(
@@ -516,8 +514,8 @@ class Endpoint:
         try:
             return await self._post(body, responses)
         except APIStatusError as error:
-            words = f"{error.message} {error.body}"
-            if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(words):
+            text = f"{error.message} {error.body}"
+            if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(text):
                 raise
             self._responses = True
         return await self._post(body, responses=True)
@@ -565,8 +563,8 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
     # Mask before cutting: half a secret is not recognised.
-    words = secrets.redact(hide_url_secrets(str(cause))) or type(cause).__name__
-    return Transient(f"connection failed: {sanitize_line(words, 200)}")
+    message = secrets.redact(hide_url_secrets(str(cause))) or type(cause).__name__
+    return Transient(f"connection failed: {sanitize_line(message, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
@@ -577,8 +575,8 @@ def _compute_pause(state: RetryCallState) -> float:
     after = _get_error(state).after
     if after is None:
         return _backoff(state)
-    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time
-    return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
+    minimum = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time
+    return max(minimum, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
 def _get_error(state: RetryCallState) -> Transient:
@@ -595,30 +593,30 @@ def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
     status = error.status_code
     fields = _find_error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
-    given = fields.get("message") or fields.get("detail") or fields or error.body
-    message = sanitize_line(secrets.redact(str(given)), 300)
+    raw_message = fields.get("message") or fields.get("detail") or fields or error.body
+    message = sanitize_line(secrets.redact(str(raw_message)), 300)
     message = message or "no words"
-    words = f"HTTP {status}: {message}"
+    description = f"HTTP {status}: {message}"
     request = status < 500 and status not in TRANSIENT  # an error of our request
-    if request and (response := parse_overflow(words, fields, code, status == 413)):
+    if request and (response := parse_overflow(description, fields, code, status == 413)):
         return response
     if request and _FILTERED.search(f"{code} {message}"):
-        raise CallFailed(f"the server refuses the content: {words}", "refusal")
+        raise CallFailed(f"the server refuses the content: {description}", "refusal")
     if elsewhere := describe_redirect(error):
         raise JudgeStopped(elsewhere)
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
-        raise JudgeStopped(f"the server refuses the key or the account: {words}")
+        raise JudgeStopped(f"the server refuses the key or the account: {description}")
     if status == 404 and not _ABOUT_FORMAT.search(message):
         path = urlsplit(str(error.request.url)).path
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
-        raise JudgeStopped(f"no such model or address: {words}{hint}")
+        raise JudgeStopped(f"no such model or address: {description}{hint}")
     if status == 429 and message.lower().startswith("request too large"):  # OpenAI's words
-        reason = f"more than the account may send in a minute; --context fits it: {words}"
+        reason = f"more than the account may send in a minute; --context fits it: {description}"
         raise CallFailed(reason, "length")
     if status in TRANSIENT or status >= 500:
         after = _read_retry_after(error.response.headers)
-        raise Transient(words, _read_retry_delay(fields) if after is None else after, status)
-    raise FormatRefused(f"the server rejects the request: {words}", status)
+        raise Transient(description, _read_retry_delay(fields) if after is None else after, status)
+    raise FormatRefused(f"the server rejects the request: {description}", status)
 
 
 def _find_error_fields(body: object) -> dict[str, Any]:

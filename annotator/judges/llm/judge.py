@@ -124,7 +124,7 @@ class LLMJudge(Model):
         api = {"api": self.api} if self.api != options.api else {}
         sent = json.dumps(options.parameters(1))
         unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
-        learned: dict[str, Any] = {
+        endpoint_state: dict[str, Any] = {
             "mode": self.response_format,
             **unsent,
             **api,
@@ -133,10 +133,10 @@ class LLMJudge(Model):
             "timeout": options.timeout,
         }
         if self._refused:
-            learned["refused_modes"] = dict(self._refused)
+            endpoint_state["refused_modes"] = dict(self._refused)
         if self.answered_by:
-            learned["answered_by"] = dict(self.answered_by)
-        return learned
+            endpoint_state["answered_by"] = dict(self.answered_by)
+        return endpoint_state
 
     @property
     def state(self) -> str:
@@ -212,7 +212,7 @@ class LLMJudge(Model):
             if message and verdict.error:
                 return replace(verdict, error=f"{message}; of less of it: {verdict.error}")
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
-                room = max(len(prompt.shown) for prompt in prompts)
+                room = max(len(prompt.trace_section) for prompt in prompts)
                 confirmed = await self._confirm(judge_call, verdict, max_characters, room // 2)
                 # Findings without a verified quote stay undecided.
                 undecided = () if confirmed.error else [c for c in verdict.claims if not c.evidence]

@@ -106,14 +106,14 @@ _MOST_NAMES = 20  # counted separately
 _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
-def _is_same_model(answered: str, asked: str) -> bool:
+def _is_same_model(answered: str, requested: str) -> bool:
     """Whether a server's name means the model that was requested.
 
     Case, a date at the end and the provider's prefix do not matter.
     """
     if answered == "unnamed":
         return True
-    long, short = (name.lower().removeprefix("models/") for name in (answered, asked))
+    long, short = (name.lower().removeprefix("models/") for name in (answered, requested))
     names = {long, long.rpartition("/")[2]}, {short, short.rpartition("/")[2]}
     return any(
         name == other or (name.startswith(other) and _SNAPSHOT.fullmatch(name[len(other) :]))
@@ -173,13 +173,13 @@ class Model:
         source = "--price-in and --price-out"
         return Price(options.price_in, options.price_out, cached, source, write)
 
-    def recall(self, learned: Mapping[str, Any]) -> None:
+    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.recall`."""
-        if self.options.mode == "auto" and learned.get("mode") in RESPONSE_FORMATS:
-            self.response_format = learned["mode"]
-        if isinstance(refused := learned.get("refused_modes"), Mapping):
+        if self.options.mode == "auto" and endpoint_state.get("mode") in RESPONSE_FORMATS:
+            self.response_format = endpoint_state["mode"]
+        if isinstance(refused := endpoint_state.get("refused_modes"), Mapping):
             self._refused.update(refused)
-        if isinstance(counts := learned.get("answered_by"), Mapping):
+        if isinstance(counts := endpoint_state.get("answered_by"), Mapping):
             earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
             self.answered_by.update(earlier)
 
@@ -192,11 +192,11 @@ class Model:
     @property
     def other_names(self) -> str:
         """A notice if another model than the requested one answered, else ""."""
-        asked = self.options.model
-        others = [name for name in self.answered_by if not _is_same_model(name, asked)]
+        requested = self.options.model
+        others = [name for name in self.answered_by if not _is_same_model(name, requested)]
         counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
         return counts and (
-            f"{sanitize_line(asked, 120)!r} was asked for, and the server says that it"
+            f"{sanitize_line(requested, 120)!r} was asked for, and the server says that it"
             " was answered by"
             f" {counts}"
         )
@@ -408,13 +408,13 @@ class Model:
 
     def _describe_settings(self) -> str:
         sent, sent_to = self.options.parameters(1), self.options.model
-        shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
-        if not shown:
+        text = ", ".join(f"{key}={value!r}" for key, value in sent.items())
+        if not text:
             return ""
         here = is_local(self.options.base_url)
         ours = sent.get("temperature") == 0 == self.options.provider.temperature(sent_to, here)
         why = "; 0 is sent to servers on this machine without --temperature, and not with dialect"
-        return f"; the request sets {sanitize_line(shown, 300)}{why + ' openai' if ours else ''}"
+        return f"; the request sets {sanitize_line(text, 300)}{why + ' openai' if ours else ''}"
 
     @property
     def warms(self) -> bool:

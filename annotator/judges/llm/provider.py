@@ -175,8 +175,8 @@ PROVIDER_NAMES = tuple(provider.name for provider in (*PROVIDERS, GENERIC))
 
 # A gateway passes on what the server behind it says: the words of all count for each.
 OVERFLOW = tuple(
-    re.compile(words, re.IGNORECASE)
-    for words in dict.fromkeys(words for provider in PROVIDERS for words in provider.overflow)
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in dict.fromkeys(pattern for provider in PROVIDERS for pattern in provider.overflow)
 )
 
 
@@ -204,9 +204,9 @@ def find_provider(url: str, name: str | None = None) -> Provider:
     host = f".{parts.hostname or ''}"
     here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     for provider in PROVIDERS:
-        for place in provider.hosts:
-            at_port = place.startswith(":") and here and place == f":{parts.port}"
-            if at_port or (not place.startswith(":") and host.endswith(f".{place.lstrip('.')}")):
+        for suffix in provider.hosts:
+            at_port = suffix.startswith(":") and here and suffix == f":{parts.port}"
+            if at_port or (not suffix.startswith(":") and host.endswith(f".{suffix.lstrip('.')}")):
                 return provider
     return GENERIC
 
@@ -269,10 +269,10 @@ def read_responses_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
             function = {"name": item.get("name"), "arguments": item.get("arguments")}
             calls.append({"id": item.get("call_id"), "function": function})
         parts = item.get("content") if item.get("type") == "message" else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                texts.append(str(part.get("text") or ""))
-                refusals.append(str(part.get("refusal") or ""))
+        for piece in parts if isinstance(parts, list) else ():
+            if isinstance(piece, dict):
+                texts.append(str(piece.get("text") or ""))
+                refusals.append(str(piece.get("refusal") or ""))
     if not items and answer.get("status") != "incomplete":
         return dict(answer)
     message = {"content": "".join(texts), "tool_calls": calls, "refusal": "".join(refusals)}
@@ -340,10 +340,10 @@ def read_anthropic_answer(answer: Any) -> Any:
     stop = str(answer.get("stop_reason") or "stop")
     refusal = ""
     if stop == "refusal":
-        told = answer.get("stop_details")
-        details = told if isinstance(told, dict) else {}
-        given = (details.get("category"), details.get("explanation"))
-        refusal = ": ".join(str(word) for word in given if word) or "it gives no reason"
+        stop_details = answer.get("stop_details")
+        details = stop_details if isinstance(stop_details, dict) else {}
+        reasons = (details.get("category"), details.get("explanation"))
+        refusal = ": ".join(str(word) for word in reasons if word) or "it gives no reason"
     return answer | _write_choice("".join(texts), calls, refusal, stop)
 
 
@@ -392,10 +392,10 @@ def _write_gemini_turn(turn: Fields, body: Mapping[str, Any]) -> Fields:
         return {"role": "user", "parts": [{"functionResponse": response}]}
     parts: list[Fields] = [{"text": turn["content"]}] if turn.get("content") else []
     for call in turn.get("tool_calls") or ():
-        part: Fields = {"functionCall": _write_function(call, "args")}
+        piece: Fields = {"functionCall": _write_function(call, "args")}
         if call["id"].startswith(_SIGNED):
-            part["thoughtSignature"] = call["id"].removeprefix(_SIGNED)
-        parts.append(part)
+            piece["thoughtSignature"] = call["id"].removeprefix(_SIGNED)
+        parts.append(piece)
     return {"role": "user" if turn["role"] == "user" else "model", "parts": parts}
 
 
@@ -414,29 +414,29 @@ def read_gemini_answer(answer: Any) -> Any:
         return answer | counted | blocked
     candidate = candidates[0]
     parts = [
-        part
-        for part in _list_objects(candidate.get("content"), "parts") or ()
-        if not part.get("thought")
+        piece
+        for piece in _list_objects(candidate.get("content"), "parts") or ()
+        if not piece.get("thought")
     ]
     calls = []
-    for part in parts:
-        if isinstance(function := part.get("functionCall"), dict):
-            signature = part.get("thoughtSignature")
+    for piece in parts:
+        if isinstance(function := piece.get("functionCall"), dict):
+            signature = piece.get("thoughtSignature")
             identity = f"{_SIGNED}{signature}" if signature else None
             calls.append(_write_call(identity, function.get("name"), function.get("args")))
     reason = str(candidate.get("finishReason") or "STOP")
     refusal = ""
     if reason not in _ENDS and reason not in _ERRED:
         refusal = f"the answer is blocked: {reason}"
-    text = "".join(str(part.get("text") or "") for part in parts)
+    text = "".join(str(piece.get("text") or "") for piece in parts)
     return answer | counted | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
 
 
-def _read_gemini_usage(given: object) -> Fields:
+def _read_gemini_usage(usage: object) -> Fields:
     """Return Gemini's counts as those of a chat completion; thoughts are output."""
     counts = {
         name: value
-        for name, value in (given.items() if isinstance(given, dict) else ())
+        for name, value in (usage.items() if isinstance(usage, dict) else ())
         if isinstance(value, int)
     }
     if "promptTokenCount" not in counts:

@@ -28,15 +28,15 @@ class Secrets:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        secrets = {value for given in values if _is_secret(value := given.strip())}
-        whole = {re.escape(form) for value in secrets for form in _list_spellings(value)}
+        secrets = {value for text in values if _is_secret(value := text.strip())}
+        complete = {re.escape(form) for value in secrets for form in _list_spellings(value)}
         heads = {
             re.escape(form) + r"[\w.+/=-]*"  # and the rest that the error shows
             for value in secrets
             if len(value) > _HEAD
             for form in _list_spellings(value[:_HEAD])
         }
-        forms = [*sorted(whole, key=len, reverse=True), *sorted(heads, key=len, reverse=True)]
+        forms = [*sorted(complete, key=len, reverse=True), *sorted(heads, key=len, reverse=True)]
         self._pattern = re.compile("|".join(forms), re.IGNORECASE) if forms else None
 
     @classmethod
@@ -62,7 +62,8 @@ class Secrets:
             yield
         except BaseException as error:
             error.args = tuple(
-                self.redact(part) if isinstance(part, str) else part for part in error.args
+                self.redact(argument) if isinstance(argument, str) else argument
+                for argument in error.args
             )
             error.__cause__ = error.__context__ = None
             raise

@@ -148,8 +148,8 @@ class PromptBuilder:
         room = self._compute_room(prompt)
 
         def too_long(prompt: Prompt) -> bool:
-            longer = max_characters is not None and len(prompt.shown) > max_characters
-            return longer or (room is not None and not self.tokens.fits(prompt.shown, room))
+            longer = max_characters is not None and len(prompt.trace_section) > max_characters
+            return longer or (room is not None and not self.tokens.fits(prompt.trace_section, room))
 
         def with_first(lines: int) -> Prompt:
             return render(trace, rubric, observations=facts.first(lines), layout=self._layout)
@@ -157,15 +157,15 @@ class PromptBuilder:
         if not too_long(prompt):
             return prompt
         fewer = range(len(facts.lines))
-        shown = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
-        return _note_left_out(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
+        count = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
+        return _note_left_out(with_first(count), facts.lines[count:]) if count >= 0 else None
 
     def _build_bare(self, trace: Trace, rubric: Rubric, max_characters: int | None) -> list[Prompt]:
         """Return prompts without facts: the full trace, a cut one, or windows."""
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
         if max_characters is None:
-            if room is None or self.tokens.fits(prompt.shown, room):
+            if room is None or self.tokens.fits(prompt.trace_section, room):
                 return [prompt]
             max_characters = self._compute_length(prompt, room)
         for _ in range(MAX_SHRINKS):
@@ -177,7 +177,9 @@ class PromptBuilder:
                 else [render(trace, rubric, max_characters, layout=self._layout)]
             )
             too_long_prompts = [
-                prompt for prompt in prompts if room and not self.tokens.fits(prompt.shown, room)
+                prompt
+                for prompt in prompts
+                if room and not self.tokens.fits(prompt.trace_section, room)
             ]
             if not too_long_prompts or room is None:
                 return prompts
@@ -196,7 +198,7 @@ class PromptBuilder:
         for _ in range(MAX_SHRINKS):
             prompt = render_confirmation(trace, rubric, claims, max_characters, self._layout)
             room = self._compute_room(prompt)
-            if room is None or self.tokens.fits(prompt.shown, room):
+            if room is None or self.tokens.fits(prompt.trace_section, room):
                 return prompt
             max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
         reason = f"the model's context of {self.context} tokens leaves no room for them"
@@ -209,11 +211,11 @@ class PromptBuilder:
             f"The model did not repeat the check word at the {where} of the prompt: the prompt was"
             " cut, or the model is too weak"
         )
-        return TooLong(reason, int(len(prompt.shown) * 0.7), sure=False)
+        return TooLong(reason, int(len(prompt.trace_section) * 0.7), sure=False)
 
     def refused(self, response: ModelResponse, prompt: Prompt) -> TooLong:
         """Return the new limit for a prompt that the server found too long."""
-        size, aside = len(prompt.shown), len(prompt.aside)
+        size, aside = len(prompt.trace_section), len(prompt.aside)
         max_characters, aside_is_enough = int(size * 0.7), True
         if response.limit and response.asked > response.limit:
             over = response.asked - response.limit + self._compute_answer_room(response.limit)
@@ -239,11 +241,11 @@ class PromptBuilder:
 
     def _compute_length(self, prompt: Prompt, room: int) -> int:
         """Return about how many characters of the trace fit into ``room`` tokens."""
-        shown = prompt.shown
+        section = prompt.trace_section
         tokens = (
-            self.tokens.count(shown) * 1.05 if self.tokens.exact else estimate_max_tokens(shown)
+            self.tokens.count(section) * 1.05 if self.tokens.exact else estimate_max_tokens(section)
         )
-        return min(int(len(shown) * room / tokens), len(shown) - 1) - len(prompt.aside)
+        return min(int(len(section) * room / tokens), len(section) - 1) - len(prompt.aside)
 
     def _compute_answer_room(self, context: int) -> int:
         """Return the tokens reserved for the answer and a re-ask."""
@@ -266,7 +268,7 @@ class TokenCounter:
     """
 
     def __init__(self, model: str) -> None:
-        self._encoding = _offline_encoding(model)
+        self._encoding = _find_offline_encoding(model)
         self.exact = self._encoding is not None
 
     def count(self, text: str) -> int:
@@ -297,7 +299,7 @@ def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
-def _offline_encoding(model: str) -> Any:
+def _find_offline_encoding(model: str) -> Any:
     """Return tiktoken's encoding for a model if it needs no download, else None."""
     try:
         tiktoken: Any = import_module("tiktoken")
@@ -398,31 +400,31 @@ class ModelRequest:
         """Return the cache key: a hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
-        asked = _hash_request_format(
+        format_hash = _hash_request_format(
             rubric, considered, self.response_format, identity, self.prompt.system
         )
         # The model's name does not decide the next answer.
         retries = [
             (replace(retry.response, model="").to_json(), retry.message) for retry in self.retries
         ]
-        decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(retries)}"
+        decides = f"{format_hash} {self.sample} {self.prompt.tag} {json.dumps(retries)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as JSON fields."""
-        asked = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
-        more, reminder = _render_schema(*asked)
-        shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # the last line
+        answer_format = (self.prompt.rubric, self.prompt.layout.considered, self.response_format)
+        more, reminder = _render_schema(*answer_format)
+        content, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # the last line
         messages = [
             {"role": "system", "content": self.prompt.system + more},
-            {"role": "user", "content": shown + reminder + mark + tag},
+            {"role": "user", "content": content + reminder + mark + tag},
         ]
         for retry in self.retries:
             messages += _write_messages(retry, self.response_format)
         common = {
             "model": options.model,
             "messages": messages,
-            **_cache_format(*asked, options.api),
+            **_cache_format(*answer_format, options.api),
         }
         return common | options.parameters(self.sample)
 
@@ -531,8 +533,8 @@ def build_format(
         any_tool = {"type": "any", "disable_parallel_tool_use": True}
         form["tool_choice"] = any_tool if anthropic else "required"
     if response_format == "strict":
-        asked = form["response_format"]["json_schema"]
-        lean = {**asked, "schema": _make_lean(asked["schema"]), "strict": True}
+        json_schema = form["response_format"]["json_schema"]
+        lean = {**json_schema, "schema": _make_lean(json_schema["schema"]), "strict": True}
         form["response_format"] = {"type": "json_schema", "json_schema": lean}
     return form
 
@@ -546,7 +548,7 @@ def _make_lean(schema: Any) -> Any:
     lean = {name: value for name, value in schema.items() if name in _STRICT}
     for name in ("$defs", "properties"):  # their keys are names of fields
         if name in lean:
-            lean[name] = {key: _make_lean(part) for key, part in lean[name].items()}
+            lean[name] = {key: _make_lean(subschema) for key, subschema in lean[name].items()}
     for name in ("items", "anyOf"):
         if name in lean:
             lean[name] = _make_lean(lean[name])

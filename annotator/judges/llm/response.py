@@ -48,7 +48,7 @@ _LIMIT = re.compile(
     r"|(\d{3,9}) maximum|input length should be \[\d+, ?(\d{1,9})",
     re.IGNORECASE,
 )
-_ASKED = re.compile(
+_PROMPT_TOKENS = re.compile(
     r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent)\D{0,12}(\d{3,9})",
     re.IGNORECASE,
 )
@@ -139,8 +139,8 @@ def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
     if finish.lower() in _BROKEN:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
-        words = "the trace is too long for the model: its context ended before its answer did"
-        return ModelResponse(words, too_long=True)
+        reason = "the trace is too long for the model: its context ended before its answer did"
+        return ModelResponse(reason, too_long=True)
     name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return ModelResponse(
@@ -164,9 +164,9 @@ def _join_text(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = (
-        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+        [piece for piece in content if isinstance(piece, dict)] if isinstance(content, list) else []
     )
-    texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
+    texts = [piece.get("text") for piece in parts if piece.get("type") in ("text", "output_text")]
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -264,12 +264,12 @@ _REASONING = (
 )
 
 
-def _find_first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
+def _find_first(usage: dict[str, Any], paths: Sequence[tuple[str, ...]]) -> int | None:
     """Return the first count at these paths that is not 0, else 0 or None."""
     counts: list[int] = []
-    for place in places:
+    for path in paths:
         value: object = usage
-        for name in place:
+        for name in path:
             value = value.get(name) if isinstance(value, dict) else None
         if (count := _parse_count(value)) is not None:
             counts.append(count)
@@ -284,37 +284,37 @@ def _parse_count(value: object) -> int | None:
 
 
 def parse_overflow(
-    words: str, body: object, code: str = "", certain: bool = False
+    message: str, body: object, code: str = "", certain: bool = False
 ) -> ModelResponse | None:
     """Return the response for an error that says that the prompt is too long, else None.
 
     Args:
-        words: the server's message.
+        message: the server's message.
         body: the fields of the error (llama.cpp has the numbers there).
         code: the server's name of the error.
         certain: the HTTP status alone says so.
     """
-    text = f"{code} {words}"
-    told = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
-    of_cap = _CAP.search(words) and not _PROMPT.search(words)
-    overflow = (told or _OVERFLOW.search(text)) and not (of_cap or _SETTING.search(words))
+    text = f"{code} {message}"
+    match = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
+    of_cap = _CAP.search(message) and not _PROMPT.search(message)
+    overflow = (match or _OVERFLOW.search(text)) and not (of_cap or _SETTING.search(message))
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
-    numbers = told.groupdict() if told else {}
-    limit, asked = _find_lengths(body, words)
-    limit, asked = int(numbers.get("limit") or limit), int(numbers.get("asked") or asked)
-    asked += int(numbers.get("answer") or 0)
-    reason = f"the trace is too long for the model: {words}"
-    return ModelResponse(reason, too_long=True, limit=limit, asked=asked)
+    numbers = match.groupdict() if match else {}
+    limit, size = _find_lengths(body, message)
+    limit, size = int(numbers.get("limit") or limit), int(numbers.get("asked") or size)
+    size += int(numbers.get("answer") or 0)
+    reason = f"the trace is too long for the model: {message}"
+    return ModelResponse(reason, too_long=True, limit=limit, asked=size)
 
 
 def _find_lengths(body: object, message: str) -> tuple[int, int]:
     """Return the model's limit and the tokens sent; 0 if the error lacks them."""
     fields = body if isinstance(body, dict) else {}
-    limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
-    if isinstance(limit, int) and isinstance(asked, int) and 0 < limit < asked < 10**8:
-        return limit, asked
-    room, sent = _LIMIT.search(message), _ASKED.search(message)
+    limit, size = fields.get("n_ctx"), fields.get("n_prompt_tokens")
+    if isinstance(limit, int) and isinstance(size, int) and 0 < limit < size < 10**8:
+        return limit, size
+    room, sent = _LIMIT.search(message), _PROMPT_TOKENS.search(message)
     return (
         int(next(filter(None, room.groups()))) if room else 0,
         int(sent.group(1)) if sent else 0,

@@ -153,13 +153,13 @@ class Options:
 
         Samples of one trace get different seeds, if there is a seed.
         """
-        given = {
+        values = {
             self.provider.cap: self.max_output_tokens,
             "temperature": self.temperature,
             self.provider.seed: None if self.seed is None else self.seed + sample - 1,
             "reasoning_effort": self.reasoning_effort,
         }
-        named = {key: value for key, value in given.items() if value is not None}
+        named = {key: value for key, value in values.items() if value is not None}
         return {**self.provider.sends, **named, **self.extra_body}
 
     @property
@@ -207,8 +207,8 @@ class Options:
 def hash_environment_headers(api: str) -> str | None:
     """Return the hash of the headers that the API's client takes from the environment, or None."""
     names = {"anthropic": ("ANTHROPIC_CUSTOM_HEADERS",), "gemini": ()}.get(api, _HEADERS)
-    given = {name: value for name in names if (value := os.environ.get(name))}
-    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
+    values = {name: value for name in names if (value := os.environ.get(name))}
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] if values else None
 
 
 def read_headers(options: Options) -> dict[str, str]:
@@ -248,8 +248,8 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     models = value.get("models", [])
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         raise AnnotatorError(f"{path}: models: expected a list of settings, each with a model")
-    for place, names in ((value, _NAMES + _FILE_ONLY), *((model, _NAMES) for model in models)):
-        for name in place:
+    for settings, names in ((value, _NAMES + _FILE_ONLY), *((model, _NAMES) for model in models)):
+        for name in settings:
             if name not in names:
                 options = ", ".join(option for option in names if option != "warm")
                 raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {options}")
@@ -334,8 +334,8 @@ def check_url(url: str) -> None:
     except ValueError:
         fine = False
     if not fine:
-        shown = sanitize_line(hide_url_secrets(url), 200)
-        raise AnnotatorError(f"--base-url {shown!r} is no URL such as http://localhost:8000/v1")
+        address = sanitize_line(hide_url_secrets(url), 200)
+        raise AnnotatorError(f"--base-url {address!r} is no URL such as http://localhost:8000/v1")
 
 
 def strip_secrets(url: str) -> str:
