@@ -112,7 +112,7 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
         )
     return Agreement(
         "cohen_kappa",
-        *(value, low, high, observed, _to_float(expected), n, confidence, "wilson_mapped", reason),
+        *(value, low, high, observed, _get_float(expected), n, confidence, "wilson_mapped", reason),
     )
 
 
@@ -409,10 +409,10 @@ def _map_limits(
         if reason := observed.reason:  # one cluster: nothing is known of the observed agreement
             low, high = None, None
     shares = {
-        "observed": _to_float(share),
+        "observed": _get_float(share),
         "observed_low": observed.low,
         "observed_high": observed.high,
-        "expected": _to_float(expected),
+        "expected": _get_float(expected),
         "n_effective": observed.inputs.get("n_effective"),
     }
     return Estimate(
@@ -422,5 +422,5 @@ def _map_limits(
     )
 
 
-def _to_float(exact: Fraction | None) -> float | None:
+def _get_float(exact: Fraction | None) -> float | None:
     return None if exact is None else float(exact)

@@ -20,7 +20,7 @@ from validation.intervals import (
     compute_wilson_interval,
     compute_wilson_limits,
 )
-from validation.resampling import Floats, check_weights, number_clusters
+from validation.resampling import Floats, check_weights, index_clusters
 
 # Below this a design effect is rounding of 0: all clusters have exactly the same share.
 _NOTHING = 1e-9
@@ -91,7 +91,7 @@ def estimate_clustered_share(
     y = _check_binary(values)
     n, k = len(y), int(y.sum())
     w = check_weights(weights, n)
-    groups = None if clusters is None else np.asarray(number_clusters(clusters, n), dtype=np.intp)
+    groups = None if clusters is None else np.asarray(index_clusters(clusters, n), dtype=np.intp)
     method = "wilson" if weights is None and clusters is None else "wilson_effective"
     if not n:
         empty = {"k": 0, "n": 0, "clusters": None if clusters is None else 0}

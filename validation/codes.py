@@ -243,7 +243,7 @@ class _Sample:
             return _split_rate(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
 
         def micro(totals: Floats) -> Floats:
-            above, below = (part.sum(axis=1) for part in split(totals))
+            above, below = (counts.sum(axis=1) for counts in split(totals))
             return np.where(below > 0, above / below, np.nan)
 
         def macro(totals: Floats) -> Floats:

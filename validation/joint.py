@@ -102,7 +102,7 @@ def estimate_joint_shares(
     kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=has_labels)
     p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=has_labels[:, None])
     diagonal = np.array([[float(answer == code) for code in names] for answer in answers])
-    p[~has_labels] = _make_prior(diagonal, _average_rows(of_judge[has_labels], p[has_labels]))[
+    p[~has_labels] = _make_prior(diagonal, _compute_mean_row(of_judge[has_labels], p[has_labels]))[
         ~has_labels
     ]
     shares = of_judge @ p
@@ -162,7 +162,7 @@ def _make_prior(diagonal: Floats, shares: Floats) -> Floats:
     return prior
 
 
-def _average_rows(weights: Floats, p: Floats) -> Floats:
+def _compute_mean_row(weights: Floats, p: Floats) -> Floats:
     """Return the weighted mean of the rows, the plain mean if all weights are 0."""
     mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
     return mean

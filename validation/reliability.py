@@ -24,7 +24,7 @@ from validation.resampling import (
     bootstrap_clusters,
     bootstrap_mean,
     check_weights,
-    number_clusters,
+    index_clusters,
     sum_by_number,
 )
 
@@ -227,7 +227,7 @@ def measure_retest_agreement(
     units: list[Unit] = [
         Counter(label for label in runs if label is not None) for runs in runs_per_trace
     ]
-    owners = number_clusters(clusters, len(units))
+    owners = index_clusters(clusters, len(units))
     repeated = [unit for unit in units if unit.total() > 1]
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     unanimous = estimate_clustered_share(
@@ -261,7 +261,7 @@ def _compute_alpha(
 ) -> Estimate:
     """Return alpha from every unit's label counts."""
     check_confidence(confidence)
-    owners = number_clusters(clusters, len(units))
+    owners = index_clusters(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
     values = list({label: None for i in pairable for label in units[i]})
     distances = _compute_distances(values, distance)
@@ -295,19 +295,19 @@ def _compute_alpha(
 
 
 def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:
-    given = Counter(label for unit in units for label in unit)
+    label_counts = Counter(label for unit in units for label in unit)
     flipped = Counter(label for unit in units if len(unit) > 1 for label in unit)
     return {
         str(label): Flips(count, flipped[label], flipped[label] / count)
-        for label, count in sorted(given.items(), key=lambda pair: str(pair[0]))
+        for label, count in sorted(label_counts.items(), key=lambda pair: str(pair[0]))
     }
 
 
 def _find_majority(unit: Unit) -> str | None:
-    most = unit.most_common(2)
-    if not most or (len(most) == 2 and most[0][1] == most[1][1]):
+    ranking = unit.most_common(2)
+    if not ranking or (len(ranking) == 2 and ranking[0][1] == ranking[1][1]):
         return None
-    return str(most[0][0])
+    return str(ranking[0][0])
 
 
 def _count_ratings(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:

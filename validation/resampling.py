@@ -78,12 +78,12 @@ class BootstrapInterval:
 class Resamples:
     """Totals over all clusters and over every resample, for any number of statistics.
 
-    ``observed`` has the shape (1, K), ``drawn`` (resamples, K), without rows if there is no
+    ``observed`` has the shape (1, K), ``draws`` (resamples, K), without rows if there is no
     cluster.
     """
 
     observed: Floats
-    drawn: Floats
+    draws: Floats
     clusters: int
     seed: int
 
@@ -112,15 +112,15 @@ class Resamples:
         step = max(1, _CELLS // max(1, count))
         sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
         pieces = [_count_draws(random, size, count) @ tables for size in sizes if count]
-        drawn = np.concatenate(pieces) if pieces else np.empty((0, tables.shape[1]))
-        return cls(tables.sum(axis=0, keepdims=True), drawn, count, seed)
+        draws = np.concatenate(pieces) if pieces else np.empty((0, tables.shape[1]))
+        return cls(tables.sum(axis=0, keepdims=True), draws, count, seed)
 
     def interval(self, statistic: Statistic, confidence: float = 0.95) -> BootstrapInterval:
         """Return the statistic with its percentile limits; see ``bootstrap_clusters``."""
         check_confidence(confidence)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = float(statistic(self.observed)[0])
-            values = statistic(self.drawn)
+            values = statistic(self.draws)
         finite = values[np.isfinite(values)]
         low, high, reason = None, None, None
         if not np.isfinite(value):
@@ -138,7 +138,7 @@ class Resamples:
                 low, high = min(value, float(ends[0])), max(value, float(ends[1]))
         return BootstrapInterval(
             value if np.isfinite(value) else None,
-            *(low, high, self.clusters, len(self.drawn), len(self.drawn) - len(finite)),
+            *(low, high, self.clusters, len(self.draws), len(self.draws) - len(finite)),
             *(confidence, self.seed, reason),
         )
 
@@ -227,7 +227,7 @@ def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     return checked
 
 
-def number_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
+def index_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
     """Return the number of every item's cluster, 0 for the first one; by default its own.
 
     Raises:
@@ -247,7 +247,7 @@ def number_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
 
 def sum_by_number(columns: Floats, clusters: Sequence[Hashable] | None) -> Floats:
     """Add up rows by item, shape (n, K), to rows by cluster, shape (G, K)."""
-    numbers = number_clusters(clusters, len(columns))
+    numbers = index_clusters(clusters, len(columns))
     totals = np.zeros((max(numbers, default=-1) + 1, columns.shape[1]))
     np.add.at(totals, numbers, columns)
     return totals
@@ -256,6 +256,6 @@ def sum_by_number(columns: Floats, clusters: Sequence[Hashable] | None) -> Float
 def _count_draws(random: np.random.Generator, size: int, count: int) -> Floats:
     """Return how often each cluster was drawn, shape (size, count), rows adding to count."""
     # The same law as Generator.multinomial with equal chances, eight times as fast.
-    drawn = random.integers(0, count, size=(size, count))
-    drawn += np.arange(size)[:, None] * count
-    return np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count).astype(float)
+    draws = random.integers(0, count, size=(size, count))
+    draws += np.arange(size)[:, None] * count
+    return np.bincount(draws.ravel(), minlength=size * count).reshape(size, count).astype(float)

@@ -18,11 +18,11 @@ from annotator.calibration.agreement import (
     suspect_fit,
 )
 from annotator.calibration.estimates import (
+    clear_share,
     correct_share,
     count_judged,
     count_open,
     describe_open,
-    empty_share,
     estimate_code,
     is_withheld,
     list_cautions,
@@ -158,7 +158,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         if open_answers
         else None,
         sets=sets,
-        rows=_range_over_people(rows, sample, matched.all, labels),
+        rows=_add_annotator_ranges(rows, sample, matched.all, labels),
         averages={"micro": report.micro, "macro": report.macro},
         between=between,
         people_alpha=alpha,
@@ -271,7 +271,7 @@ def _agree(
     )
 
 
-def _range_over_people(
+def _add_annotator_ranges(
     rows: tuple[CodeRow, ...],
     sample: JudgedSample,
     traces: Sequence[LabelledTrace],
@@ -320,7 +320,7 @@ def _measure_code(
         estimates = withhold_share(estimates)
     elif not can_find:
         reason = "the judge has no rule for this code"
-        estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
+        estimates = replace(estimates, recall=clear_share(estimates.recall, reason))
     return CodeRow(
         code=code,
         judged=compute_wilson_interval(judged.flagged, judged.total, request.confidence)

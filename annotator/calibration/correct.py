@@ -7,11 +7,11 @@ from operator import itemgetter
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.estimates import (
     CodeEstimates,
+    clear_share,
     correct_by_error_rates,
     count_judged,
     count_open,
     describe_open,
-    empty_share,
     estimate_code,
     is_withheld,
     list_cautions,
@@ -323,7 +323,7 @@ def carry_over(
     for code in sample.rubric.labels:
         estimates = estimate(code, traces)
         if reason := _explain_not_carried(code, calibration, sample):
-            estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
+            estimates = replace(estimates, corrected=clear_share(estimates.corrected, reason))
         codes[code] = estimates
     _withhold_open(codes, sample, ())
     n = len(calibration.joined)

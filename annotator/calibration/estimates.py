@@ -252,13 +252,13 @@ def withhold_share(estimates: CodeEstimates) -> CodeEstimates:
     reason = "the judge left traces undecided, and none of them has a label"
     return replace(
         estimates,
-        corrected=empty_share(estimates.corrected, reason),
-        recall=empty_share(estimates.recall, reason),
+        corrected=clear_share(estimates.corrected, reason),
+        recall=clear_share(estimates.recall, reason),
         mark="open",
     )
 
 
-def empty_share(share: Estimate, reason: str) -> Estimate:
+def clear_share(share: Estimate, reason: str) -> Estimate:
     """Return a share without a value, with the limits 0 and 1 and a reason."""
     return replace(share, value=None, low=0.0, high=1.0, reason=reason)
 

@@ -143,7 +143,7 @@ def main() -> NoReturn:
         sys.exit(0)
     except click.ClickException as error:
         error.show()
-        _hint(error)
+        _suggest_run(error)
         sys.exit(error.exit_code)
     except LabelsError as error:
         click.echo("\n  ".join(("Error: " + error.lines[0], *error.lines[1:])), err=True)
@@ -154,7 +154,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except OSError as error:
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""
-        where = f"{place}: " if (place := error.filename or gone) else ""
+        where = f"{path}: " if (path := error.filename or gone) else ""
         click.echo(f"Error: {sanitize_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
     except SystemExit:
@@ -166,7 +166,7 @@ def main() -> NoReturn:
         sys.exit(130)
 
 
-def _hint(error: click.ClickException) -> None:
+def _suggest_run(error: click.ClickException) -> None:
     """Suggest ``annotate run`` if a folder has the name of the command."""
     command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
     if command in _COMMANDS and command != "run" and Path(command).is_dir():

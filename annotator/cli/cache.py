@@ -30,7 +30,7 @@ def info() -> None:
         f"answers  {sum(model.answers for model in models)}",
     ]
     if file.exists():
-        size = sum(part.stat().st_size for part in file.parent.glob(f"{escape(file.name)}*"))
+        size = sum(path.stat().st_size for path in file.parent.glob(f"{escape(file.name)}*"))
         lines.append(f"size     {size / 1e6:.1f} MB")
     for model in models:
         times = (datetime.fromtimestamp(time, UTC) for time in (model.oldest, model.newest))

@@ -10,7 +10,7 @@ from annotator.base.remote import name_place
 from annotator.base.text import dump_json
 from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
-from annotator.cli.options import PATH, Number, parse_attributes, path_option
+from annotator.cli.options import PATH, Number, add_path_option, parse_attributes
 from annotator.cli.output import say, say_notice, say_partial
 from annotator.reports.calibration import (
     render_annotators,
@@ -26,7 +26,7 @@ MISSED, UNDECIDED = 1, 4
 
 @click.command("calibrate", context_settings={"show_default": True})
 @click.argument("run", required=False, type=PATH)
-@path_option(
+@add_path_option(
     "--labels",
     "files",
     multiple=True,
@@ -51,7 +51,7 @@ MISSED, UNDECIDED = 1, 4
 @click.option(
     "--between", nargs=2, metavar="A B", help="Compare annotator A with annotator B; needs no RUN."
 )
-@path_option(
+@add_path_option(
     "--against",
     multiple=True,
     metavar="RUN",
@@ -63,10 +63,10 @@ MISSED, UNDECIDED = 1, 4
     metavar="ATTRIBUTES",
     help="The attributes that name a task; none: all traces are independent.",
 )
-@path_option(
+@add_path_option(
     "--design", help="The design that annotate sample wrote, for its inclusion probabilities."
 )
-@path_option(
+@add_path_option(
     "--ledger",
     help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl]",
 )
@@ -84,7 +84,7 @@ MISSED, UNDECIDED = 1, 4
     is_flag=True,
     help="Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.",
 )
-@path_option("--out", help="Where to write.  [default: RUN/calibration.json]")
+@add_path_option("--out", help="Where to write.  [default: RUN/calibration.json]")
 @click.option("--confidence", type=Number(0.5, 0.9999), default=0.95, metavar="LEVEL")
 @click.option(
     "--population",
@@ -142,17 +142,17 @@ def command(
     opened = api.open_run(run)
     say_partial([opened, *other_runs])
     calibrated = api.calibrate_rubrics(opened, files, against=other_runs, **options)
-    calibrations = [part.calibration for part in calibrated]
+    calibrations = [result.calibration for result in calibrated]
     file = out or run / "calibration.json"
     text = write_calibrations(file, calibrations)
     if as_json:
         say(text)
-    for part in () if as_json else calibrated:
-        say(render_calibration(part.calibration) + "\n")
+    for result in () if as_json else calibrated:
+        say(render_calibration(result.calibration) + "\n")
         if in_full:
-            say(render_details(part.calibration) + "\n")
+            say(render_details(result.calibration) + "\n")
         if listed:
-            say(render_disagreements(part) + "\n")
+            say(render_disagreements(result) + "\n")
     say_notice(f"written to {name_place(file)}")
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _check_thresholds(agreements, min_agreement, min_kappa)

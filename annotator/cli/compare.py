@@ -9,9 +9,9 @@ from annotator import api
 from annotator.cli.options import (
     PATH,
     PluginChoice,
+    add_path_option,
     calibration_option,
     cluster_option,
-    path_option,
 )
 from annotator.cli.output import put_tables, say_notice
 from annotator.cli.tables import TableRequest
@@ -42,7 +42,7 @@ from annotator.reports.table import FORMATS
     " its test of no difference.",
 )
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
-@path_option("--out", help="Where to write.  [default: stdout]")
+@add_path_option("--out", help="Where to write.  [default: stdout]")
 def command(
     runs: tuple[Path, ...],
     by: str,

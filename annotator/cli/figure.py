@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.cli.options import PATH, add_table_options, path_option, plot_option
+from annotator.cli.options import PATH, add_path_option, add_table_options, plot_option
 from annotator.cli.output import say_partial
 from annotator.cli.tables import TableRequest
 
@@ -14,7 +14,7 @@ from annotator.cli.tables import TableRequest
 @click.command("figure", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @plot_option
-@path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
+@add_path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
 @add_table_options
 def command(runs: tuple[Path, ...], plot: str | None, out: Path, **options: Any) -> None:
     """Draw the share of each code in RUNS with its interval, or another figure (--plot)."""

@@ -206,22 +206,22 @@ def choose_judge(
 
 def describe_command(context: click.Context) -> str:
     """Return the command with its parsed options, for the record of the run. Secrets are hidden."""
-    words = ["annotate", context.command.name or ""]
+    arguments = ["annotate", context.command.name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params[name]
         if not isinstance(parameter, click.Option):
-            words += map(str, value)
+            arguments += map(str, value)
         elif isinstance(value, bool):
-            words += (parameter.opts if value else parameter.secondary_opts)[:1]
+            arguments += (parameter.opts if value else parameter.secondary_opts)[:1]
         else:
             values = value if isinstance(value, tuple) else (value,)
             if name == "api_key_env":  # the name of no variable may be the key itself
                 values = tuple(value if value in os.environ else "NAME" for value in values)
-            words += [word for text in values for word in (parameter.opts[0], str(text))]
-    return shlex.join(map(hide_url_secrets, words))
+            arguments += [word for text in values for word in (parameter.opts[0], str(text))]
+    return shlex.join(map(hide_url_secrets, arguments))
 
 
 def _build_without_model(

@@ -4,14 +4,14 @@ from typing import Any
 
 import click
 
-from annotator.cli.options import add_reader_options, path_option
+from annotator.cli.options import add_path_option, add_reader_options
 from annotator.cli.pages import add_server_options, announce_page, require_web
 
 
 @click.command("label", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="TRACES...|SHEET")
 @click.option("--rubric", required=True, metavar="NAME|FILE", help="The rubric to label by.")
-@path_option(
+@add_path_option(
     "--labels",
     "file",
     required=True,
@@ -32,7 +32,7 @@ from annotator.cli.pages import add_server_options, announce_page, require_web
     metavar="A B",
     help="Decide where the labels of A and B differ; where they agree, that is written too.",
 )
-@path_option(
+@add_path_option(
     "--from",
     "pair_files",
     multiple=True,

@@ -55,7 +55,7 @@ class PluginChoice(click.Choice[str]):
         return f"{message[:-1]}, {installed}." if installed else message
 
 
-def path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
+def add_path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option whose value is a path."""
     return click.option(*names, type=PATH, metavar=metavar, **settings)
 
@@ -84,7 +84,7 @@ plot_option = click.option(
     type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
     help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
 )
-calibration_option = path_option(
+calibration_option = add_path_option(
     "--calibration",
     "calibration_files",
     multiple=True,
@@ -122,7 +122,7 @@ add_table_options = add_options(
     ),
 )
 add_page_options = add_options(
-    path_option(
+    add_path_option(
         "--labels",
         "label_files",
         multiple=True,

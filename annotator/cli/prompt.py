@@ -102,8 +102,8 @@ def _split(prompts: list[Prompt]) -> list[str]:
 
 def _render(prompt: Prompt, schema: str, tokens: TokenCounter) -> str:
     rows = [
-        (escape_header(part.id), "".join(piece for piece, _ in part.pieces))
-        for part in prompt.parts
+        (escape_header(section.id), "".join(piece for piece, _ in section.pieces))
+        for section in prompt.parts
     ]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]

@@ -15,8 +15,8 @@ from annotator.cli.options import (
     PATH,
     PluginChoice,
     add_page_options,
+    add_path_option,
     add_table_options,
-    path_option,
     plot_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
@@ -45,7 +45,7 @@ class Format:
             goes = ", ".join(sorted(self.goes_with))
             raise click.UsageError(f"--format {format_} goes with {goes}; not with {wrong[0]}")
 
-    def place(self, format_: str, runs: Sequence[Path], out: Path | None) -> Path | None:
+    def choose_path(self, format_: str, runs: Sequence[Path], out: Path | None) -> Path | None:
         """Return the path that it is written to; None for stdout."""
         if out or not self.write:
             return out
@@ -123,9 +123,11 @@ FORMATS = {
     help="The same as annotate compare --by ATTRIBUTE --values A B: use that.",
 )
 @click.option("--co-occurrence", is_flag=True, help="Count how often one trace has two codes.")
-@path_option("--figure", help="Also draw what is printed. The same as annotate figure: use that.")
+@add_path_option(
+    "--figure", help="Also draw what is printed. The same as annotate figure: use that."
+)
 @plot_option
-@path_option(
+@add_path_option(
     "--out",
     metavar="PATH",
     help="Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
@@ -141,7 +143,7 @@ FORMATS = {
 @click.option(
     "--final", is_flag=True, help="With --labels: count the test split, which is held out."
 )
-@path_option(
+@add_path_option(
     "--design",
     help="With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
 )
@@ -185,7 +187,7 @@ def command(
         raise click.UsageError(f"--format {format_} needs RUNS")
     if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
-    path = form.place(format_, () if counts_labels else runs, out)
+    path = form.choose_path(format_, () if counts_labels else runs, out)
     _check_together(flags)
     if figure:
         api.check_figure(figure)

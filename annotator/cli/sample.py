@@ -19,9 +19,9 @@ from annotator.calibration.sample.draw import (
 from annotator.calibration.sample.sheets import Split
 from annotator.cli.options import (
     Number,
+    add_path_option,
     add_reader_options,
     parse_attributes,
-    path_option,
     task_option,
 )
 from annotator.cli.output import say
@@ -84,7 +84,7 @@ from annotator.reports.tables import plan as plans
     metavar="CODE=N",
     help="Draw N more traces with this code, or in this stratum; needs --from.",
 )
-@path_option(
+@add_path_option(
     "--from", "before", metavar="DESIGN", help="The design of the sheet that --top-up adds to."
 )
 @click.option("--plan", is_flag=True, help="Print the expected half-widths per code; draw nothing.")
@@ -101,14 +101,14 @@ from annotator.reports.tables import plan as plans
     help="With --plan: the share of the failures that the judge finds."
     "  [default: as many missed as wrong]",
 )
-@path_option(
+@add_path_option(
     "--calibration",
     "calibration_files",
     multiple=True,
     help="With --plan: take precision and recall by code from a calibration, for example of dev"
     " labels.",
 )
-@path_option("--out", help="The sheet: .csv or .jsonl.")
+@add_path_option("--out", help="The sheet: .csv or .jsonl.")
 @task_option
 @add_reader_options("The format of TRACES.", into="format")
 @click.option(

@@ -9,9 +9,9 @@ from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
 from annotator.cli.options import (
     PluginChoice,
+    add_path_option,
     add_reader_options,
     parse_attributes,
-    path_option,
     task_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_unreadable
@@ -33,7 +33,7 @@ from annotator.traces import Unreadable, load_traces
     metavar="ATTRIBUTE=VALUE",
     help="Runs with this value could write messages; * as in a shell. Repeatable.",
 )
-@path_option("--figure", help="Also draw success by difficulty: a .svg, .png or .pdf.")
+@add_path_option("--figure", help="Also draw success by difficulty: a .svg, .png or .pdf.")
 def command(
     traces: tuple[str, ...],
     format_: str,

@@ -57,7 +57,7 @@ def compare_annotators(labels: Labels, first: str, second: str) -> TwoReaders:
             readers.only_one.append(trace_id)
             continue
         combine_drawing(label, second_label)  # before anything is written
-        if _codes(label) == _codes(second_label):
+        if _get_codes(label) == _get_codes(second_label):
             readers.agreed.append((label, second_label))
         else:
             readers.differing.append(Disagreement(trace_id, label, second_label))
@@ -68,7 +68,7 @@ def compare_annotators(labels: Labels, first: str, second: str) -> TwoReaders:
     return readers
 
 
-def _codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
+def _get_codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
     return label.primary, frozenset(label.secondary)
 
 
@@ -157,5 +157,5 @@ def find_contradicted(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) 
         for first, _ in agreed
         if (decision := store.decisions.get(first.trace_id))
         and not decision.skipped
-        and _codes(decision) != _codes(first)
+        and _get_codes(decision) != _get_codes(first)
     ]

@@ -10,7 +10,7 @@ from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
 from annotator.traces.records import name_type
 
-SHOWN = 20  # problems in a message
+MAX_PROBLEMS = 20  # problems in a message
 CONFIDENCE = (1, 5)
 
 
@@ -24,7 +24,7 @@ class Problems:
     def add(self, problem: str) -> None:
         """Record a problem: place, field, value, remedy."""
         self._count += 1
-        if len(self._first) < SHOWN:
+        if len(self._first) < MAX_PROBLEMS:
             self._first.append(sanitize_line(problem, 600))
 
     def raise_if_any(self) -> None:
@@ -175,8 +175,8 @@ class RowCheck:
         if not texts or type(start) is not int or type(end) is not int:
             problem = "expected the texts quote and source, and the whole numbers start and end"
         elif start < 0 or end - start != len(str(quote)):
-            place = f"from {describe_value(start)} to {describe_value(end)}"
-            problem = f"{place}, but the quote has {len(str(quote))} characters"
+            span = f"from {describe_value(start)} to {describe_value(end)}"
+            problem = f"{span}, but the quote has {len(str(quote))} characters"
         elif code is not None and code not in self._scheme.ids:
             problem = f"{self._scheme.id} has no code {describe_value(code)}"
         else:
@@ -246,9 +246,9 @@ class RowCheck:
         if value is None:
             return None
         if is_number(value) and low <= value <= high:
-            whole = int(value)
-            if whole == value:  # a spreadsheet's 3.0 too
-                return whole
+            number = int(value)
+            if number == value:  # a spreadsheet's 3.0 too
+                return number
         self.expect(f"a whole number {low} to {high}", "confidence", value)
         return None
 

@@ -82,8 +82,8 @@ def read_drawing(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
 
-def build_fields(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a decision's fields in a file but its ids; ``drawn``: by :func:`read_drawing`."""
+def build_fields(decision: Decision, scheme: Scheme, drawing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a decision's fields in a file but its ids; ``drawing``: by :func:`read_drawing`."""
     fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
     codes = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
     if scheme.choice == "many":
@@ -101,7 +101,7 @@ def build_fields(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -
         "evidence": [*(span.quote for span in decision.evidence), *decision.quotes],
         "note": decision.note,
         "confidence": decision.confidence,
-        **drawn,
+        **drawing,
         "spans": spans,
         "seconds": decision.seconds,
     }
@@ -114,13 +114,13 @@ def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) ->
     not blank.
     """
     for passage in passages:
-        if problem := _problem(trace, rubric, passage):
+        if problem := _find_problem(trace, rubric, passage):
             source = sanitize_line(passage.source, 80)
             return f'quote "{sanitize_line(passage.quote, 80)}" of {source}: {problem}'
     return None
 
 
-def _problem(trace: Trace, rubric: Rubric, passage: Passage) -> str | None:
+def _find_problem(trace: Trace, rubric: Rubric, passage: Passage) -> str | None:
     try:
         source = trace.source(passage.source)
     except UnreadableTrace as error:

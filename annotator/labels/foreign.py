@@ -67,18 +67,18 @@ def convert(
         codes = {name: _find_code(name, rubric, spelled or {}) for name in label.categories}
         unknown = [name for name, code in codes.items() if code is None]
         result.unmapped.update(unknown)
-        trace_id = label.id if ids is None else ids.get(_key(label.id))
+        trace_id = label.id if ids is None else ids.get(_normalize_id(label.id))
         if trace_id is None:
             result.without_trace.append(label.id)
         elif not label.labelled:
             result.unlabelled.append(label.id)
         elif label.agent and not codes and len(rubric.codes) == 1:
-            result.rows.append(_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
+            result.rows.append(_make_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
         elif not label.decided and rubric.choice != "many":
             result.undecided.append(label.id)
         elif not unknown:
             found_codes = [code for code in dict.fromkeys(codes.values()) if code and code != NONE]
-            result.rows.append(_row(label, trace_id, found_codes, rubric, annotator))
+            result.rows.append(_make_row(label, trace_id, found_codes, rubric, annotator))
     return result
 
 
@@ -116,7 +116,7 @@ def _read_record(record: Any) -> Iterator[ForeignLabel]:
     if not isinstance(record, dict):
         return
     if isinstance(record.get("failures"), list) and "trajectory_id" in record:
-        yield _agentrx(record)
+        yield _read_agentrx(record)
     elif isinstance(labels := record.get("labels"), dict):
         for trace_id, label in labels.items():
             if isinstance(label, dict) and isinstance(label.get("present"), list):
@@ -140,7 +140,7 @@ def _read_record(record: Any) -> Iterator[ForeignLabel]:
         )
 
 
-def _agentrx(record: Mapping[str, Any]) -> ForeignLabel:
+def _read_agentrx(record: Mapping[str, Any]) -> ForeignLabel:
     failures = [item for item in record["failures"] if isinstance(item, dict)]
     cause = record.get("root_cause")
     about = cause if isinstance(cause, dict) else {}
@@ -159,24 +159,24 @@ def _agentrx(record: Mapping[str, Any]) -> ForeignLabel:
 
 def _find_code(name: str, rubric: Rubric, spelled: Mapping[str, str]) -> str | None:
     ids = {code.id for code in rubric.codes}
-    plain = _plain(name)
-    if (chosen := spelled.get(name)) is not None:
-        return chosen
+    plain = _simplify_name(name)
+    if (code_id := spelled.get(name)) is not None:
+        return code_id
     for candidate in (name, name.removeprefix("FM-")):
         if candidate in ids:
             return candidate
     for code in rubric.codes:
-        if plain in (_plain(code.id), _plain(code.name)):
+        if plain in (_simplify_name(code.id), _simplify_name(code.name)):
             return code.id
     alias = next((code for start, code in _ALIASES.items() if plain.startswith(start)), None)
     return alias if alias in ids else None
 
 
-def _plain(name: str) -> str:
+def _simplify_name(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower()) or name
 
 
-def _row(
+def _make_row(
     label: ForeignLabel, trace_id: str, codes: list[str], rubric: Rubric, annotator: str
 ) -> dict[str, Any]:
     many = rubric.choice == "many"
@@ -198,12 +198,12 @@ def _index(trace_ids: Iterable[str]) -> dict[str, str]:
     """Return trace ids by the last part of their path without a suffix, if that is unique."""
     by_key: dict[str, list[str]] = {}
     for trace_id in trace_ids:
-        for key in {_key(trace_id), _key(re.split(r"[/:]", trace_id)[-1])}:
+        for key in {_normalize_id(trace_id), _normalize_id(re.split(r"[/:]", trace_id)[-1])}:
             by_key.setdefault(key, []).append(trace_id)
     return {key: ids[0] for key, ids in by_key.items() if len(ids) == 1}
 
 
-def _key(trace_id: str) -> str:
+def _normalize_id(trace_id: str) -> str:
     return re.sub(r"\.(json|jsonl|traj|eval)$", "", trace_id.strip()).lower()
 
 

@@ -46,12 +46,12 @@ def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[L
         yield LabelRow(where, ids)
         return
     for n, value in enumerate(annotations, 1):
-        place = f"{where}, annotation {n}"
-        annotation = expect_object(value, place)
-        fields = ids | _annotator(annotation.get("completed_by"))
+        position = f"{where}, annotation {n}"
+        annotation = expect_object(value, position)
+        fields = ids | _read_annotator(annotation.get("completed_by"))
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
-            fields |= _answers(annotation.get("result") or [], scheme, place)
-        yield LabelRow(place, fields)
+            fields |= _read_answers(annotation.get("result") or [], scheme, position)
+        yield LabelRow(position, fields)
 
 
 def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
@@ -61,12 +61,12 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
     an answer is not labelled yet.
     """
     questions = ("primary", "secondary", scheme.id)
-    answers = {name: _picks(value) for name, value in record.items()}
+    answers = {name: _list_picks(value) for name, value in record.items()}
     picks = {
-        name: words
-        for name, words in answers.items()
+        name: choices
+        for name, choices in answers.items()
         if name in questions
-        or (name not in FIELDS and any(is_code(word, scheme) for word in words))
+        or (name not in FIELDS and any(is_code(choice, scheme) for choice in choices))
     }
     evidence = [
         span["text"]
@@ -75,16 +75,16 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         for span in value
         if isinstance(span, dict) and isinstance(span.get("text"), str) and "labels" in span
     ]
-    fields = read_ids(record, scheme) | _annotator(record.get("annotator"))
+    fields = read_ids(record, scheme) | _read_annotator(record.get("annotator"))
     beside = {
-        "evidence": evidence + _texts(record.get("evidence")),
-        "note": "\n".join(_texts(record.get("note"))),
-        "confidence": _rating(record.get("confidence")),
+        "evidence": evidence + _list_texts(record.get("evidence")),
+        "note": "\n".join(_list_texts(record.get("note"))),
+        "confidence": _parse_rating(record.get("confidence")),
     }
     yield LabelRow(where, fields | drop_empty(beside) | pick_codes(picks, scheme, where))
 
 
-def _annotator(value: Any) -> dict[str, Any]:
+def _read_annotator(value: Any) -> dict[str, Any]:
     """Return the annotator: a number, or the user's fields."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
@@ -92,7 +92,7 @@ def _annotator(value: Any) -> dict[str, Any]:
     return {"annotator": name} if name else {}
 
 
-def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
+def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
     """Return the fields of one annotation from its choices, spans, texts and ratings."""
     picks: dict[str, list[str]] = {}
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
@@ -103,18 +103,18 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             continue
         if sort == "choices" and name not in BESIDE:
-            picks.setdefault(name, []).extend(_picks(value))
+            picks.setdefault(name, []).extend(_list_picks(value))
         elif name == "confidence" or sort == "rating":
-            beside["confidence"] = _rating(value)
+            beside["confidence"] = _parse_rating(value)
         elif sort == "textarea":
-            beside["evidence" if name == "evidence" else "note"].extend(_texts(value))
+            beside["evidence" if name == "evidence" else "note"].extend(_list_texts(value))
         elif sort.endswith("labels"):
-            beside["evidence"].extend(_texts(value))
+            beside["evidence"].extend(_list_texts(value))
     beside["note"] = "\n".join(beside["note"])
     return drop_empty(beside) | pick_codes(picks, scheme, where)
 
 
-def _picks(value: Any) -> list[str]:
+def _list_picks(value: Any) -> list[str]:
     """Return the picks: from one word, or from {"choices": [...]}."""
     if isinstance(value, str):
         return [value] if value.strip() else []
@@ -122,18 +122,18 @@ def _picks(value: Any) -> list[str]:
         value = value.get("choices")
     if not isinstance(value, list):
         return []
-    groups = ([item] if isinstance(item, str) else _choices(item) for item in value)
+    groups = ([item] if isinstance(item, str) else _list_choices(item) for item in value)
     return [pick for group in groups for pick in group]
 
 
-def _choices(item: Any) -> list[str]:
+def _list_choices(item: Any) -> list[str]:
     """Return the picks of a region; the deeper lists of a taxonomy are not read."""
     choices = item.get("choices") if isinstance(item, dict) else None
     texts = choices if isinstance(choices, list) else []
     return [choice for choice in texts if isinstance(choice, str)]
 
 
-def _texts(value: Any) -> list[str]:
+def _list_texts(value: Any) -> list[str]:
     """Return texts from one, a list of them, or {"text": one or a list}."""
     value = value.get("text") if isinstance(value, dict) else value
     if isinstance(value, str):
@@ -142,7 +142,7 @@ def _texts(value: Any) -> list[str]:
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
-def _rating(value: Any) -> Any:
+def _parse_rating(value: Any) -> Any:
     """Return a rating: a number, or within ``rating``, ``number`` or the only choice."""
     value = _take_first(value)
     if isinstance(value, dict):

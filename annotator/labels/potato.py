@@ -62,9 +62,9 @@ def read_state(
     user = get_text(state.get("user_id")) or path.absolute().parent.name
     labels = expect_object(state[_STATE], f"{where}: {_STATE}")
     for instance, value in labels.items():
-        place = f"{where}, instance {sanitize_line(instance, 120)}"
+        position = f"{where}, instance {sanitize_line(instance, 120)}"
         if not instance.endswith(".html"):
-            yield _row(instance, user, _answers(value, place), [], place, scheme)
+            yield _make_row(instance, user, _read_answers(value, position), [], position, scheme)
     assigned = state.get("instance_id_ordering")
     for trace_id in map(get_text, assigned if isinstance(assigned, list) else []):
         if trace_id and trace_id not in labels and not trace_id.endswith(".html"):
@@ -83,9 +83,9 @@ def read_record(
         return
     instance = get_text(record.get("instance_id", record.get("id"))) or ""
     user = get_text(record.get("user_id")) or path.absolute().parent.name
-    answers = _answers(record.get("label_annotations", record.get("labels")), where)
+    answers = _read_answers(record.get("label_annotations", record.get("labels")), where)
     if not instance.endswith(".html"):
-        yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
+        yield _make_row(instance, user, answers, _list_quotes(record.get("spans")), where, scheme)
 
 
 def read_table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
@@ -103,7 +103,7 @@ def read_table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Ite
         if is_label and schema != "span_annotation" and not name.startswith("_"):
             answers.setdefault(schema, {})[name] = value
     user = cells.get("user") or cells.get("user_id") or ""
-    yield _row(cells.get("instance_id", ""), user, answers, [], where, scheme)
+    yield _make_row(cells.get("instance_id", ""), user, answers, [], where, scheme)
 
 
 def _is_machine(record: Mapping[str, Any]) -> bool:
@@ -112,7 +112,7 @@ def _is_machine(record: Mapping[str, Any]) -> bool:
     return bool(origin) and (origin.get("kind") if isinstance(origin, dict) else origin) != "human"
 
 
-def _answers(value: Any, where: str) -> Answers:
+def _read_answers(value: Any, where: str) -> Answers:
     """Return the answers on one instance from any of Potato's forms."""
     if isinstance(value, list):
         pairs: Answers = {}
@@ -131,7 +131,7 @@ def _answers(value: Any, where: str) -> Answers:
     return answers
 
 
-def _row(
+def _make_row(
     instance: str, user: str, answers: Answers, quotes: list[str], where: str, scheme: Scheme
 ) -> LabelRow:
     picks = {
@@ -142,7 +142,7 @@ def _row(
     fields = {
         "evidence": quotes + _split_lines(answers.get("evidence")),
         "note": "\n".join(_split_lines(answers.get("note"))),
-        "confidence": _degree(answers.get("confidence")),
+        "confidence": _parse_degree(answers.get("confidence")),
     }
     ids = {"trace_id": instance, "rubric": scheme.id, "annotator": user}
     return LabelRow(where, ids | drop_empty(fields) | pick_codes(picks, scheme, where))
@@ -158,7 +158,7 @@ def _split_lines(names: Mapping[str, Any] | None) -> list[str]:
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
 
 
-def _degree(names: Mapping[str, Any] | None) -> Any:
+def _parse_degree(names: Mapping[str, Any] | None) -> Any:
     """Return a number on a scale: from the option's name (``3``, ``scale_3``), else its value."""
     for name, value in (names or {}).items():
         if _is_picked(value):
@@ -167,7 +167,7 @@ def _degree(names: Mapping[str, Any] | None) -> Any:
     return None
 
 
-def _quotes(spans: Any) -> list[str]:
+def _list_quotes(spans: Any) -> list[str]:
     """Return the texts of the spans in an export of Potato 2."""
     groups = spans.values() if isinstance(spans, dict) else []
     texts = [

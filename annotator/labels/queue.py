@@ -68,17 +68,17 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
     ordered: list[tuple[float, Item]] = []
     first: dict[str, tuple[str, dict[str, Any]]] = {}
     raters: set[int] = set()
-    for where, order, item in _items(file, rubric, problems):
+    for where, order, item in _read_items(file, rubric, problems):
         raters.add(item.extra["rater"])
         if item.extra["rater"] != rater:
             continue
-        drawn = {name: value for name, value in item.extra.items() if name not in _OWN}
-        place, before = first.setdefault(item.trace_id, (where, drawn))
-        if place == where:
+        drawing = {name: value for name, value in item.extra.items() if name not in _OWN}
+        position, before = first.setdefault(item.trace_id, (where, drawing))
+        if position == where:
             ordered.append((order, item))
-        elif before != drawn:
+        elif before != drawing:
             shown_id = sanitize_line(item.trace_id, 120)
-            problems.add(f"{where}: {shown_id!r} stands in {place} too, with other columns")
+            problems.add(f"{where}: {shown_id!r} stands in {position} too, with other columns")
     problems.raise_if_any()
     if not ordered:
         reason = f"only for rater {min(raters)}" if raters else "nor for anybody"
@@ -86,7 +86,9 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
     return [item for _, item in sorted(ordered, key=lambda pair: pair[0])]
 
 
-def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str, float, Item]]:
+def _read_items(
+    file: Path, rubric: Rubric, problems: Problems
+) -> Iterator[tuple[str, float, Item]]:
     """Yield the place, the order and the trace of each row."""
     scheme = rubric.scheme()
     for row in LabelFiles([file]).read_rows(scheme, problems):

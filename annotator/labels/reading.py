@@ -179,8 +179,8 @@ class _LabelBuilder:
         if unlabelled:
             return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
         if self._others:
-            most = self._others.most_common(5)
-            others = ", ".join(f"{sanitize_line(name, 60)} ({count})" for name, count in most)
+            counts = self._others.most_common(5)
+            others = ", ".join(f"{sanitize_line(name, 60)} ({count})" for name, count in counts)
             return f"{reason}; labels for another rubric: {others}"
         return f"{reason}, nor for another"
 

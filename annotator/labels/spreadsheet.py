@@ -80,20 +80,20 @@ def _place_columns(
     if {"trace_id", "rubric", "annotator"} <= set(plain):
         problems.add(f"{name}: these are annotate's own columns: calibrate takes the file as it is")
     places = {
-        what: next(plain.index(word) for word in words if word in plain)
-        for what, words in _NAMES.items()
-        if not set(words).isdisjoint(plain)
+        what: next(plain.index(alias) for alias in aliases if alias in plain)
+        for what, aliases in _NAMES.items()
+        if not set(aliases).isdisjoint(plain)
     }
     others = {n: text for n, text in enumerate(headings) if n not in places.values() and text}
     codes = {n: text for n, text in others.items() if is_code(text)}
-    shown = sanitize_line(", ".join(headings), 300)
+    names = sanitize_line(", ".join(headings), 300)
     if "id" not in places:
         expected = ", ".join(_NAMES["id"][:6])
-        problems.add(f"{name}: no column of trace ids: expected one of {expected} ...; has {shown}")
+        problems.add(f"{name}: no column of trace ids: expected one of {expected} ...; has {names}")
     if ("category" in places) is bool(codes):
         problems.add(
             f"{name}: expected either a column category (or failure_mode, code, ...) or columns"
-            f" named by codes of the rubric; has {'both: ' if codes else ''}{shown}"
+            f" named by codes of the rubric; has {'both: ' if codes else ''}{names}"
         )
     return _Columns(places, codes, [text for n, text in others.items() if n not in codes])
 
@@ -102,8 +102,8 @@ def _read_row(
     cells: list[str], columns: _Columns, where: str, problems: Problems
 ) -> ForeignLabel | None:
     cells = cells + [""] * (1 + max([*columns.places.values(), *columns.codes]) - len(cells))
-    content = {what: cells[place] for what, place in columns.places.items()}
-    marks = {code: cells[place].lower() for place, code in columns.codes.items()}
+    content = {what: cells[index] for what, index in columns.places.items()}
+    marks = {code: cells[index].lower() for index, code in columns.codes.items()}
     if not content["id"]:
         problems.add(f"{where}: no trace id")
         return None
@@ -113,7 +113,7 @@ def _read_row(
                 f"{where}, {sanitize_line(code, 60)}: {sanitize_line(mark, 60)!r}; expected 1 or 0,"
                 " yes or no, x or nothing"
             )
-    named = [part.strip() for part in content.get("category", "").split(";") if part.strip()]
+    named = [text.strip() for text in content.get("category", "").split(";") if text.strip()]
     step = content.get("step", "")
     if step and not step.isdecimal():
         problems.add(f"{where}: step {sanitize_line(step, 60)!r}: expected a number from 1")

@@ -59,7 +59,7 @@ class LabelStore:
         self._scheme = rubric.scheme()
         self._decisions: dict[str, Decision] = {}
         self._at: dict[str, int] = {}  # trace -> the number of its line
-        self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
+        self._drawings: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
         self._history: list[_Change] = []
         self._sequence = 0  # of the latest decision
         self._name = sanitize_line(str(file))
@@ -119,14 +119,14 @@ class LabelStore:
             AnnotatorError: it is invalid by this rubric, cannot be written, or another program has
                 changed the file, which stays as it was unless the error says otherwise.
         """
-        drawn = {
-            **self._drawn.get(replace_surrogates(decision.trace_id), {}),
+        drawing = {
+            **self._drawings.get(replace_surrogates(decision.trace_id), {}),
             **read_drawing(extra),
         }
-        line, written = self._line(decision, drawn)
+        line, written = self._line(decision, drawing)
         self._history.append(self._put(written.trace_id, line, written))
         self._sequence += 1
-        self._drawn[written.trace_id] = drawn
+        self._drawings[written.trace_id] = drawing
         return written
 
     def wait(self, trace_id: str, extra: Mapping[str, Any] = _NOTHING) -> None:
@@ -146,7 +146,7 @@ class LabelStore:
         }
         line = replace_surrogates(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         self._put(trace_id, line.encode() + b"\n", None)
-        self._drawn[trace_id] = read_drawing(extra)
+        self._drawings[trace_id] = read_drawing(extra)
 
     def withdraw(self, trace_id: str) -> None:
         """Remove a trace's decision, if it has one.
@@ -209,13 +209,13 @@ class LabelStore:
             self._decisions[trace_id] = decision
         return before
 
-    def _line(self, decision: Decision, drawn: Mapping[str, Any]) -> tuple[bytes, Decision]:
+    def _line(self, decision: Decision, drawing: Mapping[str, Any]) -> tuple[bytes, Decision]:
         """Return the line of a decision, and the decision as that line reads."""
         fields = {
             "trace_id": decision.trace_id,
             "rubric": self._scheme.id,
             "annotator": self.annotator,
-            **build_fields(decision, self._scheme, drawn),
+            **build_fields(decision, self._scheme, drawing),
             "rubric_sha256": self._scheme.sha256,
             "sequence": self._sequence + 1,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -266,7 +266,7 @@ class LabelStore:
             return
         decision = read_decision(LabelRow(where, fields), self._scheme, problems)
         trace_id = replace_surrogates(fields["trace_id"])
-        self._drawn[trace_id] = read_drawing(fields)
+        self._drawings[trace_id] = read_drawing(fields)
         if decision is None:
             self._at.setdefault(trace_id, n)
         elif trace_id in self._decisions:
@@ -279,7 +279,7 @@ class LabelStore:
             self._at[trace_id] = n
             self._decisions[trace_id] = decision
             if isinstance(time := fields.get("labelled_at"), str):
-                times[trace_id] = (_sequence(fields), time)
+                times[trace_id] = (_get_sequence(fields), time)
 
 
 def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
     return label
 
 
-def _sequence(fields: Mapping[str, Any]) -> int:
+def _get_sequence(fields: Mapping[str, Any]) -> int:
     """Return the number of a decision; 0 for one without it."""
     number = fields.get("sequence")
     return number if isinstance(number, int) and number > 0 else 0

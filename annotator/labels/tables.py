@@ -39,12 +39,12 @@ def parse_table(data: bytes, name: str) -> LabelTable:
     The separator (comma, semicolon or tab) is the one that fits the names of the columns.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _CELL))
-    lines = _lines(_text(data), name)
+    lines = _read_lines(_open_text(data), name)
     first = next(lines, "")
     if isinstance(first, str):  # not even a header
         return LabelTable(name, 1, [], [first] if first else [])
     start, header = first
-    return LabelTable(name, start, [_column(cell) for cell in header], list(lines))
+    return LabelTable(name, start, [_normalize_column(cell) for cell in header], list(lines))
 
 
 def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
@@ -68,27 +68,27 @@ def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> It
         else:
             filled = zip(columns, cells, strict=False)
             row = {
-                column: unescape_formula(cell) if column == "trace_id" else _cell_text(cell)
+                column: unescape_formula(cell) if column == "trace_id" else _read_cell(cell)
                 for column, cell in filled
                 if cell.strip()
             }
-            yield from _rows(row, columns, where, scheme, problems)
+            yield from _read_rows(row, columns, where, scheme, problems)
 
 
 def read_columns(data: bytes) -> list[str]:
     """Return the names of the columns from (the beginning of) a table; [] if it is no table."""
-    first = next(_lines(_text(data), ""), "")
-    return [] if isinstance(first, str) else [_column(cell) for cell in first[1]]
+    first = next(_read_lines(_open_text(data), ""), "")
+    return [] if isinstance(first, str) else [_normalize_column(cell) for cell in first[1]]
 
 
-def _text(data: bytes) -> io.StringIO:
+def _open_text(data: bytes) -> io.StringIO:
     return io.StringIO(data.decode("utf-8-sig", "surrogateescape"), "")
 
 
-def _lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
+def _read_lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
     """Yield the filled lines with the numbers at which they begin; at last, a problem if any."""
     first = next((line for line in file if line.strip()), "")
-    separator = max(",;\t", key=lambda sign: len(_COLUMNS & _words(first, sign)))
+    separator = max(",;\t", key=lambda sign: len(_COLUMNS & _split_header(first, sign)))
     file.seek(0)
     reader = csv.reader(file, delimiter=separator, strict=True)
     line = 1
@@ -101,11 +101,11 @@ def _lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
         yield f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?"
 
 
-def _words(header: str, separator: str) -> set[str]:
+def _split_header(header: str, separator: str) -> set[str]:
     return {cell.strip().strip('"').strip().lower() for cell in header.split(separator)}
 
 
-def _column(cell: str) -> str:
+def _normalize_column(cell: str) -> str:
     """Return a column's name; Potato's contain codes, whose case matters."""
     name = cell.strip()
     return name.lower() if name.lower() in _COLUMNS else name
@@ -133,16 +133,16 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
     return not missing
 
 
-def _cell_text(cell: str) -> str:
+def _read_cell(cell: str) -> str:
     """Return a cell's text without the apostrophe before a formula."""
     return unescape_formula(cell.strip())
 
 
-def _rows(
+def _read_rows(
     row: Mapping[str, str], columns: list[str], where: str, scheme: Scheme, problems: Problems
 ) -> Iterator[LabelRow]:
     if not potato.is_table(columns):
-        yield LabelRow(where, _fields(row))
+        yield LabelRow(where, _parse_fields(row))
         return
     try:
         yield from potato.read_table_rows(row, where, scheme)
@@ -150,7 +150,7 @@ def _rows(
         problems.add(str(error))
 
 
-def _fields(row: Mapping[str, str]) -> dict[str, Any]:
+def _parse_fields(row: Mapping[str, str]) -> dict[str, Any]:
     fields: dict[str, Any] = dict(row)
     for name in ("confidence", "inclusion_probability"):
         if name in row:
@@ -180,4 +180,4 @@ def _list(cell: str, separator: str) -> Any:
             value = None
         if isinstance(value, list):
             return value
-    return [part.strip() for part in re.split(separator, cell) if part.strip()]
+    return [item.strip() for item in re.split(separator, cell) if item.strip()]

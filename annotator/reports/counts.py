@@ -16,10 +16,10 @@ JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
 
 
-TIE, PART, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
+TIE, PARTIAL, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
 """Reasons to be undecided: no code has enough votes; too little of the trace was read; all findings
 were rejected; too few votes count; the judge left it open."""
-_PART = re.compile(r"read [\d.]+ % of it")
+_PARTIAL_PATTERN = re.compile(r"read [\d.]+ % of it")
 
 
 def name_reason(annotation: Annotation) -> str:
@@ -27,8 +27,8 @@ def name_reason(annotation: Annotation) -> str:
     reason = annotation.reason or ""
     if annotation.tie:
         return TIE
-    if _PART.fullmatch(reason):
-        return PART
+    if _PARTIAL_PATTERN.fullmatch(reason):
+        return PARTIAL
     if annotation.votes and " votes failed or are undecided" in reason:
         return LOST
     return REJECTED if reason == ALL_REJECTED else OTHER

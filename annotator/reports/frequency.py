@@ -330,14 +330,14 @@ def _count_group(
     scheme, count = counts.rubric, counts.groups[name]
     judged, screen = not scheme.judged.isdisjoint(codes), not scheme.screens.isdisjoint(codes)
     ruled = scheme.judged.issuperset(codes)
-    whole = ruled and not screen and not counts.selection
+    complete = ruled and not screen and not counts.selection
     return Row(
         "group",
         name,
         ", ".join(codes),
         count if judged and (count > 0 or not screen) else None,
-        counts.share((name,)) if whole else None,
-        unknown=None if whole else PARTLY,
+        counts.share((name,)) if complete else None,
+        unknown=None if complete else PARTLY,
         bounds=counts.bounds(count, screen=screen) if ruled else None,
         labels=correction.groups.get(name) if correction else None,
     )

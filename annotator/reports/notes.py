@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from annotator.base.text import floor_percent, format_count
-from annotator.reports.counts import LOST, OTHER, PART, REJECTED, TIE, TraceCounts
+from annotator.reports.counts import LOST, OTHER, PARTIAL, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
 from validation import Interval
 
@@ -15,7 +15,7 @@ _NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate
 _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narrow
 _UNDECIDED = {
     TIE: "{} had no code with enough votes (tie).",
-    PART: "{} {were} read in part.",
+    PARTIAL: "{} {were} read in part.",
     REJECTED: "In {} none of the judge's quotes was in the trace.",
     LOST: "{} had too few votes that count.",
     OTHER: "{} {were} left undecided by the judge.",
@@ -138,13 +138,13 @@ def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:
     if not counts.truncated:
         return
-    verb, share, least = "was", floor_percent(counts.least_read), ""
+    verb, share, extent = "was", floor_percent(counts.least_read), ""
     if counts.least_read < 1:
-        least = f", {share} of it"
+        extent = f", {share} of it"
     if counts.truncated > 1:
-        verb, least = "were", least and f", of one only {share}"
+        verb, extent = "were", extent and f", of one only {share}"
     yield (
-        f"{format_count(counts.truncated, 'trace')} {verb} read in part{least}; the annotations"
+        f"{format_count(counts.truncated, 'trace')} {verb} read in part{extent}; the annotations"
         " tell what was left out (truncated, read)."
     )
 

@@ -33,7 +33,7 @@ _ERRORS = " They do not include how far people differ: see annotate calibrate --
 _NO_TASKS = (
     "The labels name no tasks, so the intervals may be too narrow: give RUN or --traces TRACES."
 )
-_DRAWN = {
+_SAMPLING_NOTES = {
     "unknown": "How the labelled traces were sampled is not recorded. The shares hold for other"
     " traces only if these are a random sample.",
     "uniform": "The labelled traces are a uniform random sample.",
@@ -180,8 +180,8 @@ class _Counted:
             other = "dev" if self._request.final else "test"
             yield f"Not counted: {format_count(held_out, 'label')} of the {other} split (--final)."
         if elsewhere := used - len(self._annotations):
-            place = f"not in {self._run}" if self._run else "not in TRACES, or not readable"
-            yield f"Not counted: {format_count(elsewhere, 'label')} of traces that are {place}."
+            reason = f"not in {self._run}" if self._run else "not in TRACES, or not readable"
+            yield f"Not counted: {format_count(elsewhere, 'label')} of traces that are {reason}."
 
     def tables(self, by: str | None) -> list[FrequencyTable]:
         """Return the table of all labels, or one for each value of an attribute."""
@@ -229,7 +229,7 @@ class _Counted:
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
         """Yield the notes of a table."""
-        yield _DRAWN[self._matched.design]
+        yield _SAMPLING_NOTES[self._matched.design]
         if counts.items:
             yield (
                 f"The {format_count(len(counts.items), 'label')} tell as much as"

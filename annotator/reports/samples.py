@@ -60,9 +60,9 @@ class JudgedSamples:
 
     def _join_groups(self, name: str) -> JudgedSample:
         """Return the sample of all traces that the run judged."""
-        whole = self._samples[name, None]
-        if not whole.total:
+        union = self._samples[name, None]
+        if not union.total:
             for (rubric, group), sample in self._samples.items():
                 if rubric == name and group is not None:
-                    whole.include(sample)
-        return whole
+                    union.include(sample)
+        return union

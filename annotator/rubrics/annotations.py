@@ -319,12 +319,12 @@ class Annotation:
 
     def to_json(self) -> str:
         """Return the annotation as one line of JSON, without the line end."""
-        fields = _fields(self)
+        fields = _get_fields(self)
         if self.read == 1:
             del fields["read"]
         if not self.contradictions:
             del fields["contradictions"]
-        line = json.dumps(fields, default=_fields, ensure_ascii=False, allow_nan=False)
+        line = json.dumps(fields, default=_get_fields, ensure_ascii=False, allow_nan=False)
         return replace_surrogates(line)
 
     @classmethod
@@ -348,7 +348,7 @@ class Annotation:
         return annotation
 
 
-def _fields(value: Any) -> Any:
+def _get_fields(value: Any) -> Any:
     """Return the fields of a dataclass, uncopied (``asdict`` copies them deeply)."""
     if isinstance(value, Mapping):
         return dict(value)

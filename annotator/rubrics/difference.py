@@ -32,7 +32,7 @@ def _describe(field: str, old: object, new: object) -> Iterator[str]:
         yield f"{field}: {_show(old)} -> {_show(new)}"
         return
     yield f"{field}:"
-    lines = difflib.ndiff(_sentences(old), _sentences(new))
+    lines = difflib.ndiff(_split_sentences(old), _split_sentences(new))
     yield from (f"  {line}" for line in lines if line[0] in "+-")
 
 
@@ -40,7 +40,7 @@ def _show(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
-def _sentences(text: str) -> list[str]:
+def _split_sentences(text: str) -> list[str]:
     return [
         sentence.strip() for line in text.splitlines() for sentence in line.split(". ") if sentence
     ]

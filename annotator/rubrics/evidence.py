@@ -126,14 +126,14 @@ def _find_exact(quote: str, source: Source, view: NormalizedText) -> list[Span]:
     while at >= 0 and len(spans) < _MOST_SPANS:
         start, end = at, at + len(quote)
         first, last = view.find_visible(start), view.find_visible(end)
-        part = _keep_whole_words(view.text, first, last)
-        cut = part != _strip(view.text, first, last)
-        left = view.text[slice(*part)].split() if cut else []
+        word_span = _keep_whole_words(view.text, first, last)
+        cut = word_span != _strip(view.text, first, last)
+        left = view.text[slice(*word_span)].split() if cut else []
         enough = (
             not cut or sum(map(bool, map(_WORD.search, left))) >= _WHOLE_WORDS
         )  # marks are no words
         if cut and enough:
-            start, end = view.locate(*part)
+            start, end = view.locate(*word_span)
         crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
         if enough and crossed is None:
             match: Match = "typography" if cut else "exact"
@@ -199,10 +199,10 @@ def _crosses(source: Source, start: int, end: int) -> bool:
 def _identifies(span: Span, view: NormalizedText) -> bool:
     """Whether a passage identifies a place: two words, a long one, or a whole line."""
     text, start, end = view.text, view.find_visible(span.start), view.find_visible(span.end)
-    words = _WORD.findall(text, start, end)
-    if not words:  # in the middle of a code for colours, say
+    tokens = _WORD.findall(text, start, end)
+    if not tokens:  # in the middle of a code for colours, say
         return False
-    if len(words) >= 2 or len(words[0]) >= 12 or len(_UNSPACED.findall(text, start, end)) >= 4:
+    if len(tokens) >= 2 or len(tokens[0]) >= 12 or len(_UNSPACED.findall(text, start, end)) >= 4:
         return True
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
@@ -230,11 +230,11 @@ def _find_tolerant(quote: str, source: Source) -> list[Span]:
                 source.text
             ):
                 start, end = match.span()
-                whole = not _is_inside_word(source.text, start) and not _is_inside_word(
+                complete = not _is_inside_word(source.text, start) and not _is_inside_word(
                     source.text, end
                 )
                 balanced = not underscores or _pair_up(match.groups())
-                if whole and balanced and not _crosses(source, start, end):
+                if complete and balanced and not _crosses(source, start, end):
                     passage = match.group()
                     where = (source.id, start, end, passage)
                     spans.append(Span(*where, "typography", source.origin, source.agent))
@@ -379,11 +379,11 @@ def verify(
         Evidence(span.quote, span.source, span.start, span.end, span.match)
         for _, span in sorted(spans.items())
     ]
-    given, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
-    if given < needed:
-        wrong.append(f"{claim.code}: {given} quote(s), {needed} separate passages needed")
+    quote_count, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
+    if quote_count < needed:
+        wrong.append(f"{claim.code}: {quote_count} quote(s), {needed} separate passages needed")
     # A quote with several other places is in none of them for certain.
-    elif len(claimed) == given and not _fills(rubric.code(claim.code), claimed.values()):
+    elif len(claimed) == quote_count and not _fills(rubric.code(claim.code), claimed.values()):
         wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
     return evidence, wrong
 
@@ -393,20 +393,20 @@ def _fills(code: Code, spans: Collection[Span]) -> bool:
     if code.must_quote and not any(span.origin in code.must_quote for span in spans):
         return False
     return any(
-        all(span.origin in place for span, place in zip(chosen, code.places, strict=True))
-        and _suits(code, chosen)
-        for chosen in permutations(spans, len(code.places))
+        all(span.origin in origins for span, origins in zip(selection, code.places, strict=True))
+        and _suits(code, selection)
+        for selection in permutations(spans, len(code.places))
     )
 
 
-def _suits(code: Code, chosen: Sequence[Span]) -> bool:
+def _suits(code: Code, selection: Sequence[Span]) -> bool:
     """Whether the quotes in the places of a code are by the right agents."""
-    agents = {span.agent for span in chosen}
+    agents = {span.agent for span in selection}
     if code.authors == "same" and (len(agents) > 1 or None in agents):
         return False
     if code.authors == "different" and len(agents - {None}) < 2:
         return False
-    messages = [span.source for span in chosen if span.source.startswith("message:")]
+    messages = [span.source for span in selection if span.source.startswith("message:")]
     return not code.separate_messages or len(set(messages)) == len(messages)
 
 
@@ -429,8 +429,8 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
         where = (source.id, start, end, evidence.quote)
         span = Span(*where, evidence.match, source.origin, source.agent)
         view = normalize_text(source.text)
-        words = view.find_visible(start), view.find_visible(end)
-        cut = _keep_whole_words(view.text, *words) != _strip(view.text, *words)
+        bounds = view.find_visible(start), view.find_visible(end)
+        cut = _keep_whole_words(view.text, *bounds) != _strip(view.text, *bounds)
         taken = any(_overlaps(span, other) for other in spans.values())
         if cut or taken or not _identifies(span, view):
             return {}
@@ -475,16 +475,16 @@ def _resolve(
     return None, refused if closed else f"not found in {named}, nor anywhere else"
 
 
-def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
+def _find_named(name: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
     """Return the source that a judge names, and its id if the rubric does not accept it.
 
     Steps are read only if the rubric accepts them.
     """
-    if parse_source_id(given).startswith("step:") and not {"steps", "tools"} & set(
+    if parse_source_id(name).startswith("step:") and not {"steps", "tools"} & set(
         rubric.quote_from
     ):
-        return None, sanitize_line(given, 80)
-    source = trace.source(given) or trace.source(parse_source_id(given))
+        return None, sanitize_line(name, 80)
+    source = trace.source(name) or trace.source(parse_source_id(name))
     if source and source.origin not in rubric.quote_from:
         return source, escape_header(source.id)
     return source, None
@@ -494,17 +494,17 @@ def _overlaps(span: Span, other: Span) -> bool:
     return span.source == other.source and span.start < other.end and other.start < span.end
 
 
-def parse_source_id(given: str) -> str:
+def parse_source_id(text: str) -> str:
     """Return the id of a source from a judge's spelling: ``message:3`` for ``3``, ``Message 3``,
     ``[message:3]`` or ``message:3 from agent1 to agent2``.
     """
-    given = re.sub(r"^\[*(?:[0-9a-f]{32}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
+    text = re.sub(r"^\[*(?:[0-9a-f]{32}\s+)?", "", text.strip()).strip("[]()#`'\".: ")
     form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
-    number = re.fullmatch(form, given, re.IGNORECASE)
+    number = re.fullmatch(form, text, re.IGNORECASE)
     if number:
         return f"message:{int(number.group(1))}"
-    given = re.sub(r"\s*[:\s]\s*", ":", given.removesuffix(", empty"))
-    kind, colon, name = given.partition(":")
+    text = re.sub(r"\s*[:\s]\s*", ":", text.removesuffix(", empty"))
+    kind, colon, name = text.partition(":")
     return kind.lower() + colon + name
 
 

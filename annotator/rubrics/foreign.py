@@ -33,10 +33,10 @@ def read_foreign(file: Path) -> dict[str, Any]:
     """
     value, _ = read_yaml(file)  # JSON is YAML, too
     fields = value if isinstance(value, dict) else {}
-    for key, read in (("codes", _adamast_code), ("failure_modes", _mast_lint_code)):
+    for key, read in (("codes", _read_adamast), ("failure_modes", _read_mast_lint)):
         items = fields.get(key)
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
-            categories = _categories(fields.get("categories"))
+            categories = _read_categories(fields.get("categories"))
             codes = [read(item, categories) for item in items]
             break
     else:
@@ -68,30 +68,30 @@ def make_rubric_id(file: Path) -> str:
 
 
 def _introduce(fields: Mapping[str, Any]) -> str:
-    words = [get_text(fields.get(key)) for key in ("domain", "summary")]
-    purpose = ". ".join(word.rstrip(".") for word in words if word)
+    texts = [get_text(fields.get(key)) for key in ("domain", "summary")]
+    purpose = ". ".join(text.rstrip(".") for text in texts if text)
     return f"WHAT THIS IS FOR\n{purpose}.\n\n" if purpose else ""
 
 
-def _categories(value: Any) -> dict[str, str]:
+def _read_categories(value: Any) -> dict[str, str]:
     """Return the names of categories by their ids."""
     items = value if isinstance(value, list) else []
     pairs = ((item.get("id"), item.get("name")) for item in items if isinstance(item, dict))
     return {str(key): get_text(name) or str(key) for key, name in pairs}
 
 
-def _texts(value: Any) -> list[str]:
+def _list_texts(value: Any) -> list[str]:
     items = value if isinstance(value, list) else [value]
     return [text for item in items if (text := get_text(item))]
 
 
-def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
+def _read_adamast(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
     use = get_text(item.get("when_to_use"))
     role = get_text(item.get("applies_to_role"))
     evidence = [use or "A passage that shows it."]
-    evidence += [f"For example: {case}" for case in _texts(item.get("examples"))]
+    evidence += [f"For example: {case}" for case in _list_texts(item.get("examples"))]
     about = f" It concerns the role {role}." if role else ""
-    return _code(
+    return _make_code(
         item,
         definition=(get_text(item.get("description")) or "") + about,
         evidence=" ".join(evidence),
@@ -100,20 +100,20 @@ def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dic
     )
 
 
-def _mast_lint_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
+def _read_mast_lint(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
     example = get_text(item.get("positive_example"))
-    words = [f"{signal.rstrip('.')}." for signal in _texts(item.get("signals"))]
-    words += [f"For example: {example}"] if example else []
-    return _code(
+    sentences = [f"{signal.rstrip('.')}." for signal in _list_texts(item.get("signals"))]
+    sentences += [f"For example: {example}"] if example else []
+    return _make_code(
         item,
         definition=get_text(item.get("operational_definition")) or "",
-        evidence=" ".join(words) or "A passage that shows it.",
+        evidence=" ".join(sentences) or "A passage that shows it.",
         near=get_text(item.get("near_miss")),
         group=categories.get(str(item.get("category")), get_text(item.get("category"))),
     )
 
 
-def _code(
+def _make_code(
     item: Mapping[str, Any], definition: str, evidence: str, near: str | None, group: str | None
 ) -> dict[str, Any]:
     code = {

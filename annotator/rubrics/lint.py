@@ -39,11 +39,11 @@ def _find_unfinished(rubric: Rubric) -> Iterator[str]:
     for code in rubric.codes:
         for field in ("name", "definition", "evidence", "not_"):
             texts[f"codes.{code.id}.{field.rstrip('_')}"] = getattr(code, field) or ""
-    for place, text in texts.items():
+    for key, text in texts.items():
         if match := _UNFINISHED.search(text):
-            yield f"{place}: {match[0]!r} is left in it"
+            yield f"{key}: {match[0]!r} is left in it"
         elif any(text.startswith(sentence) for sentence in _TEMPLATE):
-            yield f"{place}: still the template's sentence"
+            yield f"{key}: still the template's sentence"
 
 
 def _find_equal(rubric: Rubric) -> Iterator[str]:
@@ -61,11 +61,11 @@ def _check_code(code: Code, rubric: Rubric) -> Iterator[str]:
     if code.example and len(code.example.quotes) < needed:
         has = len(code.example.quotes)
         yield f"codes.{code.id}.example: {has} quotes, and a finding needs {needed}"
-    spoken = {"messages", "patches", "steps"}
-    silent = [place for place in code.places if not spoken & set(place)]
+    attributable = {"messages", "patches", "steps"}
+    silent = [origins for origins in code.places if not attributable & set(origins)]
     if code.authors and silent:
         yield f"codes.{code.id}: authors: nobody is the author of a quote from {silent[0][0]}"
-    if code.separate_messages and sum("messages" in place for place in code.places) < 2:
+    if code.separate_messages and sum("messages" in origins for origins in code.places) < 2:
         yield f"codes.{code.id}: separate_messages: fewer than two places take a message"
     if code.must_quote and code.places and not set(code.must_quote) & set(sum(code.places, ())):
         origins = " or ".join(code.must_quote)
@@ -80,21 +80,21 @@ def _check_code(code: Code, rubric: Rubric) -> Iterator[str]:
 def _find_unknown_codes(rubric: Rubric) -> Iterator[str]:
     """Yield words of the instructions that look like a code's id and are no code."""
     ids = {code.id for code in rubric.codes}
-    shapes = {shape for code_id in ids if (shape := _shape(code_id)) != "a"}
+    shapes = {shape for code_id in ids if (shape := _compute_shape(code_id)) != "a"}
     seen: set[str] = set()
     for word in _WORD.findall(rubric.instructions):
         near = suggest(word, ids)
-        alike = _shape(word) in shapes and (near or not word.islower())
+        similar = _compute_shape(word) in shapes and (near or not word.islower())
         if (
             word not in ids | seen
-            and alike
+            and similar
             and not any(code_id.startswith(word) for code_id in ids)
         ):
             seen.add(word)
             yield f"instructions: {word!r} looks like a code, and there is none of that id{near}"
 
 
-def _shape(word: str) -> str:
+def _compute_shape(word: str) -> str:
     """Return the shape of a word: ``A1a`` for ``AB12cd``."""
     classes = re.sub(r"[a-z]", "a", re.sub(r"[A-Z]", "A", re.sub(r"[0-9]", "1", word)))
     return re.sub(r"(.)\1+", r"\1", classes)

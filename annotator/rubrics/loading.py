@@ -89,8 +89,8 @@ def _read(path: Path, above: int = 0) -> tuple[dict[str, Any], str]:
         raise RubricError(f"{path}: extends: {base_name} extends this one in turn")
     base, base_digest = _read(base_path, above + 1)
     _validate(base_path, base, base_digest)
-    whole = hashlib.sha256(f"{digest}{base_digest}".encode()).hexdigest()
-    return _extend(base, value, path), whole
+    full_digest = hashlib.sha256(f"{digest}{base_digest}".encode()).hexdigest()
+    return _extend(base, value, path), full_digest
 
 
 def _extend(base: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[str, Any]:

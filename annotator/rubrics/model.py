@@ -32,7 +32,7 @@ class Example(_Strict):
 
 
 _AUTHORS = {"same": "the same agent", "different": "different agents"}
-Place = Annotated[tuple[Origin, ...], Field(min_length=1)]
+Origins = Annotated[tuple[Origin, ...], Field(min_length=1)]
 
 
 class Code(_Strict):
@@ -56,7 +56,7 @@ class Code(_Strict):
     not_: Text | None = Field(default=None, alias="not")
     must_quote: tuple[Origin, ...] = ()
     min_quotes: Annotated[int, Field(ge=1, le=8)] | None = None
-    places: Annotated[tuple[Place, ...], Field(max_length=4)] = ()
+    places: Annotated[tuple[Origins, ...], Field(max_length=4)] = ()
     authors: Literal["same", "different"] | None = None
     separate_messages: bool = False
     shows_absence: Literal["after", "anywhere"] | None = None
@@ -73,12 +73,12 @@ class AppliesTo(_Strict):
 
 Choice = Literal["one", "primary", "many"]
 
-Part = Literal["messages", "patches", "outcome", "tasks"]
-PARTS: tuple[Part, ...] = ("messages", "patches", "outcome", "tasks")
+TracePart = Literal["messages", "patches", "outcome", "tasks"]
+PARTS: tuple[TracePart, ...] = ("messages", "patches", "outcome", "tasks")
 """The parts of a trace in a prompt, unless a rubric chooses some."""
 
 # Tools write messages too. Steps are in a prompt whenever they can be quoted.
-_PART_OF: Mapping[Origin, Part] = {
+_PART_OF: Mapping[Origin, TracePart] = {
     "messages": "messages",
     "tools": "messages",
     "patches": "patches",
@@ -228,7 +228,7 @@ class Rubric(_Strict):
         "patches",
         "outcome",
     )
-    show: Annotated[tuple[Part, ...], Field(min_length=1)] = PARTS
+    show: Annotated[tuple[TracePart, ...], Field(min_length=1)] = PARTS
     attribution: bool = False
     instructions: Text
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
@@ -253,7 +253,7 @@ class Rubric(_Strict):
         if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
         for origin in self.quote_from:
-            if (part := _PART_OF.get(origin)) and part not in self.show:
+            if (trace_part := _PART_OF.get(origin)) and trace_part not in self.show:
                 raise ValueError(
                     f"quote_from: {origin!r} is not in show: a judge cannot quote a hidden part"
                 )
@@ -285,20 +285,20 @@ class Rubric(_Strict):
     def describe_quotes(self, code_id: str) -> str:
         """Return in words which quotes a finding of this code must have."""
         code = self.code(code_id)
-        words = [f"at least {self.quotes_needed(code_id)}"]
+        phrases = [f"at least {self.quotes_needed(code_id)}"]
         if code.must_quote:
-            words.append(f"one of them from the {' or '.join(code.must_quote)}")
+            phrases.append(f"one of them from the {' or '.join(code.must_quote)}")
         if code.places:
-            places = [f"from the {' or '.join(place)}" for place in code.places]
-            words.append("one " + " and another ".join(places))
+            places = [f"from the {' or '.join(origins)}" for origins in code.places]
+            phrases.append("one " + " and another ".join(places))
         if code.authors:
-            words.append(f"by {_AUTHORS[code.authors]}")
+            phrases.append(f"by {_AUTHORS[code.authors]}")
         if code.separate_messages:
-            only_messages = all(set(place) == {"messages"} for place in code.places)
-            words.append(
+            only_messages = all(set(origins) == {"messages"} for origins in code.places)
+            phrases.append(
                 "from different messages" if only_messages else "no two from the same message"
             )
-        return ", ".join(words)
+        return ", ".join(phrases)
 
     def rank(self, code_id: str) -> int:
         """Return the code's index in the precedence, or in the file if there is no precedence."""

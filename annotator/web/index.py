@@ -50,12 +50,12 @@ class Filter:
     @property
     def columns(self) -> list[tuple[str, str]]:
         """The column names and texts that a row must have."""
-        parts = [(part, getattr(self, part)) for part in PARTS]
-        values = [(part, value) for part, value in parts if value is not None]
+        parts = [(name, getattr(self, name)) for name in PARTS]
+        values = [(name, value) for name, value in parts if value is not None]
         return [
             *(
-                (part, str(value).lower() if part == "rejected" else str(value))
-                for part, value in values
+                (name, str(value).lower() if name == "rejected" else str(value))
+                for name, value in values
             ),
             *((f"{_ATTRIBUTE}{name}", value) for name, value in self.attributes),
         ]
@@ -190,7 +190,7 @@ class Index:
             self._opened = opened.pop_all()
         self._size = sum(os.fstat(file.fileno()).st_size for _, _, file in self._files)
         self._lock = threading.Lock()  # held while a row is added or listed
-        self._columns = {part: IndexColumn() for part in PARTS}
+        self._columns = {name: IndexColumn() for name in PARTS}
         self._texts: list[bytes] = []  # UTF-8 takes the least memory
         self._ids: list[str] = []  # of each row: its trace
         self._firsts: dict[str, int] = {}  # of each trace: its first row
@@ -245,7 +245,7 @@ class Index:
                 name: column.count(self._select(filter, name) if name in filtered else selected)
                 for name, column in self._columns.items()
             }
-        parts = {part: _sort(counts.pop(part)) for part in PARTS}
+        parts = {name: _sort(counts.pop(name)) for name in PARTS}
         attributes = {name.removeprefix(_ATTRIBUTE): values for name, values in counts.items()}
         many = {
             name: len(values) for name, values in attributes.items() if len(values) > _MOST_VALUES

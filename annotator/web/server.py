@@ -87,7 +87,7 @@ class Guard:
         if scope["type"] != "http":
             return
         reason = self._check(scope)
-        app = _turn_away(*reason) if reason else self._app
+        app = _refuse_request(*reason) if reason else self._app
 
         async def guarded(message: "Message") -> None:
             if message["type"] == "http.response.start":
@@ -120,7 +120,7 @@ class Guard:
         return None
 
 
-def _turn_away(status: int, reason: str) -> Response:
+def _refuse_request(status: int, reason: str) -> Response:
     return Response(reason, status, {"Connection": "close"}, media_type="text/plain")
 
 

@@ -19,8 +19,8 @@ from annotator.calibration.sample.design import (
     allocate,
     assign_split,
     draw_traces,
+    extend_design,
     read_design,
-    top_up,
 )
 from annotator.calibration.sample.sheets import Split
 from annotator.labels import read_labels
@@ -169,7 +169,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
             {"s": SampledStratum(12, 5)},
             {one.trace_id: "s" for one in chosen},
         )
-        design, more = top_up(candidates, first, {"s": 3}, seed)
+        design, more = extend_design(candidates, first, {"s": 3}, seed)
         assert not {one.trace_id for one in more} & first.traces.keys()
         assert design.probabilities == dict.fromkeys(design.traces, 8 / 12)
         counts.update(design.traces.keys())

@@ -12,7 +12,7 @@ import pytest
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import floor_percent
 from annotator.rubrics import Rubric
-from annotator.rubrics.model import Part
+from annotator.rubrics.model import TracePart
 from annotator.traces import Feature, Outcome, Trace
 from tests.conftest import annotations, run_name, write_run
 from tests.judges.ask import LONG, MANY, Cli, ask, end, llm, long, question, refuse_above, talk
@@ -715,7 +715,7 @@ TOLD = replace(
     outcome=replace(RUN.outcome, passed=False, merge="conflicts"),
     read_tasks=lambda: {"a": "Feed the fish.", "b": "Heat the water."},
 )
-SHOWN: dict[str, tuple[tuple[Part, ...], set[str], int]] = {
+SHOWN: dict[str, tuple[tuple[TracePart, ...], set[str], int]] = {
     "all": ((), {"message", "patch", "outcome", "task"}, 3),
     "messages": (("messages",), {"message"}, 1),
     "messages and tasks": (("messages", "tasks"), {"message", "task"}, 1),

@@ -39,9 +39,9 @@ def test_same_seed_same_limits():
 
 
 def test_every_resample_has_as_many_clusters():
-    drawn = Resamples.draw(np.ones((7, 1)), resamples=300, seed=0).drawn
-    assert drawn.shape == (300, 1)
-    assert (drawn == 7).all()
+    draws = Resamples.draw(np.ones((7, 1)), resamples=300, seed=0).draws
+    assert draws.shape == (300, 1)
+    assert (draws == 7).all()
 
 
 def test_undefined_resamples_are_left_out_and_counted():

@@ -160,7 +160,7 @@ def draw_traces(
     return selected
 
 
-def top_up(
+def extend_design(
     candidates: Iterable[Candidate], design: Design, more: Mapping[str, int], seed: int
 ) -> tuple[Design, list[Candidate]]:
     """Return the design of both rounds and ``more`` new traces of some strata, at random.

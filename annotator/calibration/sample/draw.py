@@ -19,10 +19,10 @@ from annotator.calibration.sample.design import (
     allocate,
     draw_doubles,
     draw_traces,
+    extend_design,
     locate_design,
     read_design,
     record_design,
-    top_up,
     write_design,
 )
 from annotator.calibration.sample.sheets import (
@@ -150,7 +150,7 @@ def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
         additions: Counter[str] = Counter()
         for code, number in options.more:
             additions[code] += number
-        design, selected = top_up(population.candidates, earlier, additions, options.seed)
+        design, selected = extend_design(population.candidates, earlier, additions, options.seed)
         doubles: list[Candidate] = []
     else:
         design, selected = _draw_first(population, options, split)

@@ -3,7 +3,7 @@
 from annotator.base.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
-from annotator.reports.figures.style import stack, to_glyphs
+from annotator.reports.figures.style import escape_text, stack
 from annotator.reports.table import name_judge
 
 
@@ -17,12 +17,12 @@ def draw_figure(source: FigureSource) -> Plot:
         raise AnnotatorError("figure: no rubric of these runs allows more than one code")
     panels, about = [], []
     for pairs in source.co_occurrences:
-        title = f"{to_glyphs(pairs.rubric)}  {to_glyphs(pairs.folder)}"
+        title = f"{escape_text(pairs.rubric)}  {escape_text(pairs.folder)}"
         title = title if len(source.co_occurrences) > 1 else ""
         caption = (
             f"Judged traces with both codes (n = {pairs.judged}); on the diagonal, with the code."
         )
-        codes = [to_glyphs(code) for code in pairs.codes]
+        codes = [escape_text(code) for code in pairs.codes]
         panels.append(draw_matrix(title, codes, pairs.counts, caption, pairs.notes))
         about.append(
             f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"

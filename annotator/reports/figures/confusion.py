@@ -5,7 +5,7 @@ from annotator.calibration.correct import describe_labels, fit_calibration, matc
 from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
-from annotator.reports.figures.style import FigurePanel, stack, to_glyphs
+from annotator.reports.figures.style import FigurePanel, escape_text, stack
 from annotator.reports.table import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
@@ -21,7 +21,7 @@ def draw_figure(source: FigureSource) -> Plot:
     """
     if not source.calibrations:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
-    drawn, left_out = [], []
+    selected, left_out = [], []
     for run, name in zip(source.runs, name_runs(source.runs), strict=True):
         for rubric in run.schemes.values():
             if rubric.id not in source.calibrations:
@@ -30,20 +30,20 @@ def draw_figure(source: FigureSource) -> Plot:
                 reason = "a trace can have many codes, there is no one confusion"
                 left_out.append(f"{rubric.id}: {reason}")
             else:
-                drawn.append((run, name, rubric))
-    if not drawn:
+                selected.append((run, name, rubric))
+    if not selected:
         raise AnnotatorError(
             f"--plot confusion: nothing to draw: {'; '.join(left_out)}; see --plot reliability"
         )
     panels, about = [], []
-    for run, name, rubric in drawn:
-        title = f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(name)}"
+    for run, name, rubric in selected:
+        title = f"{escape_text(rubric.id)} v{rubric.version}  {escape_text(name)}"
         panel, basis = _draw_panel(
-            run, rubric, source.calibrations, title if len(drawn) > 1 else ""
+            run, rubric, source.calibrations, title if len(selected) > 1 else ""
         )
         panels.append(panel)
         about.append(basis)
-    names = dict.fromkeys(rubric.id for _, _, rubric in drawn)
+    names = dict.fromkeys(rubric.id for _, _, rubric in selected)
     return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
@@ -71,11 +71,11 @@ def _draw_panel(
     ]
     people = ", ".join(calibration.labels.annotators)
     code = "primary code" if rubric.choice == "primary" else "code"
-    n = f"n = {len(traces)}, labels of {to_glyphs(people)}"
+    n = f"n = {len(traces)}, labels of {escape_text(people)}"
     caption = f"Labelled traces by their {code} ({n}); not weighted."
     undecided = len(labelled) - len(traces)
     notes = [f"Undecided, not counted: {undecided}."] if undecided else []
-    codes = [to_glyphs(label) for label in rubric.labels]
+    codes = [escape_text(label) for label in rubric.labels]
     basis = (
         f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
         f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"

@@ -21,13 +21,13 @@ from annotator.reports.figures.style import (
     PAGE,
     SIZE,
     SMALL,
-    to_glyphs,
+    escape_text,
     wrap,
 )
 from annotator.reports.tables.stats import write_retention
 
 _ACROSS = 3  # panels beside each other
-_MOST = 12
+_MAX_PANELS = 12
 _HEIGHT = 2.3  # of a panel, in inches
 _APART = 0.009  # solo left and coop right of the middle of a bucket, so that both can be seen
 _STYLES: dict[str, dict[str, Any]] = {
@@ -54,16 +54,16 @@ def draw_figure(source: FigureSource) -> Plot:
         raise AnnotatorError("a figure of difficulty needs the statistics of traces")
     difficulty = source.stats.difficulty
     curves = difficulty.by_model if len(difficulty.by_model) > 1 else ()
-    chosen = sorted(curves, key=lambda curve: -curve.pairs)[: _MOST - 1]
-    names = [to_glyphs(curve.model or "") for curve in curves if curve not in chosen]
+    selected = sorted(curves, key=lambda curve: -curve.pairs)[: _MAX_PANELS - 1]
+    names = [escape_text(curve.model or "") for curve in curves if curve not in selected]
     notice = f"{len(names)} models with fewer pairs are not drawn: {', '.join(names)}"
     notices = [notice] if names else []
     about = [f"{difficulty.pairs} pairs with a difficulty, {difficulty.models} models"]
     for curve in (difficulty.pooled, *difficulty.by_model):
         about.append(
-            f"{to_glyphs(curve.model or 'pooled')}: {curve.pairs} pairs; {_describe_areas(curve)}"
+            f"{escape_text(curve.model or 'pooled')}: {curve.pairs} pairs; {_describe_areas(curve)}"
         )
-    panels = [difficulty.pooled, *(curve for curve in curves if curve in chosen)]
+    panels = [difficulty.pooled, *(curve for curve in curves if curve in selected)]
     about += [*source.stats.notes, *notices]
     return Plot(_draw_panels(panels), "success by difficulty", about, notices)
 
@@ -97,7 +97,7 @@ def _draw_panels(curves: Sequence[Curve]) -> Figure:
         plot.grid(axis="y", color=FAINT, linewidth=0.4)
         plot.set_axisbelow(True)
         if several:
-            name = "all models" if curve.model is None else to_glyphs(curve.model)
+            name = "all models" if curve.model is None else escape_text(curve.model)
             plot.set_title(wrap(name, 32), loc="left", size=SIZE, weight="bold")
         _draw_curve(plot, curve)
     return figure
@@ -106,18 +106,18 @@ def _draw_panels(curves: Sequence[Curve]) -> Figure:
 def _describe_areas(curve: Curve) -> str:
     """Return what the table says of a curve's areas, in words."""
     *_, solo, coop, _, retained, limits = write_retention(curve)
-    words = f"area: solo {solo}, coop {coop}; retention {retained}"
-    words += f" {limits}" if limits != UNDEFINED else ""
+    text = f"area: solo {solo}, coop {coop}; retention {retained}"
+    text += f" {limits}" if limits != UNDEFINED else ""
     reason = curve.retention.reason
-    return f"{words} ({reason})" if reason else words
+    return f"{text} ({reason})" if reason else text
 
 
 def _draw_curve(plot: Axes, curve: Curve) -> None:
-    model = to_glyphs(curve.model or "")
+    model = escape_text(curve.model or "")
     for (name, look), away in zip(_STYLES.items(), (-_APART, _APART), strict=True):
-        for part in _split_gaps(curve.buckets):
+        for segment in _split_gaps(curve.buckets):
             points = []
-            for bucket in part:
+            for bucket in segment:
                 share = bucket.solo if name == "solo" else bucket.coop
                 x = (bucket.low + bucket.high) / 2 + away
                 points.append((x, 100 * (share.k / share.n)))
@@ -128,7 +128,7 @@ def _draw_curve(plot: Axes, curve: Curve) -> None:
                     plot.plot((x, x), y, **bar, gid=f"bar:{where}")
                 plot.plot(*points[-1], **look, zorder=3, gid=f"dot:{where}")
             if len(points) > 1:
-                line = {**look, "marker": "", "gid": f"line:{name}:{model}:{part[0].low:.1f}"}
+                line = {**look, "marker": "", "gid": f"line:{name}:{model}:{segment[0].low:.1f}"}
                 plot.plot(*zip(*points, strict=True), **line)
     if not curve.buckets:
         plot.text(0.5, 50, "no curve", ha="center", va="center", color=GREY)

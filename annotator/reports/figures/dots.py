@@ -105,9 +105,9 @@ def draw_dots(
             if not any(find_limits(mark.share) for mark in row.marks):
                 _write(plot, middles[number], row.marks[0].instead)
                 continue
-            place = middles[number] - (len(lanes) - 1) / 2 * _LANE
+            y = middles[number] - (len(lanes) - 1) / 2 * _LANE
             for n, (lane, mark) in enumerate(zip(lanes, row.marks, strict=True)):
-                _draw_mark(plot, place + n * _LANE, mark, lane, row.code)
+                _draw_mark(plot, y + n * _LANE, mark, lane, row.code)
         plot.tick_params(axis="y", length=0, pad=5.5)
         plot.set_yticks(middles, names)
         if beside:
@@ -123,10 +123,10 @@ def draw_dots(
 
 def _set_scale(plot: Axes, rows: Sequence[DotRow], *, full: bool) -> None:
     limits = [find_limits(mark.share) for row in rows for mark in row.marks]
-    most = 1.0 if full else max((pair[1] for pair in limits if pair), default=1.0)
-    most = max(100 * most, 1.0)
-    ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, most) if tick >= 0]
-    far = min(next((tick for tick in ticks if tick >= most), most), 100.0)
+    maximum = 1.0 if full else max((pair[1] for pair in limits if pair), default=1.0)
+    maximum = max(100 * maximum, 1.0)
+    ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, maximum) if tick >= 0]
+    far = min(next((tick for tick in ticks if tick >= maximum), maximum), 100.0)
     plot.set_xlim(0, far)
     plot.set_xticks([tick for tick in ticks if tick <= far])
     plot.spines["left"].set_color(FAINT)

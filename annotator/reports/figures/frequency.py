@@ -8,7 +8,7 @@ from annotator.base.text import format_count, sanitize_line
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
-from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, FigurePanel, escape_text, stack
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import describe_source
 from annotator.rubrics import NONE
@@ -59,7 +59,7 @@ def name_series(table: FrequencyTable, among: Tables) -> str:
         parts.append(table.judge or "")
     if table.run_name:
         parts.append(table.run_name)
-    return ", ".join(map(to_glyphs, parts))
+    return ", ".join(map(escape_text, parts))
 
 
 def count_labels(correction: "Correction") -> str:
@@ -82,13 +82,13 @@ def _draw_panel(tables: Tables, *, alone: bool) -> FigurePanel:
         series += _list_series(table, number, name_series(table, tables), lane=table in with_lane)
     rows = [
         DotRow(
-            to_glyphs(code),
+            escape_text(code),
             [mark for table in with_lane for mark in _list_marks(table, code)],
             apart=code == NONE,
         )
         for code in _order_codes(with_lane)
     ]
-    title = "" if alone else f"{to_glyphs(tables[0].rubric)} v{tables[0].version}"
+    title = "" if alone else f"{escape_text(tables[0].rubric)} v{tables[0].version}"
     return draw_dots(title, series, rows, _list_notes(with_lane, alone=len(tables) == 1))
 
 
@@ -123,13 +123,13 @@ def _list_marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
 def _order_codes(tables: Tables) -> list[str]:
     """Return the codes by their share in all tables together, those not judged and none last."""
 
-    def place(code: str) -> tuple[bool, bool, float]:
+    def rank(code: str) -> tuple[bool, bool, float]:
         shares = [row.share for table in tables for row in table.rows if row.code == code]
         defined = [share for share in shares if share]
         n = sum(share.n for share in defined)
         return code == NONE, not defined, -sum(share.k for share in defined) / n if n else 0.0
 
-    return sorted((row.code for row in tables[0].rows), key=place)
+    return sorted((row.code for row in tables[0].rows), key=rank)
 
 
 def _list_notes(tables: Tables, *, alone: bool) -> list[str]:

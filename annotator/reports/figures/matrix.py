@@ -61,8 +61,8 @@ def draw_matrix(
             text = UNDEFINED if unknown[row, column] else texts[row][column]
             if text:
                 colour = "white" if share > 0.6 else INK if share else GREY
-                place = (column + 0.5, row + 0.5)
-                cell = plot.text(*place, text, ha="center", va="center", color=colour)
+                position = (column + 0.5, row + 0.5)
+                cell = plot.text(*position, text, ha="center", va="center", color=colour)
                 cell.set_gid(f"count:{row}:{column}")
                 cell.set_in_layout(False)  # it fits into its cell
 
@@ -77,5 +77,5 @@ def draw_matrix(
 def _draw_squares(plot: Axes, cells: Any, width: float, **how: Any) -> None:
     """Draw cells of a mask at once: thousands of patches would take half a minute."""
     corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
-    squares = [corners + place for place in np.argwhere(cells)[:, ::-1]]
+    squares = [corners + position for position in np.argwhere(cells)[:, ::-1]]
     plot.add_collection(PolyCollection(squares, linewidths=width, clip_on=False, **how))

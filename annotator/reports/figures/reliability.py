@@ -11,11 +11,11 @@ from annotator.reports.figures.frequency import (
     name_series,
     write_title,
 )
-from annotator.reports.figures.style import LOOKS, FigurePanel, stack, to_glyphs
+from annotator.reports.figures.style import LOOKS, FigurePanel, escape_text, stack
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
 
-_MOST = 8
+_MAX_TABLES = 8
 _SERIES = (
     Series("precision", "precision: of the judge's traces, those a person agrees on", LOOKS[2]),
     Series("recall", "recall: of a person's traces, those the judge finds", LOOKS[3]),
@@ -33,15 +33,15 @@ def draw_figure(source: FigureSource) -> Plot:
     tables = [table for table, _ in corrected]
     if not tables:
         raise AnnotatorError("--plot reliability needs people's labels: --calibration FILE")
-    if len(tables) > _MOST:
+    if len(tables) > _MAX_TABLES:
         raise AnnotatorError(
-            f"--plot reliability: {len(tables)} tables, at most {_MOST} fit into a figure: take an"
-            " attribute with fewer values, or fewer runs"
+            f"--plot reliability: {len(tables)} tables, at most {_MAX_TABLES} fit into a figure:"
+            " take an attribute with fewer values, or fewer runs"
         )
     panels = []
     for table, correction in corrected:
         among = [other for other in tables if other.rubric_sha256 == table.rubric_sha256]
-        rubric = f"{to_glyphs(table.rubric)} v{table.version}" if among != tables else ""
+        rubric = f"{escape_text(table.rubric)} v{table.version}" if among != tables else ""
         name = "  ".join(filter(None, (rubric, name_series(table, among))))
         panels.append(_draw_panel(table, correction, name))
     others = dict.fromkeys(table.rubric for table in source.tables if not table.correction)
@@ -57,7 +57,7 @@ def _draw_panel(table: FrequencyTable, correction: Correction, name: str) -> Fig
             shares = (labels.precision, labels.recall)
             marks = [Mark(share if share.value is not None else None, instead) for share in shares]
             beside = f"{labels.flagged}+{labels.missed}"
-            rows.append(DotRow(to_glyphs(row.code), marks, beside, apart=row.code == NONE))
+            rows.append(DotRow(escape_text(row.code), marks, beside, apart=row.code == NONE))
     below = [
         f"precision and recall, % (n = {count_labels(correction)})",
         f"Bars: {100 * correction.confidence:g} % intervals; - is not defined by these labels."

@@ -105,10 +105,10 @@ def stack(panels: Sequence[FigurePanel]) -> Figure:
     figure = Figure(figsize=(_ROOMY, _ROOMY * len(panels)), layout="constrained")
     grid = figure.add_gridspec(len(panels), 1)
     parts = [figure.add_subfigure(grid[n]) for n in range(len(panels))]
-    plots = [part.add_subplot() for part in parts]
-    for panel, part, plot in zip(panels, parts, plots, strict=True):
+    plots = [subfigure.add_subplot() for subfigure in parts]
+    for panel, subfigure, plot in zip(panels, parts, plots, strict=True):
         if panel.title or panel.key:
-            part.legend(
+            subfigure.legend(
                 [line for line, _ in panel.key],
                 [wrap(label, _CHARACTERS - 8) for _, label in panel.key],
                 title=wrap(panel.title, _CHARACTERS - 12),
@@ -120,9 +120,9 @@ def stack(panels: Sequence[FigurePanel]) -> Figure:
     rooms = _measure(figure, plots)
     needed = max(width + panel.width for panel, (width, _) in zip(panels, rooms, strict=True))
     width = next((width for width in (COLUMN, PAGE) if needed <= width), needed)
-    for panel, part in zip(panels, parts, strict=True):
+    for panel, subfigure in zip(panels, parts, strict=True):
         lines = (wrap(text, _CHARACTERS * (1 if width == COLUMN else 2)) for text in panel.below)
-        part.supxlabel("\n".join(lines), x=0.01, ha="left", size=SIZE)
+        subfigure.supxlabel("\n".join(lines), x=0.01, ha="left", size=SIZE)
     rooms = _measure(figure, plots)
     heights = [height + panel.height for panel, (_, height) in zip(panels, rooms, strict=True)]
     grid.set_height_ratios(heights)
@@ -135,12 +135,12 @@ def _measure(figure: Figure, plots: Sequence[Axes]) -> list[tuple[float, float]]
     figure.draw_without_rendering()
     boxes = [(plot.figure.bbox, plot.bbox) for plot in plots]
     return [
-        ((part.width - cells.width) / figure.dpi, (part.height - cells.height) / figure.dpi)
-        for part, cells in boxes
+        ((frame.width - cells.width) / figure.dpi, (frame.height - cells.height) / figure.dpi)
+        for frame, cells in boxes
     ]
 
 
-def to_glyphs(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return a stranger's text as a figure can show it, on one line.
 
     A character that the font lacks, that cannot be seen or that is written from right to left (and

@@ -100,8 +100,8 @@ def _write_heading(name: str) -> str:
 
 def _guard(text: str) -> str:
     """Return text for the start of a row, where LaTeX takes ``[`` and ``*`` for its own."""
-    shown = escape(text)
-    return "{}" + shown if shown[:1] in ("[", "*") else shown
+    latex = escape(text)
+    return "{}" + latex if latex[:1] in ("[", "*") else latex
 
 
 def _write_row(texts: Sequence[str], cells: Iterable[str]) -> str:
@@ -110,7 +110,7 @@ def _write_row(texts: Sequence[str], cells: Iterable[str]) -> str:
 
 def _write_float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
-    place = "table*" if len(table.header) > _ONE_COLUMN else "table"
+    environment = "table*" if len(table.header) > _ONE_COLUMN else "table"
     header, *rows = table.cells
     texts = table.texts
     head = _write_row(header[:texts], map(_write_heading, header[texts:]))
@@ -120,7 +120,7 @@ def _write_float(table: Table, label: str) -> str:
         lines.insert(n, r"\midrule")
     return "\n".join(
         [
-            rf"\begin{{{place}}}[htbp]",
+            rf"\begin{{{environment}}}[htbp]",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
             rf"\caption{{{_write_prose(_list_sentences(table))}}}",
             rf"\label{{{label}}}",
@@ -133,7 +133,7 @@ def _write_float(table: Table, label: str) -> str:
             *lines,
             r"\bottomrule",
             r"\end{tabular}}",
-            rf"\end{{{place}}}",
+            rf"\end{{{environment}}}",
         ]
     )
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from annotator.reports.table import Line, Record, Table
 
-_BAR, _LEAST = 20, 6  # columns of a bar for 100 %, and below which there is none
+_BAR, _MIN_BAR = 20, 6  # columns of a bar for 100 %, and below which there is none
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _INTERVAL = re.compile(r"\[(.*), (.*)\]")
 
@@ -57,12 +57,12 @@ def _show_rows(table: Table, console: Console) -> None:
     records = table.records if len(table.records) == len(body) else [{}] * len(body)
     lines = []
     for line, record in zip(body, records, strict=True):
-        bar = _draw_bar(record.get("value"), room) if room >= _LEAST else ""
+        bar = _draw_bar(record.get("value"), room) if room >= _MIN_BAR else ""
         lines.append(Text(line + bar, "dim" if _is_zero(record) else ""))
     for n in sorted({0, *table.rules}, reverse=True):
         lines.insert(n, rule)
-    for shown in (Text(names, "bold"), *lines):
-        console.print(shown, soft_wrap=True)
+    for row in (Text(names, "bold"), *lines):
+        console.print(row, soft_wrap=True)
 
 
 def _is_zero(record: Record) -> bool:

@@ -72,8 +72,8 @@ def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:
 
 def _write_cells(share: Estimate) -> Line:
     tasks = share.inputs.get("clusters")
-    shown = UNDEFINED if tasks is None else str(tasks)
-    return str(share.inputs["k"]), str(share.n), format_percent(share), format_limits(share), shown
+    count = UNDEFINED if tasks is None else str(tasks)
+    return str(share.inputs["k"]), str(share.n), format_percent(share), format_limits(share), count
 
 
 def _make_record(

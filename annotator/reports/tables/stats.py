@@ -79,13 +79,13 @@ def _make_table(title: str, header: Line, rows: Sequence[Line], lines: Sequence[
 
 
 def _write_heading(stats: Stats) -> str:
-    whole = stats.groups[0]
-    settings = ", ".join(f"{_clean_name(name)} {n}" for name, n in whole.settings)
+    overall = stats.groups[0]
+    settings = ", ".join(f"{_clean_name(name)} {n}" for name, n in overall.settings)
     tasks = ["tasks unknown"] if stats.cluster else []
-    if whole.tasks is not None:
-        tasks = [f"{whole.tasks} tasks ({_clean_name('+'.join(stats.cluster))})"]
+    if overall.tasks is not None:
+        tasks = [f"{overall.tasks} tasks ({_clean_name('+'.join(stats.cluster))})"]
     left_out = f"unreadable {stats.unreadable}", f"not traces {stats.ignored}"
-    return "  ".join([f"{whole.traces} traces ({settings})", *tasks, *left_out])
+    return "  ".join([f"{overall.traces} traces ({settings})", *tasks, *left_out])
 
 
 def _tabulate_group(group: Group) -> Iterator[Table]:
@@ -417,8 +417,8 @@ def _list_group_numbers(group: Group) -> Iterator[tuple[str, str, str, Estimate]
     for measure in talk.measures:
         for column, share in (*measure.sides.items(), ("difference", measure.difference)):
             yield "communication", measure.name, column, share
-    for part in talk.steps:
-        yield "steps", part.of, "share", part.share
+    for step in talk.steps:
+        yield "steps", step.of, "share", step.share
     for opening in talk.openings:
         yield "conflicts", opening.of, "share", opening.conflicts
     yield "conflicts", "plan minus no plan", "difference", talk.difference
