@@ -250,7 +250,7 @@ def _check_together(options: Options) -> None:
     if together and plot not in (None, "co-occurrence"):
         raise click.UsageError(f"--co-occurrence prints no {plot}: leave one of them out")
     if plot == "confusion" and by:
-        raise click.UsageError("--plot confusion is of parse_number runs: leave --by out")
+        raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if together and (sides or by or options["--calibration"] or options["--cluster"]):
         raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
     if (together or sides) and (wrong := [name for name in sorted(_ROWS) if options[name]]):
