@@ -29,7 +29,7 @@ def count(
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
-    sort: "Sort" = "rubric",
+    sort: "Sort | None" = None,
     meanings: bool = False,
 ) -> "list[Table]":
     """Return the tables that ``annotate report`` prints: how often each code was found.
@@ -44,7 +44,8 @@ def count(
             those of the calibration. Traces of one task are not independent.
         joint: correct all codes at once: their shares add up to 100 %, with joint intervals for
             codes that people found in five tasks or more.
-        sort: ``"share"`` puts the largest share first; default: the rubric's order.
+        sort: ``"share"`` puts the largest share first, ``"rubric"`` keeps the rubric's order;
+            default: the rubric's, in what ``print`` shows the largest share first.
         meanings: adds a column with the first sentence of each code's definition.
 
     Raises:
@@ -67,7 +68,7 @@ def count_labels(
     by: str | None = None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
-    sort: "Sort" = "rubric",
+    sort: "Sort | None" = None,
     meanings: bool = False,
     **options: Any,
 ) -> "list[Table]":
@@ -82,7 +83,8 @@ def count_labels(
         by: one table for each value of this attribute.
         of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task.
-        sort: ``"share"`` puts the largest share first; default: the rubric's order.
+        sort: ``"share"`` puts the largest share first, ``"rubric"`` keeps the rubric's order;
+            default: the rubric's, in what ``print`` shows the largest share first.
         meanings: adds a column with the first sentence of each code's definition.
         options: ``annotators``, ``final`` and ``design``, as :func:`annotator.api.calibrate`.
 

@@ -182,6 +182,18 @@ def unescape_formula(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) == cell else cell
 
 
+class Note(str):
+    """A sentence below a table, with the id of its kind."""
+
+    id: str
+
+    def __new__(cls, text: str, id: str = "") -> "Note":
+        """Return the text with its id."""
+        note = super().__new__(cls, text)
+        note.id = id
+        return note
+
+
 def describe_validation(error: "ValidationError", root: str = "") -> str:
     """Return the first problem of a value: the path of its field, and the reason.
 

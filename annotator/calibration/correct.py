@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import Note
 from annotator.calibration.estimates import (
     CodeEstimates,
     clear_share,
@@ -200,10 +201,13 @@ def correct(
         )
     _withhold_open(codes, sample, opened)
     over = "" if calibration.population == "corpus" else _describe_tasks(codes, sample, traces)
-    notes = (
+    rest = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
-        f" {100 * calibration.confidence:g} %, {how}{over}.",
+        f" {100 * calibration.confidence:g} %, {how}{over}."
+    )
+    notes = (
+        Note(rest, "corrected"),
         *unsure,
         *describe_open(sample.statuses, sample.total, opened),
         *calibration.warnings,
@@ -327,10 +331,13 @@ def carry_over(
         codes[code] = estimates
     _withhold_open(codes, sample, ())
     n = len(calibration.joined)
-    notes = (
+    transferred = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {n} labels made elsewhere"
         f" ({describe_labels(calibration)}; Rogan-Gladen, Lang-Reiczigel,"
-        f" {100 * calibration.confidence:g} %): right only if the judge errs here as it did there.",
+        f" {100 * calibration.confidence:g} %): right only if the judge errs here as it did there."
+    )
+    notes = (
+        Note(transferred, "transferred"),
         *_describe_left_out(sample),
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
-from annotator.base.text import format_count
+from annotator.base.text import Note, format_count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.traces.clusters import ClusterCounts
@@ -315,24 +315,28 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
 
 def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:
     """Return cautions about estimates that rest on few labels or few tasks."""
-    lines = []
+    lines: list[str] = []
     if 0 < len(traces) < FEW_LABELS:
         lines.append(
-            f"{format_count(len(traces), 'label')}, fewer than {FEW_LABELS}: the shares"
-            " of most codes are"
-            " hardly known."
+            Note(
+                f"{format_count(len(traces), 'label')}, fewer than {FEW_LABELS}: the shares of most"
+                " codes are hardly known.",
+                "few-labels",
+            )
         )
     clusters = {trace.cluster for trace in traces} - {None}
     if len(clusters) == 1:
         lines.append(
-            "All labels come from one task, so there are no intervals. --cluster none treats traces"
-            " as independent."
+            Note(
+                "All labels come from one task, so there are no intervals. --cluster none treats"
+                " traces as independent.",
+                "one-task",
+            )
         )
     elif 0 < len(clusters) < FEW_CLUSTERS:
         lines.append(
             f"The labels come from {format_count(len(clusters), 'task')}, fewer than"
-            f" {FEW_CLUSTERS}: the"
-            " intervals are optimistic."
+            f" {FEW_CLUSTERS}: the intervals are optimistic."
         )
     if few := [
         f"{code} ({number})"

@@ -55,6 +55,11 @@ class PluginChoice(click.Choice[str]):
         return f"{message[:-1]}, {installed}." if installed else message
 
 
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Print all columns and notes of the tables."
+)
+
+
 def add_path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option whose value is a path."""
     return click.option(*names, type=PATH, metavar=metavar, **settings)

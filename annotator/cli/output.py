@@ -63,13 +63,21 @@ def say_written(path: Path) -> None:
     click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
 
 
-def put_tables(tables: Sequence["Table"], format_: str = "table", path: Path | None = None) -> None:
-    """Write the tables of a report to ``path``, or print them: with bars on a terminal that can
-    show them.
+def put_tables(
+    tables: Sequence["Table"],
+    format_: str = "table",
+    path: Path | None = None,
+    *,
+    verbose: bool = False,
+) -> None:
+    """Write the tables of a report to ``path``, or print them: in colour on a terminal that can
+    show it. Without ``verbose`` the format ``table`` has the brief tables.
     """
     from annotator.reports.formats import screen
     from annotator.reports.table import render
 
+    if format_ == "table" and not verbose:
+        tables = [table.brief or table for table in tables]
     if path:
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)

@@ -18,6 +18,7 @@ from annotator.cli.options import (
     add_path_option,
     add_table_options,
     plot_option,
+    verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
 from annotator.cli.tables import TableRequest
@@ -111,8 +112,8 @@ FORMATS = {
 @click.option(
     "--sort",
     type=click.Choice(["share", "rubric"]),
-    default="rubric",
-    help="The largest share first, or the codes in the order of the rubric.",
+    help="The largest share first, or the codes in the order of the rubric.  [default: share in a"
+    " brief table, else rubric]",
 )
 @click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
 @click.option(
@@ -133,6 +134,7 @@ FORMATS = {
     help="Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
 )
 @add_page_options
+@verbose_option
 @click.option(
     "--rubric",
     "rubrics",
@@ -161,6 +163,7 @@ def command(
     plot: str | None,
     out: Path | None,
     push: str | None,
+    verbose: bool,
     **options: Any,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
@@ -211,7 +214,7 @@ def command(
         tables = api.count_together(*opened, on_notice=None if figure else say_notice)
     else:
         tables = request.count()
-    put_tables(tables, format_, path)
+    put_tables(tables, format_, path, verbose=verbose)
     if figure:
         request.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
 

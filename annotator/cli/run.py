@@ -18,7 +18,7 @@ from annotator.base.text import escape_controls, format_count, sanitize_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import add_judge_options, choose_judge, describe_command
-from annotator.cli.options import Number, PluginChoice, add_reader_options
+from annotator.cli.options import Number, PluginChoice, add_reader_options, verbose_option
 from annotator.cli.output import put_tables, say, say_notice
 from annotator.cli.progress import Progress
 from annotator.rubrics import Rubric, list_built_in, load_rubric
@@ -116,6 +116,7 @@ _FAILURES = 10  # listed for each rubric
     " judges the others.",
 )
 @click.option("--quiet", is_flag=True, help="No progress and no notices.")
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
 def command(
     traces: tuple[str, ...],
@@ -137,6 +138,7 @@ def command(
     dry_run: bool,
     pilot: int | None,
     quiet: bool,
+    verbose: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -218,13 +220,13 @@ def command(
                 on_notice=lambda text: None if quiet else progress.say(text),
             )
     except BudgetReached as error:
-        put_tables(api.count(error.run), format_out)
+        put_tables(api.count(error.run), format_out, verbose=verbose)
         raise BudgetReached(
             f"{error}; go on with a larger one: {_describe_resume(folder)}"
         ) from error
     except FailsAlways as error:
         if error.run:
-            put_tables(api.count(error.run), format_out)
+            put_tables(api.count(error.run), format_out, verbose=verbose)
         totals = error.run.manifest.totals if error.run else {}
         if totals.get("undecided") and not totals["failed"]:  # --resume does not judge these again
             raise FailsAlways(f"{error} With other settings, name another --out") from error
@@ -243,7 +245,7 @@ def command(
                 f" with {_describe_resume(folder)} --batch-results FILE"
             )
         return
-    put_tables(api.count(run), format_out)
+    put_tables(api.count(run), format_out, verbose=verbose)
     if pilot:
         click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
         if run.manifest.pilot["traces"] < run.manifest.pilot["of"]:

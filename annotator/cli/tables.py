@@ -48,7 +48,7 @@ class TableRequest:
     rubrics: Sequence[str] = ()
     final: bool = False
     design: Path | None = None
-    sort: "Sort" = "rubric"
+    sort: "Sort | None" = None
     meanings: bool = False
 
     def __post_init__(self) -> None:

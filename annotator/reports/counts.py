@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 
 from annotator.reports.votes import VoteCounts
@@ -63,6 +63,14 @@ class Unjudged:
             self.why = explain_failure(annotation)
 
 
+@dataclass(frozen=True, slots=True)
+class FindingExample:
+    """A finding of a code: its trace and its quotes, each with its source."""
+
+    trace_id: str
+    quotes: tuple[tuple[str, str], ...]
+
+
 @dataclass(slots=True)
 class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute.
@@ -80,6 +88,7 @@ class TraceCounts:
         contradictory: traces about which the judge contradicts itself.
         reasons: undecided traces by :func:`name_reason`.
         unjudged: traces without a countable judgement by :func:`name_unjudged`.
+        examples: a finding of each code, in the first trace by id.
         clusters: labels by task, and groups of codes by their name in a tuple.
     """
 
@@ -103,6 +112,7 @@ class TraceCounts:
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
     unjudged: dict[str, Unjudged] = field(default_factory=dict)
+    examples: dict[str, FindingExample] = field(default_factory=dict)
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
 
     @property
@@ -144,6 +154,7 @@ class TraceCounts:
             rubric_groups = self.rubric.groups.items()
             groups = [name for name, codes in rubric_groups if not set(codes).isdisjoint(labels)]
             self.groups.update(groups)
+            self._add_examples(annotation, labels)
             self.outcome_unknown += annotation.attributes.get("passed") is None
             if annotation.status == "labelled" or not self.of_labelled:
                 self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
@@ -157,6 +168,13 @@ class TraceCounts:
             self.reasons[name_reason(annotation)] += 1
         if annotation.status not in JUDGED:
             self.unjudged.setdefault(name_unjudged(annotation), Unjudged()).add(annotation)
+
+    def _add_examples(self, annotation: Annotation, labels: Collection[str]) -> None:
+        for finding in annotation.findings:
+            earlier = self.examples.get(finding.code)
+            if finding.code in labels and (not earlier or annotation.trace_id < earlier.trace_id):
+                quotes = tuple((quote.quote, quote.source) for quote in finding.evidence)
+                self.examples[finding.code] = FindingExample(annotation.trace_id, quotes)
 
     def share(self, label: Hashable) -> Interval:
         """Return the share of the traces with a label, or with a group of codes (its name in a

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.reports.counts import TraceCounts, Unjudged
+from annotator.reports.counts import FindingExample, TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
@@ -64,6 +64,7 @@ class FrequencyTable:
         least_read: the smallest share of a trace that was read, None if all was read, or unknown.
         reasons: why traces are undecided, by :func:`annotator.reports.counts.name_reason`.
         unjudged: why traces have no countable judgement.
+        examples: a finding of each code.
         group: the attribute and the value that the traces share, if they are a group.
         run_name: see :func:`mark_runs`.
         of_labelled: shares are of the labelled traces alone, and none has no share.
@@ -96,6 +97,7 @@ class FrequencyTable:
     votes: Votes | None
     unjudged: Mapping[str, Unjudged]
     notes: tuple[str, ...]
+    examples: Mapping[str, FindingExample]
     group: tuple[str, str] | None = None
     correction: "Correction | None" = None
     run_name: str = ""
@@ -282,6 +284,7 @@ def build_table(
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         unjudged=dict(counts.unjudged),
         notes=tuple(describe(shares)),
+        examples=dict(counts.examples),
         group=group,
         correction=correction,
         **source,

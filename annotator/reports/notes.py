@@ -1,9 +1,9 @@
 """The notes below a frequency table: what its numbers rest on, and what they leave out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from annotator.base.text import floor_percent, format_count
+from annotator.base.text import Note, floor_percent, format_count
 from annotator.reports.counts import LOST, OTHER, PARTIAL, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
 from validation import Interval
@@ -22,6 +22,22 @@ _UNDECIDED = {
 }
 
 
+# The order of the notes on a terminal's first screen, the most damaging first.
+_ORDER = (
+    *("part", "transferred", "rejected-most", "no-shares", "outcome-unknown", "read-in-part"),
+    *("no-rule", "few-labels", "sampling", "one-task", "corrected", "few-tasks", "independent"),
+    *("tasks", "undecided", "rejected-all"),
+)
+_UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
+
+
+def rank_notes(notes: Iterable[str], *, corrected: bool) -> list[str]:
+    """Return the notes, the most damaging first, for a table with or without corrected shares."""
+    order = [id_ for id_ in _ORDER if not corrected or id_ not in _UNCORRECTED]
+    ranks = {id_: rank for rank, id_ in enumerate(order)}
+    return sorted(notes, key=lambda note: ranks.get(getattr(note, "id", ""), len(ranks)))
+
+
 def describe_caveats(
     run: Run,
     counts: TraceCounts,
@@ -30,7 +46,7 @@ def describe_caveats(
 ) -> Iterator[str]:
     """Yield the notes of a run's frequency table, whose shares are given by code."""
     if run.judge == "rules":
-        yield "Judge: rules, a deterministic baseline without a language model."
+        yield Note("Judge: rules, a deterministic baseline without a language model.", "rules")
     yield from describe_shares(counts)
     if correction:
         yield from correction.notes
@@ -40,35 +56,46 @@ def describe_caveats(
     yield from _describe_undecided(counts)
     yield from _describe_votes(counts)
     yield from _describe_reading(counts)
-    yield from run.manifest.limitations
+    yield from describe_part(run)
+
+
+def describe_part(run: Run) -> Iterator[str]:
+    """Yield why a run has not judged all traces."""
+    yield from (Note(text, "part") for text in run.manifest.limitations)
 
 
 def describe_shares(counts: TraceCounts) -> Iterator[str]:
     """Yield which codes have no share, and which traces the shares are of."""
     scheme = counts.rubric
     if unknown := [code.id for code in scheme.codes if not code.judged]:
-        yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
+        yield Note(
+            f"The judge has no rule for {', '.join(unknown)}: not 0, but not known.", "no-rule"
+        )
     if screens := [code.id for code in scheme.codes if code.screen]:
-        yield (
+        yield Note(
             f"Can be found, cannot be ruled out: {', '.join(screens)}. The true share lies within"
-            " the bounds."
+            " the bounds.",
+            "screens",
         )
     if counts.selection:
-        yield (
+        yield Note(
             "No percentages: this judge only reports failures that it recognises. The traces it"
             " left open are not a random sample. To get shares, label some of them: annotate"
-            " sample, then annotate calibrate."
+            " sample, then annotate calibrate.",
+            "no-shares",
         )
     if counts.of_labelled:
-        yield (
+        yield Note(
             f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"
-            " no share."
+            " no share.",
+            "of-labelled",
         )
     if counts.open:
         sizes = (f"{counts.status[x]} {x}" for x in ("undecided", "failed") if counts.status[x])
-        yield (
+        yield Note(
             "Bounds: the lowest and highest possible share, depending on the"
-            f" {' and '.join(sizes)} traces."
+            f" {' and '.join(sizes)} traces.",
+            "bounds",
         )
 
 
@@ -81,13 +108,16 @@ def describe_intervals(
     tasks, by = len(counts.clusters), "+".join(counts.cluster_by)
     if not counts.clusters.named:
         why = f"no trace tells its {by}" if by else "--cluster none"
-        yield f"95 % intervals{whose} treat traces as independent ({why}).{errors}"
+        yield Note(
+            f"95 % intervals{whose} treat traces as independent ({why}).{errors}", "independent"
+        )
         return
     if tasks == 1:
-        yield f"No intervals{whose}: all traces are of one task ({by})."
+        yield Note(f"No intervals{whose}: all traces are of one task ({by}).", "one-task")
         return
-    yield (
-        f"95 % intervals{whose} allow for traces that share one of {tasks} tasks ({by}).{errors}"
+    yield Note(
+        f"95 % intervals{whose} allow for traces that share one of {tasks} tasks ({by}).{errors}",
+        "tasks",
     )
     few = [
         code
@@ -95,34 +125,41 @@ def describe_intervals(
         if 0 < (share.clusters_with or 0) < min(_SEEN_IN, tasks)
     ]
     if few:
-        yield f"Interval too narrow (seen in fewer than {_SEEN_IN} tasks): {', '.join(few)}."
+        yield Note(
+            f"Interval too narrow (seen in fewer than {_SEEN_IN} tasks): {', '.join(few)}.",
+            "few-tasks",
+        )
 
 
 def describe_traces(counts: TraceCounts) -> Iterator[str]:
     """Yield what is odd about the counted traces and their findings."""
     scheme = counts.rubric
     if scheme.choice == "many":
-        yield "Shares do not add up to 100 %: a trace can have several codes."
+        yield Note("Shares do not add up to 100 %: a trace can have several codes.", "many-codes")
     if counts.unproven > counts.findings:
-        yield (
+        yield Note(
             f"Most findings, {counts.unproven} of {counts.unproven + counts.findings}, were"
-            " rejected because their quotes are not in the traces. The rest says little."
+            " rejected because their quotes are not in the traces. The rest says little.",
+            "rejected-most",
         )
     if counts.emptied:
-        yield (
+        yield Note(
             f"{counts.emptied} of the traces counted as none had findings, all rejected because"
-            " their quotes are not in the trace."
+            " their quotes are not in the trace.",
+            "rejected-all",
         )
     if counts.contradictory:
-        yield (
+        yield Note(
             f"In {format_count(counts.contradictory, 'trace')} the judge's reasoning contradicts"
-            " its finding. The finding is counted."
+            " its finding. The finding is counted.",
+            "contradictions",
         )
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
         which = "passed" if scheme.applies_to.passed else "failed"
-        yield (
+        yield Note(
             f"{counts.outcome_unknown} counted traces do not tell whether the run passed; the"
-            f" rubric is for {which} runs."
+            f" rubric is for {which} runs.",
+            "outcome-unknown",
         )
 
 
@@ -132,7 +169,10 @@ def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
         return
     for reason, text in _UNDECIDED.items():
         if n := counts.reasons[reason]:
-            yield text.format(format_count(n, "undecided trace"), were="was" if n == 1 else "were")
+            yield Note(
+                text.format(format_count(n, "undecided trace"), were="was" if n == 1 else "were"),
+                "undecided",
+            )
 
 
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:
@@ -143,19 +183,26 @@ def _describe_reading(counts: TraceCounts) -> Iterator[str]:
         extent = f", {share} of it"
     if counts.truncated > 1:
         verb, extent = "were", extent and f", of one only {share}"
-    yield (
+    yield Note(
         f"{format_count(counts.truncated, 'trace')} {verb} read in part{extent}; the annotations"
-        " tell what was left out (truncated, read)."
+        " tell what was left out (truncated, read).",
+        "read-in-part",
     )
 
 
 def _describe_votes(counts: TraceCounts) -> Iterator[str]:
     if counts.halves:
-        yield (
+        yield Note(
             f"{format_count(counts.halves, 'labelled trace')} had codes beside that exactly half of"
-            " the votes have (tie); these are not counted."
+            " the votes have (tie); these are not counted.",
+            "halves",
         )
     if counts.votes.failed:
-        yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
+        yield Note(
+            f"{counts.votes.failed} votes in judged traces failed and were not counted.",
+            "failed-votes",
+        )
     if n := counts.votes.undecided:
-        yield f"{n} votes in judged traces were undecided and were not counted."
+        yield Note(
+            f"{n} votes in judged traces were undecided and were not counted.", "undecided-votes"
+        )

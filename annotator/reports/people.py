@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import format_count
+from annotator.base.text import Note, format_count
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.ledger import hash_label_files
 from annotator.calibration.matching import (
@@ -19,7 +19,12 @@ from annotator.calibration.sample.design import find_design
 from annotator.labels import Label
 from annotator.reports.counts import TraceCounts
 from annotator.reports.frequency import FrequencyTable, build_table, check_attributes
-from annotator.reports.notes import describe_intervals, describe_shares, describe_traces
+from annotator.reports.notes import (
+    describe_intervals,
+    describe_part,
+    describe_shares,
+    describe_traces,
+)
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run, name_runs
@@ -229,7 +234,7 @@ class _Counted:
 
     def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
         """Yield the notes of a table."""
-        yield _SAMPLING_NOTES[self._matched.design]
+        yield Note(_SAMPLING_NOTES[self._matched.design], "sampling")
         if counts.items:
             yield (
                 f"The {format_count(len(counts.items), 'label')} tell as much as"
@@ -241,7 +246,7 @@ class _Counted:
             yield _NO_TASKS
         yield from describe_traces(counts)
         yield from self._notes
-        yield from self._run.manifest.limitations if self._run else ()
+        yield from describe_part(self._run) if self._run else ()
 
 
 def _read_attributes(labels: Mapping[str, Label]) -> Attributes:

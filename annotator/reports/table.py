@@ -60,6 +60,8 @@ class Table:
             count.
         matrix: the columns are named as the rows; a format with little room numbers both.
         caption: replaces the title in a paper, and ``name`` is its label there.
+        bars: a share and its upper limit for each row that has a bar.
+        brief: the table for a terminal of 80 columns: a sentence, few columns, two notes.
         records: the rows for machines, in full precision; without a share, with the reason.
         columns: the columns of CSV.
         schema: the keys and types of a file with types.
@@ -78,6 +80,8 @@ class Table:
     texts: int = 1
     caption: str = ""
     name: str = ""
+    bars: "Sequence[tuple[float, float] | None]" = ()
+    brief: "Table | None" = None
     records: Sequence[Record] = ()
     schema: Mapping[str, type] = field(default_factory=dict)
     columns: Sequence[Column] = ()
@@ -136,7 +140,7 @@ class Table:
         return pandas.DataFrame(list(self.rows), columns=list(self.header))
 
     def __str__(self) -> str:
-        return self.to("table")
+        return (self.brief or self).to("table")
 
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it; texts of traces are escaped."""

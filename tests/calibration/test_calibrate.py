@@ -237,7 +237,7 @@ def test_undecided_traces_are_an_answer(
     found = {code: row_of(made, code)["corrected"]["value"] for code in shares}
     assert found == pytest.approx(shares)
     assert words in out
-    shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    shown = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json")
     assert words in shown.out
 
 
@@ -327,7 +327,7 @@ def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path
     [line] = [line for line in out.splitlines() if line.startswith("alpha ")]
     assert " 75.0 - " in " ".join(line.split())
     assert "--cluster none treats traces as independent" in out
-    shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    shown = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json")
     assert shown.code == 0, shown.err
     done = annotate_cli("calibrate", run, "--labels", "labels.jsonl", "--min-agreement", 0.1)
     assert (done.code, "all labels are of one task" in done.err) == (4, True)
@@ -369,7 +369,7 @@ def test_a_run_that_has_grown_is_another(annotate_cli, calibrate, tmp_path, rubr
     manifest["totals"]["annotations"] += 5
     (run / "run.json").write_text(json.dumps(manifest))
     (run / "calibration.json").write_text(kept)
-    done = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    done = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json")
     said_in_words(done)
     assert "the run has grown since" in done.err
 
@@ -405,7 +405,7 @@ def test_joint_shares_of_answers_without_labels(annotate_cli, calibrate, tmp_pat
     assert [share["value"] for share in shares.values()] == [None] * 4
     assert shares["alpha"]["low"] < 0.4 < 0.6 < shares["alpha"]["high"]
     assert shares["beta"]["high"] >= 0.2
-    assert "only limits are known" in annotate_cli(*report).out
+    assert "only limits are known" in annotate_cli(*report, "-v").out
 
 
 def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(
@@ -427,7 +427,7 @@ def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(
     assert (corpus["low"], corpus["value"], corpus["high"]) == (0.5, 0.5, 0.5)
     assert process["inputs"]["design_effect"] > 4
     assert process["low"] < 0.3 < 0.7 < process["high"]
-    joint = annotate_cli("report", run, "--joint", "--calibration", run / "calibration.json")
+    joint = annotate_cli("report", "-v", run, "--joint", "--calibration", run / "calibration.json")
     said_in_words(joint)
 
 

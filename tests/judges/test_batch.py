@@ -105,7 +105,7 @@ def test_a_run_in_batches_equals_a_plain_run(annotate_cli: Cli, runs: Runs, how:
             answer(server, "2.jsonl", "2-done.jsonl", vllm="vLLM" in how)
             done = annotate_cli(*given, "--batch-results", "2-done.jsonl")
             again = annotate_cli(*given)  # results that are read again are not paid again
-            assert (again.code, "failed 2" in again.out) == (1, True), again.err
+            assert (again.code, "2 failed" in again.out) == (1, True), again.err
         assert_billed(server)
         billed = (2 * server.tokens_in + 8 * server.tokens_out) / 1e6
     assert (done.code, plain.code) == (1, 1), done.err  # the refusals
@@ -331,7 +331,7 @@ def test_a_form_that_results_refuse_is_left_in_the_next_file(
         done = annotate_cli(*results, *more)
         assert "3 requests have no answer; the first: HTTP 400: Invalid schema" in done.err
         if not more:
-            assert (done.code, "failed 3" in done.out) == (1, True)
+            assert (done.code, "3 failed" in done.out) == (1, True)
             annotate_cli(*base, "--resume", "--batch-file", "2.jsonl")
         answer(server, "2.jsonl", "2-done.jsonl")
         assert [request.form for request in server.seen] == ["json_schema"] * 3 + ["tools"] * 3

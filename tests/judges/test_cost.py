@@ -246,7 +246,7 @@ def test_a_budget_is_never_exceeded_by_the_servers_count(
         done = annotate_cli(*given, "--out", "out")
     assert 0.1 < bill.dollars <= 0.27 + over
     judged = statuses().count("labelled")
-    assert (done.code, f"judged {judged} (labelled {judged}" in done.out) == (3, True)
+    assert (done.code, f"{judged} of {judged} trace" in done.out) == (3, True)
     assert "--max-cost" in done.err
     assert "--resume" in done.err
 

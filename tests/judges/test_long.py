@@ -117,7 +117,7 @@ def test_the_report_counts_the_shortened_traces(annotate_cli: Cli, tmp_path: Any
     assert 0.1 < cut.read < 0.2
     assert f"1 trace was read in part, {percent} of it" in done.out
     for name, judged in (("out", 2), ("lax", 3)):
-        [table] = json.loads(annotate_cli("report", name, "--format", "json").out)
+        [table] = json.loads(annotate_cli("report", "-v", name, "--format", "json").out)
         assert (table["judged"], table["truncated"], table["least_read"]) == (judged, 1, cut.read)
 
 

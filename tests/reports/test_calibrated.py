@@ -70,7 +70,9 @@ def table_rows(text):
 
 def test_the_report_has_the_numbers_of_calibrate(annotate_cli, run, file):
     made = calibration(file)
-    [table] = json.loads(annotate_cli("report", run, "--calibration", file, "--format", "json").out)
+    [table] = json.loads(
+        annotate_cli("report", "-v", run, "--calibration", file, "--format", "json").out
+    )
     assert [row["code"] for row in table["rows"]] == list(CODES)
     assert (table["labels"], table["transferred"]) == (60, False)
     for row in table["rows"]:
@@ -85,7 +87,7 @@ def test_the_report_has_the_numbers_of_calibrate(annotate_cli, run, file):
 def test_the_report_prints_the_digits_of_calibrate(annotate_cli, run, file):
     options = ("--calibration", file, "--format")
     names = ("table", "csv", "json", "md")
-    printed = {name: annotate_cli("report", run, *options, name).out for name in names}
+    printed = {name: annotate_cli("report", "-v", run, *options, name).out for name in names}
     screen = table_rows(annotate_cli("calibrate", run, "--labels", "labels.jsonl").out)
     for code, cells in table_rows(printed["table"]).items():
         assert screen[code][3:5] == cells[-4:-2]
@@ -95,14 +97,14 @@ def test_the_report_prints_the_digits_of_calibrate(annotate_cli, run, file):
 
 
 def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
-    out = annotate_cli("report", run).out
+    out = annotate_cli("report", "-v", run).out
     assert "corrected" not in out
     assert "They do not include the judge's errors" in out
 
 
 def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, traces(), known=["alpha", "beta"])
-    out = annotate_cli("report", run, *calibrate(run, labels(rubric))).out
+    out = annotate_cli("report", "-v", run, *calibrate(run, labels(rubric))).out
     gamma = table_rows(out)["gamma"]
     assert gamma[1] == "-"  # not 0, but not known
     assert gamma[-4] == "8.3"  # 5 of 60 labelled traces, no flag: 5 / 60
@@ -110,10 +112,10 @@ def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):
 
 def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, calibrate, run, rubric):
     options = calibrate(run, labels(rubric), "--confidence", 0.8)
-    out = annotate_cli("report", run, *options).out
+    out = annotate_cli("report", "-v", run, *options).out
     header = next(line for line in out.splitlines() if line.startswith("code"))
     assert header.count("95 % interval") == 1  # the judge's own; the corrected ones are at 80 %
-    out = annotate_cli("report", run, *options, "--format", "csv").out
+    out = annotate_cli("report", "-v", run, *options, "--format", "csv").out
     for row in csv.DictReader(io.StringIO(out)):
         assert (row["confidence"], row["corrected_confidence"]) == ("0.95", "0.8")
 
@@ -123,7 +125,7 @@ def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, calibr
 
 def test_another_judge_is_refused(annotate_cli, tmp_path, rubric, file):
     other = make_run(tmp_path / "other", rubric, traces(), judge="llm:other")
-    done = annotate_cli("report", other, "--calibration", file)
+    done = annotate_cli("report", "-v", other, "--calibration", file)
     said_in_words(done)
     for word in ("another judge", "llm:m", "llm:other", "--transfer"):
         assert word in done.err
@@ -131,13 +133,13 @@ def test_another_judge_is_refused(annotate_cli, tmp_path, rubric, file):
 
 def test_a_changed_prompt_is_another_judge(annotate_cli, tmp_path, rubric, file):
     other = make_run(tmp_path / "other", rubric, traces(), prompt_sha256="new")
-    said_in_words(annotate_cli("report", other, "--calibration", file))
+    said_in_words(annotate_cli("report", "-v", other, "--calibration", file))
 
 
 @pytest.mark.parametrize(("n", "start"), [(119, 0), (121, 0), (120, 2)])
 def test_other_traces_are_refused(annotate_cli, tmp_path, rubric, file, n, start):
     other = make_run(tmp_path / "other", rubric, traces(n, start=start))
-    done = annotate_cli("report", other, "--calibration", file)
+    done = annotate_cli("report", "-v", other, "--calibration", file)
     said_in_words(done)
     assert "other traces" in done.err
 
@@ -156,7 +158,7 @@ def test_another_version_of_the_rubric_is_always_refused(
 
 def test_another_rubric_is_refused(annotate_cli, tmp_path, file):
     other = make_run(tmp_path / "other", make_rubric(tmp_path, id="else"), traces())
-    said_in_words(annotate_cli("report", other, "--calibration", file))
+    said_in_words(annotate_cli("report", "-v", other, "--calibration", file))
 
 
 def test_the_same_judge_again_on_the_same_traces_fits(annotate_cli, tmp_path, rubric, run, file):
@@ -165,7 +167,7 @@ def test_the_same_judge_again_on_the_same_traces_fits(annotate_cli, tmp_path, ru
     again[0] = said("t0", project="p", task="0", model="m0")
     other = make_run(tmp_path / "again", rubric, again)
     [table] = json.loads(
-        annotate_cli("report", other, "--calibration", file, "--format", "json").out
+        annotate_cli("report", "-v", other, "--calibration", file, "--format", "json").out
     )
     alpha = next(row for row in table["rows"] if row["code"] == "alpha")
     assert (alpha["k"], alpha["labels_flagged"]) == (59, 29)
@@ -177,7 +179,9 @@ def test_transfer_says_so_in_every_format(annotate_cli, tmp_path, rubric, file):
     """
     other = make_run(tmp_path / "other", rubric, traces(240, start=1000), judge="llm:new")
     for name in ("table", "csv", "json", "md"):
-        done = annotate_cli("report", other, "--calibration", file, "--transfer", "--format", name)
+        done = annotate_cli(
+            "report", "-v", other, "--calibration", file, "--transfer", "--format", name
+        )
         assert done.code == 0, done.err
         assert "TRANSFERRED" in done.out
         assert "Rogan-Gladen" in done.out
@@ -203,7 +207,7 @@ def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path
     run = make_run(tmp_path / "run", rubric, ones)
     some = range(32)
     rows = [label(f"t{n}", rubric, *([human[n]] if human[n] != "none" else [])) for n in some]
-    done = annotate_cli("report", run, "--joint", *calibrate(run, rows), "--format", "json")
+    done = annotate_cli("report", "-v", run, "--joint", *calibrate(run, rows), "--format", "json")
     [table] = json.loads(done.out)
     found = {row["code"]: row["corrected"] for row in table["rows"]}
     names = sorted(set(clusters))
@@ -233,8 +237,8 @@ def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path
 
 
 def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
-    plain = annotate_cli("report", run, "--calibration", file).out
-    assert annotate_cli("report", run, "--calibration", file, "--transfer").out == plain
+    plain = annotate_cli("report", "-v", run, "--calibration", file).out
+    assert annotate_cli("report", "-v", run, "--calibration", file, "--transfer").out == plain
 
 
 def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path, rubric, run):
@@ -242,7 +246,7 @@ def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path
     second = make_run(tmp_path / "second", rubric, traces(90, start=500), judge="llm:two")
     files = calibrate(second, labels(rubric, 50, start=500))
     files += calibrate(run, labels(rubric), "--cluster", "none")
-    done = annotate_cli("report", run, second, *files, "--format", "json")
+    done = annotate_cli("report", "-v", run, second, *files, "--format", "json")
     assert done.code == 0, done.err
     for table, folder in zip(json.loads(done.out), (run, second), strict=True):
         made = calibration(folder / "calibration.json")
@@ -258,7 +262,9 @@ def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path
 
 
 def test_a_table_for_each_value(annotate_cli, run):
-    tables = json.loads(annotate_cli("report", run, "--by", "setting", "--format", "json").out)
+    tables = json.loads(
+        annotate_cli("report", "-v", run, "--by", "setting", "--format", "json").out
+    )
     assert [(one["group"]["value"], one["judged"]) for one in tables] == [
         ("-", 40),
         ("true", 40),
@@ -266,12 +272,12 @@ def test_a_table_for_each_value(annotate_cli, run):
     ]
     for one in tables:
         assert sum(row["k"] for row in one["rows"]) == one["judged"]
-    out = annotate_cli("report", run, "--by", "setting").out
+    out = annotate_cli("report", "-v", run, "--by", "setting").out
     assert out.count("setting = ") == 3
 
 
 def test_groups_are_counted_as_the_traces_say(annotate_cli, run):
-    tables = json.loads(annotate_cli("report", run, "--by", "model", "--format", "json").out)
+    tables = json.loads(annotate_cli("report", "-v", run, "--by", "model", "--format", "json").out)
     found = {one["group"]["value"]: {r["code"]: r["k"] for r in one["rows"]} for one in tables}
     # Even numbers: of every 6, 0 and 2 are alpha, 4 none. Odd: 1 alpha, 3 beta, 5 none.
     assert found == {
@@ -281,7 +287,7 @@ def test_groups_are_counted_as_the_traces_say(annotate_cli, run):
 
 
 def test_an_attribute_that_no_trace_has(annotate_cli, run):
-    done = annotate_cli("report", run, "--by", "colour")
+    done = annotate_cli("report", "-v", run, "--by", "colour")
     said_in_words(done)
     for word in ("colour", "model", "setting", "task"):
         assert word in done.err
@@ -292,7 +298,9 @@ def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
     the 20 others is alpha. Without clusters in the formula: the value alone.
     """
     tables = json.loads(
-        annotate_cli("report", run, "--calibration", file, "--by", "model", "--format", "json").out
+        annotate_cli(
+            "report", "-v", run, "--calibration", file, "--by", "model", "--format", "json"
+        ).out
     )
     by_value = {one["group"]["value"]: one for one in tables}
     alpha = next(row for row in by_value["m1"]["rows"] if row["code"] == "alpha")
@@ -307,7 +315,7 @@ def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
 
 def test_a_group_without_labels_is_not_corrected(annotate_cli, calibrate, rubric, run):
     rows = [row for row in labels(rubric) if int(row["trace_id"][1:]) % 2]
-    done = annotate_cli("report", run, *calibrate(run, rows), "--by", "model")
+    done = annotate_cli("report", "-v", run, *calibrate(run, rows), "--by", "model")
     assert done.code == 0, done.err
     m0 = done.out[done.out.index("model = m0") :].partition("model = m1")[0]
     for cells in table_rows(m0).values():
@@ -332,7 +340,7 @@ def test_labels_of_few_tasks_give_a_share_and_say_so(
     file = write_labels(tmp_path / "l.jsonl", rows)
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
-    shown = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    shown = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json").out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     for code, share in (("alpha", "100.0"), ("beta", "0.0"), ("gamma", "0.0"), ("none", "0.0")):
         [row] = [line for line in lines if line.startswith(f"{code} ")]
@@ -342,7 +350,7 @@ def test_labels_of_few_tasks_give_a_share_and_say_so(
 
 
 def test_carrying_over_needs_something_to_carry(annotate_cli, run):
-    done = annotate_cli("report", run, "--transfer")
+    done = annotate_cli("report", "-v", run, "--transfer")
     said_in_words(done)
     assert "--transfer needs --calibration FILE" in done.err
 
@@ -359,19 +367,21 @@ def test_codes_that_stand_in_one_trace(annotate_cli, tmp_path, rubric):
         rubric,
         [*(said(f"t{n}", *one) for n, one in enumerate(sets)), said("s", status="skipped")],
     )
-    [value] = json.loads(annotate_cli("report", run, "--co-occurrence", "--format", "json").out)
+    [value] = json.loads(
+        annotate_cli("report", "-v", run, "--co-occurrence", "--format", "json").out
+    )
     assert value["codes"] == ["alpha", "beta", "gamma"]
     assert value["counts"] == [[5, 3, 0], [3, 4, 1], [0, 1, 1]]
     assert value["n"] == 10
     assert value["run"] == json.loads((run / "run.json").read_text())["id"]
-    lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
+    lines = annotate_cli("report", "-v", run, "--co-occurrence").out.splitlines()
     rows = [line.split() for line in lines if line[:1].isdigit()]
     assert rows == [
         ["1", "alpha", "5", "3", "0"],
         ["2", "beta", "3", "4", "1"],
         ["3", "gamma", "0", "1", "1"],
     ]
-    out = annotate_cli("report", run, "--co-occurrence", "--format", "csv").out
+    out = annotate_cli("report", "-v", run, "--co-occurrence", "--format", "csv").out
     found = {
         (row["code"], row["other"]): int(row["count"]) for row in csv.DictReader(io.StringIO(out))
     }
@@ -379,13 +389,13 @@ def test_codes_that_stand_in_one_trace(annotate_cli, tmp_path, rubric):
     assert len(found) == 9
     assert (
         "| alpha | 5 | 3 | 0 |"
-        in annotate_cli("report", run, "--co-occurrence", "--format", "md").out
+        in annotate_cli("report", "-v", run, "--co-occurrence", "--format", "md").out
     )
 
 
 def test_a_rubric_of_one_code_has_no_pairs(annotate_cli, tmp_path):
     run = make_run(tmp_path / "run", make_rubric(tmp_path, "one"), [said("t1", "alpha")])
-    done = annotate_cli("report", run, "--co-occurrence")
+    done = annotate_cli("report", "-v", run, "--co-occurrence")
     assert (done.code, "no rubric" in done.out) == (0, True)
 
 
@@ -396,7 +406,7 @@ def test_pairs_say_what_they_are_not_of(annotate_cli, tmp_path, rubric, name):
     traces = [said("t1", "alpha", "beta")]
     more = [(one, [said("t1", "alpha")])]
     run = make_run(tmp_path / "run", rubric, traces, more=more, status="interrupted", limit=7)
-    done = annotate_cli("report", run, "--co-occurrence", "--format", name)
+    done = annotate_cli("report", "-v", run, "--co-occurrence", "--format", name)
     assert done.code == 0
     assert "single (run): a trace has one code at most, nothing to count" in done.err.splitlines()
     words = done.out.replace("{}", "")
@@ -407,7 +417,7 @@ def test_pairs_say_what_they_are_not_of(annotate_cli, tmp_path, rubric, name):
 def test_a_code_without_a_rule_has_no_count(annotate_cli, tmp_path, rubric):
     """Not 0, but not known: as in the frequency table."""
     run = make_run(tmp_path / "run", rubric, [said("t1", "alpha", "beta")], known=["alpha", "beta"])
-    lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
+    lines = annotate_cli("report", "-v", run, "--co-occurrence").out.splitlines()
     [gamma] = [line.split() for line in lines if line.startswith("3 gamma")]
     assert gamma[2:] == ["-", "-", "-"]
 
@@ -419,7 +429,7 @@ def test_a_screen_that_found_none_has_no_count(annotate_cli, tmp_path, rubric):
         said("f", status="failed"),
     ]
     run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "gamma"])
-    done = annotate_cli("report", run, "--co-occurrence").out
+    done = annotate_cli("report", "-v", run, "--co-occurrence").out
     starts = ("1 alpha", "2 beta", "3 gamma")
     rows = [line.split()[2:] for line in done.splitlines() if line.startswith(starts)]
     assert rows == [["1", "1", "-"], ["1", "1", "-"], ["-", "-", "-"]]
@@ -433,9 +443,9 @@ def test_rows_by_the_corrected_share(annotate_cli, calibrate, rubric, run):
     codes = [["alpha"], ["beta"], ["beta"], ["beta"], [], []]
     rows = [label(f"t{m}", rubric, *codes[m % 6]) for m in range(60)]
     options = calibrate(run, rows)
-    done = annotate_cli("report", run, *options, "--sort", "share")
+    done = annotate_cli("report", "-v", run, *options, "--sort", "share")
     order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
     assert order == ["beta", "alpha", "gamma", "none"]
-    done = annotate_cli("report", run, "--sort", "share")
+    done = annotate_cli("report", "-v", run, "--sort", "share")
     order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
     assert order == ["alpha", "beta", "gamma", "none"]

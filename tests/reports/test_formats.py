@@ -167,13 +167,13 @@ READERS: dict[str, Callable[[str], Numbers]] = {
 
 def read_all(annotate_cli, *arguments: object) -> dict[str, Numbers]:
     """The numbers of one report in every format."""
-    found = {"screen": from_table(plain(on_screen("report", *arguments)))}
+    found = {"screen": from_table(plain(on_screen("report", "-v", *arguments)))}
     for name, reader in READERS.items():
-        done = annotate_cli("report", *arguments, "--format", name)
+        done = annotate_cli("report", "-v", *arguments, "--format", name)
         assert done.code == 0, done.err
         found[name] = reader(done.out)
     file = Path("report.parquet").resolve()
-    done = annotate_cli("report", *arguments, "--format", "parquet", "--out", file)
+    done = annotate_cli("report", "-v", *arguments, "--format", "parquet", "--out", file)
     assert (done.code, done.out) == (0, ""), done.err
     return found | {"parquet": from_parquet(file)}
 
@@ -222,7 +222,7 @@ def test_a_primary_rubric(annotate_cli, tmp_path, first):
     assert found["", "alpha"] == ("20", "60", "33.3", "[16.9, 55.2]", "20")
     assert found["", "gamma"] == ("-", "60", "-", "-", "-")
     assert found["", "none"][:3] == ("30", "60", "50.0")
-    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
     gamma = table["rows"][2]
     assert [gamma[key] for key in ("code", "k", "value", "low")] == ["gamma", None, None, None]
     assert gamma["reason"] == "the judge has no rule for this code"
@@ -291,7 +291,7 @@ def test_nothing_judged(annotate_cli, tmp_path, first):
     assert {name for name, rows in found.items() if not rows} == {"table", "screen", "md", "latex"}
     for name in found.keys() - {"table", "screen", "md", "latex"}:
         assert found[name]["", "none"] == ("0", "0", "-", "-", "[0.0, 100.0]", "-"), name
-    assert "other: 1 trace failed" in on_screen("report", run)
+    assert "other: 1 trace failed" in on_screen("report", "-v", run)
 
 
 LIMITS = ("value", "low", "high")
@@ -318,7 +318,7 @@ def test_low_and_high_are_the_same_shares_in_every_format_for_machines(
         options = calibrate(run, [label(f"t{m}", first, "alpha") for m in range(48)])
     for name in ("csv", "json", "parquet"):
         out = tmp_path / name
-        done = annotate_cli("report", run, *options, "--format", name, "--out", out)
+        done = annotate_cli("report", "-v", run, *options, "--format", name, "--out", out)
         assert done.code == 0, done.err
     tables = json.loads((tmp_path / "json").read_text())
     rows = [row for table in tables for row in (*table["rows"], *table["code_groups"])]
@@ -361,8 +361,8 @@ def test_differences_are_the_same_shares_in_csv_and_json(annotate_cli, tmp_path,
 
 def test_parquet_counts_what_the_table_counts(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
-    annotate_cli("report", run, "--format", "parquet")
-    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    annotate_cli("report", "-v", run, "--format", "parquet")
+    [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
     rows = pq.read_table(run / "report.parquet").to_pylist()
     assert (rows[0]["labelled"], rows[0]["none"], rows[0]["version"]) == (30, 30, 1)
     assert rows[0]["notes"].splitlines() == table["notes"]
@@ -372,11 +372,11 @@ def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_pat
     run = make_run(tmp_path / "run", first, traces())
     judge = open_run(run).judge_sha256
     short = [f"llm:m ({judge[:12]})", f"first v1 ({first.sha256[:12]})"]
-    shown = {name: annotate_cli("report", run, "--format", name).out for name in TEXT}
-    shown["screen"] = on_screen("report", run)
+    shown = {name: annotate_cli("report", "-v", run, "--format", name).out for name in TEXT}
+    shown["screen"] = on_screen("report", "-v", run)
     for name in ("table", "md", "latex", "screen"):
         assert all(one in shown[name] for one in short), name
-    annotate_cli("report", run, "--format", "parquet")
+    annotate_cli("report", "-v", run, "--format", "parquet")
     rows = [
         json.loads(shown["json"])[0],
         *csv.DictReader(io.StringIO(shown["csv"])),
@@ -391,7 +391,7 @@ def test_the_judge_and_the_rubric_of_the_other_reports(annotate_cli, tmp_path, f
     run = make_run(tmp_path / "run", first, traces())
     judge = open_run(run).judge_sha256
     for name in TEXT:
-        out = annotate_cli("report", run, *kind, "--format", name).out
+        out = annotate_cli("report", "-v", run, *kind, "--format", name).out
         full = name in ("csv", "json")
         for sha256 in (judge, first.sha256):
             assert (sha256 if full else f"({sha256[:12]})") in out, name
@@ -402,9 +402,9 @@ def test_the_judge_and_the_rubric_of_the_other_reports(annotate_cli, tmp_path, f
 
 def test_a_terminal_loses_no_digit(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
-    wide = from_table(plain(on_screen("report", run)))
-    narrow = plain(on_screen("report", run, columns=20))
-    assert from_table(plain(on_screen("report", run, columns=60))) == wide
+    wide = from_table(plain(on_screen("report", "-v", run)))
+    narrow = plain(on_screen("report", "-v", run, columns=20))
+    assert from_table(plain(on_screen("report", "-v", run, columns=60))) == wide
     for (_, code), cells in wide.items():
         for cell in (code, *cells):
             assert cell.strip("[]").split(", ")[0] in narrow
@@ -414,7 +414,7 @@ def test_weights_and_bars(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
     out = on_screen("report", run).splitlines()
     bars = {line.split()[0]: line.count("█") for line in out if line.startswith(("alpha", "beta"))}
-    assert bars == {"alpha": 6, "beta": 3}  # of 20: a third, a sixth
+    assert bars == {"alpha": 10, "beta": 5}  # of 30: a third, a sixth
     [gamma] = [line for line in out if "gamma" in line]
     assert gamma.startswith("\x1b[2m")  # nothing found is dim
     assert next(line for line in out if "code " in line).startswith("\x1b[1m")
@@ -423,7 +423,7 @@ def test_weights_and_bars(annotate_cli, tmp_path, first):
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_plain_text_where_it_is_asked_for(annotate_cli, tmp_path, first, env):
     run = make_run(tmp_path / "run", first, traces())
-    assert on_screen("report", run, **env) == annotate_cli("report", run).out
+    assert on_screen("report", "-v", run, **env) == annotate_cli("report", "-v", run).out
 
 
 # Strangers
@@ -485,20 +485,20 @@ COMPARED = ("--by", "who", "--compare", NAMES[0], NAMES[2])
 @pytest.mark.parametrize("kind", [(), ("--by", "who"), ("--co-occurrence",), COMPARED])
 def test_nothing_reaches_the_terminal(annotate_cli, strange, kind):
     for name in TEXT:
-        done = annotate_cli("report", strange, *kind, "--format", name)
+        done = annotate_cli("report", "-v", strange, *kind, "--format", name)
         assert done.code == 0, done.err
         assert not RAW.search(done.out), name
-    assert not RAW.search(re.sub("\x1b\\[[0-9;]*m", "", on_screen("report", strange, *kind)))
+    assert not RAW.search(re.sub("\x1b\\[[0-9;]*m", "", on_screen("report", "-v", strange, *kind)))
 
 
 def test_markup_is_not_read_on_a_terminal(strange):
-    assert "[bold]x[/bold] :smile:" in on_screen("report", strange)
+    assert "[bold]x[/bold] :smile:" in on_screen("report", "-v", strange)
 
 
 def test_a_machine_reads_the_very_names(annotate_cli, strange):
-    [table] = json.loads(annotate_cli("report", strange, "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", strange, "--format", "json").out)
     assert [row["code"] for row in table["rows"]] == [*NAMES, "none"]
-    annotate_cli("report", strange, "--by", "who", "--format", "parquet")
+    annotate_cli("report", "-v", strange, "--by", "who", "--format", "parquet")
     rows = pq.read_table(strange / "report.parquet").to_pylist()
     assert {row["attribute_value"] for row in rows} == set(NAMES)
     assert {row["code"] for row in rows} == {*NAMES, "none"}
@@ -506,7 +506,7 @@ def test_a_machine_reads_the_very_names(annotate_cli, strange):
 
 @pytest.mark.parametrize("kind", [("--by", "who"), ("--co-occurrence",), COMPARED])
 def test_no_cell_is_a_formula(annotate_cli, strange, kind):
-    out = annotate_cli("report", strange, *kind, "--format", "csv").out
+    out = annotate_cli("report", "-v", strange, *kind, "--format", "csv").out
     cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
     assert any(cell.startswith("'=cmd") for cell in cells)
     texts = [cell for cell in cells if not re.fullmatch(r"-[\d.]+", cell)]
@@ -515,7 +515,7 @@ def test_no_cell_is_a_formula(annotate_cli, strange, kind):
 
 @pytest.mark.parametrize("kind", [(), ("--by", "who"), ("--co-occurrence",)])
 def test_markdown_shows_names_and_does_nothing(annotate_cli, strange, kind):
-    out = annotate_cli("report", strange, *kind, "--format", "md").out
+    out = annotate_cli("report", "-v", strange, *kind, "--format", "md").out
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(out)
     inline = [child for token in tokens for child in token.children or []]
     kinds = {token.type for token in (*tokens, *inline)}

@@ -38,7 +38,7 @@ def count(annotate_cli, rubric, tmp_path):
     def counted(*arguments):
         of_run = arguments[0] != "--labels"
         source = () if of_run else ("--rubric", tmp_path / "faults.yaml")
-        done = annotate_cli("report", *arguments, *source, "--format", "json")
+        done = annotate_cli("report", "-v", *arguments, *source, "--format", "json")
         assert done.code == 0, done.err
         return json.loads(done.out)
 
@@ -89,7 +89,7 @@ def test_the_paper_s_table_is_of_the_labelled_traces(count, file):
 def test_every_format_says_whose_labels_they_are(annotate_cli, file, rubric, tmp_path, format_):
     out = tmp_path / "out"
     arguments = ("--labels", file, "--rubric", tmp_path / "faults.yaml")
-    done = annotate_cli("report", *arguments, "--format", format_, "--out", out)
+    done = annotate_cli("report", "-v", *arguments, "--format", format_, "--out", out)
     assert done.code == 0, done.err
     if format_ == "parquet":
         row = pq.read_table(out).to_pylist()[0]
@@ -303,7 +303,7 @@ def test_errors_say_what_to_do(annotate_cli, rubric, file, tmp_path, arguments, 
     write_labels(tmp_path / "pair.jsonl", pair)
     named = "--labels" in arguments[:1] and "html" not in arguments
     source = ("--rubric", "faults.yaml") if named else ()
-    done = annotate_cli("report", *arguments, *source)
+    done = annotate_cli("report", "-v", *arguments, *source)
     said_in_words(done)
     for word in words:
         assert word in done.err

@@ -118,17 +118,17 @@ def test_rows_by_share(annotate_cli: Cli, tmp_path: Path, format_: str) -> None:
     run = write(tmp_path / "run", [annotation(n, code) for n, code in enumerate(codes)])
     found = ["repetition", "parameter_flow", "work_overlap"]
     others = [code for code in SYMPTOMS_IDS if code not in found]
-    done = annotate_cli("report", run, "--sort", "share", "--format", format_)
+    done = annotate_cli("report", "-v", run, "--sort", "share", "--format", format_)
     assert first_cells(done.out) == [*found, *others, "none"]
     for options in ((), ("--sort", "rubric")):
-        done = annotate_cli("report", run, "--format", format_, *options)
+        done = annotate_cli("report", "-v", run, "--format", format_, *options)
         assert first_cells(done.out) == [*SYMPTOMS_IDS, "none"]
 
 
 @pytest.mark.parametrize("format_", ["table", "md", "latex"])
 def test_meanings_are_a_column(annotate_cli: Cli, fifty: Path, format_: str) -> None:
     """The definition of divergent_architecture has two sentences; this is the first."""
-    done = annotate_cli("report", fifty, "--meanings", "--format", format_)
+    done = annotate_cli("report", "-v", fifty, "--meanings", "--format", format_)
     [line] = [
         line.replace("\\_", "_")
         for line in done.out.splitlines()
@@ -144,7 +144,7 @@ def test_without_definitions_meanings_are_names(annotate_cli: Cli, fifty: Path) 
     for file in ("run.json", "annotations.jsonl"):  # judged by an older version
         path = fifty / file
         path.write_text(path.read_text().replace(SYMPTOMS.sha256, "0" * len(SYMPTOMS.sha256)))
-    done = annotate_cli("report", fifty, "--meanings")
+    done = annotate_cli("report", "-v", fifty, "--meanings")
     [line] = [line for line in done.out.splitlines() if line.startswith("divergent_architecture")]
     assert line.split()[1:4] == ["Divergent", "architecture", "0"]
     assert "Meanings are the codes' names" in done.out
@@ -164,7 +164,7 @@ def test_without_definitions_meanings_are_names(annotate_cli: Cli, fifty: Path) 
 def test_rows_for_people_alone(
     annotate_cli: Cli, fifty: Path, option: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    done = annotate_cli("report", fifty, *option, *others)
+    done = annotate_cli("report", "-v", fifty, *option, *others)
     assert done.code == 2
     assert " ".join(option) in done.err
 
@@ -185,11 +185,11 @@ def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> 
     assert (none.count, none.share, none.bounds) == (1, None, None)
     assert none.unknown == "shares are of the labelled traces alone"
     assert "Shares of the 49 labelled traces alone" in table.notes[0]
-    printed = annotate_cli("report", fifty, "--of-labelled", "--format", "json").out
+    printed = annotate_cli("report", "-v", fifty, "--of-labelled", "--format", "json").out
     [value] = json.loads(printed)
     assert {row["n"] for row in value["rows"]} == {49}
     assert value["of_labelled"] is True
-    printed = annotate_cli("report", fifty, "--of-labelled", "--format", "csv").out
+    printed = annotate_cli("report", "-v", fifty, "--of-labelled", "--format", "csv").out
     assert {row["of_labelled"] for row in csv.DictReader(io.StringIO(printed))} == {"True"}
 
 
@@ -206,7 +206,7 @@ def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> 
 def test_shares_of_labelled_traces_go_with_tables_only(
     annotate_cli: Cli, fifty: Path, options: tuple[str, ...]
 ) -> None:
-    done = annotate_cli("report", fifty, "--of-labelled", *options)
+    done = annotate_cli("report", "-v", fifty, "--of-labelled", *options)
     assert done.code == 2
     assert "--of-labelled" in done.err
 
@@ -260,7 +260,7 @@ def test_a_damaged_run_is_not_reported(
     file = run / "annotations.jsonl"
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
     for options in ((), ("--co-occurrence",), ("--by", "setting", "--compare", "coop", "solo")):
-        done = annotate_cli("report", run, *options)
+        done = annotate_cli("report", "-v", run, *options)
         assert (done.code, done.out) == (2, "")
         assert said in done.err
 
@@ -270,16 +270,16 @@ def test_a_folder_that_is_no_run_is_an_error(
     annotate_cli: Cli, tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "run.json").write_text(content)
-    done = annotate_cli("report", tmp_path)
+    done = annotate_cli("report", "-v", tmp_path)
     assert (done.code, "run.json" in done.err) == (2, True)
-    assert annotate_cli("report", tmp_path / "nowhere").code == 2
+    assert annotate_cli("report", "-v", tmp_path / "nowhere").code == 2
 
 
 def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> None:
     """A copy of it is the same run."""
     copy = shutil.copytree(fifty, tmp_path / "copy")
     for options in ((), ("--co-occurrence",), ("--format", "html", "--out", "x.html")):
-        done = annotate_cli("report", fifty, copy, *options)
+        done = annotate_cli("report", "-v", fifty, copy, *options)
         assert (done.code, done.out) == (2, "")
         assert done.err == f"Error: {copy}: this run was given twice\n"
 

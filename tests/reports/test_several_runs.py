@@ -38,10 +38,10 @@ def test_names_of_runs(tmp_path, rubric, folders, names):
 
 @pytest.mark.parametrize("format_", ["table", "md", "latex"])
 def test_tables_of_like_runs_say_which(annotate_cli, runs, format_):
-    out = annotate_cli("report", *runs, "--format", format_).out
+    out = annotate_cli("report", "-v", *runs, "--format", format_).out
     assert [out.count(f"run exp{n}/run") for n in (1, 2)] == [1, 1]
     assert out.index("run exp1/run") < out.index("run exp2/run")
-    alone = annotate_cli("report", runs[0], "--format", format_).out
+    alone = annotate_cli("report", "-v", runs[0], "--format", format_).out
     assert "exp1" not in alone
     if format_ == "latex":
         assert re.findall(r"\\label{(.*?)}", out) == [
@@ -52,7 +52,7 @@ def test_tables_of_like_runs_say_which(annotate_cli, runs, format_):
 
 def test_tables_that_differ_anyway_say_nothing_of_runs(annotate_cli, tmp_path, rubric, runs):
     other = make_run(tmp_path / "exp3" / "run", rubric, [said("t0")], judge="llm:other")
-    out = annotate_cli("report", runs[0], other).out
+    out = annotate_cli("report", "-v", runs[0], other).out
     assert "exp1" not in out
     assert "exp3" not in out
 
@@ -62,7 +62,7 @@ def test_groups_of_like_runs_say_which(annotate_cli, tmp_path, rubric):
     runs = [make_run(tmp_path / name / "run", rubric, its) for name, its in traces.items()]
     headings = [
         re.sub(r" \(\w{12}\)", "", line).split("  ")[1:-3]
-        for line in annotate_cli("report", *runs, "--by", "model").out.splitlines()
+        for line in annotate_cli("report", "-v", *runs, "--by", "model").out.splitlines()
         if line.startswith("faults v1")
     ]
     assert headings == [
@@ -73,7 +73,7 @@ def test_groups_of_like_runs_say_which(annotate_cli, tmp_path, rubric):
 
 
 def test_matrices_of_like_runs_say_which(annotate_cli, runs):
-    out = annotate_cli("report", *runs, "--co-occurrence").out
+    out = annotate_cli("report", "-v", *runs, "--co-occurrence").out
     assert "  exp1/run: judged traces" in out
     assert "  exp2/run: judged traces" in out
 
@@ -81,7 +81,7 @@ def test_matrices_of_like_runs_say_which(annotate_cli, runs):
 def test_what_is_not_counted_says_of_which_run(annotate_cli, tmp_path):
     one = make_rubric(tmp_path, "one", id="single")
     runs = [make_run(tmp_path / name / "run", one, [said("t0", "alpha")]) for name in "ab"]
-    lines = annotate_cli("report", *runs, "--co-occurrence").err.splitlines()
+    lines = annotate_cli("report", "-v", *runs, "--co-occurrence").err.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["single (a/run)", "single (b/run)"]
 
 
@@ -90,7 +90,7 @@ def test_figures_of_like_runs_say_which(annotate_cli, calibrate, tmp_path, rubri
     figure = tmp_path / "figure.svg"
     rows = [label("t0", rubric, "alpha"), label("t1", rubric, "beta")]
     files = [part for run in runs if plot != "co-occurrence" for part in calibrate(run, rows)]
-    done = annotate_cli("report", *runs, *files, "--plot", plot, "--figure", figure)
+    done = annotate_cli("report", "-v", *runs, *files, "--plot", plot, "--figure", figure)
     assert done.code == 0, done.err
     drawn = re.sub(r"<metadata>.*?</metadata>", "", figure.read_text(), flags=re.S)
     for name in ("exp1/run", "exp2/run"):
@@ -101,7 +101,7 @@ def test_like_runs_are_compared_by_their_names(annotate_cli, tmp_path, rubric, r
     """Of 2 traces each: 1 with alpha in exp1, 2 in exp2; a part of a run is named alike."""
     part = make_run(tmp_path / "exp3" / "run", rubric, [said("t0", "beta")], status="interrupted")
     sides = ("--by", "run", "--compare", "exp1/run", "exp2/run")
-    done = annotate_cli("report", *runs, part, *sides)
+    done = annotate_cli("report", "-v", *runs, part, *sides)
     assert done.code == 0, done.err
     [alpha] = [line.split() for line in done.out.splitlines() if line.startswith("alpha")]
     assert (alpha[1], alpha[3]) == ("1/2", "2/2")

@@ -85,12 +85,12 @@ def test_bounds_and_groups_in_every_format(annotate_cli, tmp_path, first):
         ("", "rest(group)"): (*EIGHTH, "-"),
     }
     for name in ("table", "md", "latex"):
-        out = annotate_cli("report", run, "--format", name).out
+        out = annotate_cli("report", "-v", run, "--format", name).out
         assert "undecided 3" in out, name
         assert "depending on the 3 undecided and 1 failed traces" in out, name
-    text = annotate_cli("report", run).out
+    text = annotate_cli("report", "-v", run).out
     assert "judged 8 (labelled 5, none 3)  undecided 3  skipped 0  failed 1" in text
-    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
     assert table["rows"][0]["bounds"] == {"low": 0.25, "high": pytest.approx(7 / 12)}
 
 
@@ -122,7 +122,7 @@ def test_a_group_of_which_some_codes_have_no_rule_has_no_bounds(annotate_cli, tm
     """The judge cannot find alpha: of the pair it has counted beta alone."""
     ones = [one for one in traces() if one.primary != "alpha"]
     run = make_run(tmp_path / "run", first, ones, known=["beta", "gamma"])
-    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
     found = {
         row["code"]: tuple(row[x] for x in ("k", "value", "bounds", "reason"))
         for row in table["code_groups"]
@@ -186,7 +186,7 @@ def test_a_group_with_a_code_without_a_rule_has_no_share(tmp_path, first):
 def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, first):
     ones = [*traces(), *(said(f"v{n}", "alpha", side="b") for n in range(2))]
     run = make_run(tmp_path / "run", first, ones, screens=["beta"])
-    out = annotate_cli("report", run, "--by", "side", "--compare", "-", "b").out
+    out = annotate_cli("report", "-v", run, "--by", "side", "--compare", "-", "b").out
     assert not [line for line in out.splitlines() if line.startswith("alpha")]
     assert "or only reports what it recognises: alpha, beta" in out
 
@@ -206,7 +206,7 @@ def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, 
     status = "none" if option else "undecided"
     assert {one.status for one in annotations(tmp_path / "out").values()} == {status}
     assert json.loads((tmp_path / "out" / "run.json").read_text())["rejected"] == status
-    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", "out", "--format", "json").out)
     assert (table["none"], table["undecided"]) == ((2, 0) if option else (0, 2))
     assert table["undecided_because"] == ({} if option else {"rejected": 2})
     told = "quotes: 2 traces undecided" in done.out
@@ -264,7 +264,7 @@ def test_a_run_of_five_percent_is_no_none(annotate_cli, tmp_path):
     [whole, part] = sorted(annotations(tmp_path / "out").values(), key=lambda one: -one.read)
     assert (whole.status, whole.read, part.status) == ("none", 1.0, "undecided")
     assert "truncated" in done.out
-    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", "out", "--format", "json").out)
     assert (table["none"], table["undecided"]) == (1, 1)
     assert table["rows"][-1]["bounds"] == {"low": 0.5, "high": 1.0}
     assert table["undecided_because"] == {"part": 1}
@@ -284,7 +284,7 @@ def test_why_traces_are_undecided_is_counted(annotate_cli, tmp_path):
     ]
     tie = replace(said("tie", status="undecided"), tie=("alpha", "none"))
     run = make_run(tmp_path / "run", rubric, [*ones, tie, said("t", "alpha")])
-    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
     assert table["undecided_because"] == {"part": 2, "rejected": 3, "other": 1, "tie": 1}
 
 

@@ -94,7 +94,7 @@ def test_the_four_statuses_are_kept_apart(annotate_cli, tmp_path):
     assert "eval.json" in (found["4"].error or "")
     assert done.code == 1
     assert "shop_task/4/f1_f2: unreadable: eval.json" in done.err
-    assert "judged 2 (labelled 1, none 1)  skipped 1  failed 1" in done.out
+    assert "2 of 4 traces judged (1 failed, 1 skipped)." in done.out
 
 
 @pytest.mark.parametrize(
@@ -638,8 +638,8 @@ def test_a_smaller_limit_is_refused(annotate_cli, runs):
     annotate_cli(*args, "--limit", "3")
     smaller = annotate_cli(*args, "--resume", "--limit", "2")
     assert (smaller.code, "had --limit 3" in smaller.err) == (2, True)
-    assert "judged 3" in annotate_cli(*args, "--resume", "--limit", "3").out
-    assert "judged 4" in annotate_cli(*args, "--resume").out
+    assert "3 of 3 traces" in annotate_cli(*args, "--resume", "--limit", "3").out
+    assert "4 of 4 traces" in annotate_cli(*args, "--resume").out
     limited = annotate_cli(*args, "--resume", "--limit", "4")
     assert (limited.code, "had no --limit" in limited.err) == (2, True)
 
@@ -760,4 +760,4 @@ def test_an_endpoint_that_only_does_this_fails_every_trace(annotate_cli, runs, t
         done = annotate_cli(runs(3), "--rubric", "comm_errors", "--out", "out", *llm(server))
     assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 3}), done.err
     assert all(one.error for one in annotations(tmp_path / "out").values())
-    assert "judged 0 (labelled 0, none 0)  skipped 0  failed 3" in done.out
+    assert "0 of 3 traces judged (3 failed)." in done.out

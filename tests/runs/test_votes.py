@@ -281,7 +281,7 @@ def test_two_models_and_samples_of_each(annotate_cli, runs, tmp_path):
         assert [(vote.judge, vote.sample) for vote in one.votes] == [
             *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
         ]
-    assert "judged 0 (labelled 0, none 0)  undecided 3  skipped 0  failed 0" in done.out
+    assert "0 of 3 traces judged (3 undecided)." in done.out
     assert "tie: 3 traces undecided" in done.out
     assert totals(tmp_path / "out")["undecided"] == 3
 
@@ -356,7 +356,7 @@ def test_three_who_each_find_another_error_are_never_none(annotate_cli, runs, tm
         words = f"require: {require}\n" if require else ""
         file.write_text(f"base_url: '{server.url}'\nmodels: [{models}]\n{words}")
         done = annotate_cli(runs(2), "--rubric", "comm_errors", "--judge", file, "--out", "out")
-        [value] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+        [value] = json.loads(annotate_cli("report", "-v", "out", "--format", "json").out)
     assert done.code == 0, done.err
     for one in annotations(tmp_path / "out").values():
         assert (one.status, one.primary) == DECIDED[require]
@@ -440,7 +440,7 @@ def test_kappa_and_flips_by_hand(ten):
 
 
 def test_every_format_says_how_far_the_votes_agree(annotate_cli, ten):
-    shown = {name: annotate_cli("report", ten, "--format", name).out for name in FORMATS}
+    shown = {name: annotate_cli("report", "-v", ten, "--format", name).out for name in FORMATS}
     for name in ("table", "md"):
         text = " ".join(shown[name].split())
         assert re.search(r"kappa llm:x, llm:y 0\.40 \(no interval: \d and \d .*\) n 10", text), text
@@ -519,10 +519,10 @@ def test_a_rubric_of_many_codes_has_flips_and_no_kappa(annotate_cli, runs, tmp_p
 
     with Server(responder) as server:
         more = ("--base-url", server.url, "--model", "a", "--model", "b", "--out", "out")
-        done = annotate_cli(runs(2, passed=True), "--rubric", "emergent", *more)
+        done = annotate_cli(runs(2, passed=True), "--rubric", "emergent", *more, "-v")
     assert done.code == 0, done.err
     assert {one.codes for one in annotations(tmp_path / "out").values()} == {("role_division",)}
-    [value] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    [value] = json.loads(annotate_cli("report", "-v", "out", "--format", "json").out)
     assert value["votes"]["pairs"] == []
     assert "kappa" not in done.out
     flips = {code: (one["k"], one["n"]) for code, one in value["votes"]["flips"].items()}

@@ -61,7 +61,7 @@ def test_the_tables_are_those_of_the_terminal(report, judged, visit):
         )
     ]
     printed = tool("report", judged, "--format", "csv", cwd=judged).out
-    table = tool("report", judged, cwd=judged).out
+    table = tool("report", judged, "-v", cwd=judged).out
     assert len(shown) == len(printed.splitlines()) - 1
     for cells in shown:
         pattern = r"\s+".join(map(re.escape, cells))
@@ -401,7 +401,7 @@ def test_a_damaged_file_says_so(made, tmp_path, visit):
 def test_a_report_that_cannot_be_written_is_said(tmp_path, annotate_cli):
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
-    done = annotate_cli("report", "run", "--format", "html", "--out", "no/such/folder/r.html")
+    done = annotate_cli("report", "-v", "run", "--format", "html", "--out", "no/such/folder/r.html")
     assert done.code == 2
     assert "no/such/folder" in done.err
     assert done.err.count("\n") == 1
@@ -415,7 +415,7 @@ def test_a_disk_that_fails_is_named(tmp_path, annotate_cli, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("os.pread", fails)
-    done = annotate_cli("report", "run", "--format", "html")
+    done = annotate_cli("report", "-v", "run", "--format", "html")
     assert done.code == 2
     assert done.err.startswith("Error: ")
     assert "run/annotations.jsonl: Input/output error" in done.err

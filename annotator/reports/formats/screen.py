@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from annotator.reports.table import Line, Record, Table
+from annotator.reports.table import Line, Table
 
-_BAR, _MIN_BAR = 20, 6  # columns of a bar for 100 %, and below which there is none
+_BAR, _MIN_BAR = 30, 8  # columns of a bar for 100 %, and below which there is none
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _INTERVAL = re.compile(r"\[(.*), (.*)\]")
 
@@ -54,28 +54,23 @@ def _show_rows(table: Table, console: Console) -> None:
     names, *body = _pad(table.cells, table.texts)
     room = min(_BAR, console.width - cell_len(names) - 2)
     rule = Text("-" * cell_len(names), "dim")
-    records = table.records if len(table.records) == len(body) else [{}] * len(body)
     lines = []
-    for line, record in zip(body, records, strict=True):
-        bar = _draw_bar(record.get("value"), room) if room >= _MIN_BAR else ""
-        lines.append(Text(line + bar, "dim" if _is_zero(record) else ""))
+    for line, bar in zip(body, table.bars or [None] * len(body), strict=True):
+        text = Text(line, "dim" if bar and not bar[0] else "")
+        if bar and room >= _MIN_BAR:
+            text.append_text(_draw_bar(*bar, room))
+        lines.append(text)
     for n in sorted({0, *table.rules}, reverse=True):
         lines.insert(n, rule)
     for row in (Text(names, "bold"), *lines):
         console.print(row, soft_wrap=True)
 
 
-def _is_zero(record: Record) -> bool:
-    judged = record.get("value") is not None
-    return judged and not record.get("count") and not record.get("corrected_value")
-
-
-def _draw_bar(share: float | None, room: int) -> str:
-    """Return the judge's share as a bar; any share above 0 has a mark."""
-    if not share:
-        return ""
-    full, rest = divmod(max(1, round(8 * room * share)), 8)
-    return f"  {'█' * full}{_EIGHTHS[rest]}".rstrip()
+def _draw_bar(share: float, high: float, room: int) -> Text:
+    """Return a share as a bar, and the rest of its interval as a pale one."""
+    full, rest = divmod(max(share > 0, round(8 * room * share)), 8)
+    bar = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return Text(f"  {bar}").append("░" * (round(room * high) - len(bar)), "dim")
 
 
 def _pad(rows: Sequence[Line], texts: int) -> list[str]:

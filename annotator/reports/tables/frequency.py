@@ -24,6 +24,7 @@ from annotator.reports.table import (
     name_judge,
     name_rubric,
 )
+from annotator.reports.tables.brief import find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
 from annotator.runs.failures import ADVICE
@@ -68,18 +69,24 @@ _COLUMNS = make_columns("""
 
 
 def tabulate(
-    counted: Sequence[FrequencyTable], sort: Sort = "rubric", *, meanings: bool = False
+    counted: Sequence[FrequencyTable], sort: Sort | None = None, *, meanings: bool = False
 ) -> list[Table]:
     """Return frequency tables as tables, each with a record for each code and group of codes.
 
-    ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first.
+    ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first; by default
+    it does so in the brief form only.
     ``meanings`` adds a column with the first sentence of each code's definition.
     """
     labelled = make_columns("of_labelled") if any(table.of_labelled for table in counted) else []
     people = make_columns(" ".join(_PEOPLE)) if any(table.people for table in counted) else []
     columns = (*_COLUMNS, *labelled, *people, *make_columns("notes"))
-    tables = [_sort(table) if sort == "share" else table for table in counted]
-    return [_make_table(table, columns, meanings) for table in tables]
+    tables = []
+    for table in counted:
+        by_share = _sort(table)
+        made = _make_table(by_share if sort == "share" else table, columns, meanings)
+        brief = make_brief(table if sort == "rubric" else by_share, made)
+        tables.append(made if meanings else replace(made, brief=brief))
+    return tables
 
 
 def _sort(table: FrequencyTable) -> FrequencyTable:
@@ -92,9 +99,8 @@ def _sort(table: FrequencyTable) -> FrequencyTable:
 
 def _find_size(row: Row) -> tuple[float, int]:
     """Return what a row is sorted by: its share, corrected if it can be, and then its count."""
-    share = row.labels.corrected if row.labels else row.share
-    value = -1.0 if share is None or share.value is None else share.value
-    return value, -1 if row.count is None else row.count
+    value = find_share(row)
+    return -1.0 if value is None else value, -1 if row.count is None else row.count
 
 
 def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
