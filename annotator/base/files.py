@@ -425,8 +425,9 @@ def _describe_size(noun: str) -> OSError:
 
 
 def find_resources(name: str) -> Path:
-    """Return the folder of built-in ``rubrics`` or ``prompts``: in the package, or beside it in a
-    checkout.
+    """Return the folder of built-in ``rubrics`` or ``prompts``, or of the ``demo``: in the package,
+    or beside it in a checkout.
     """
     installed = _PACKAGE / "_resources" / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
+    root = _PACKAGE.parent
+    return installed if installed.is_dir() else root / ("examples/demo" if name == "demo" else name)

@@ -20,6 +20,7 @@ from annotator.cli.defaults import find_defaults
 # Command -> its line in `annotate --help`. Their modules are heavy, so the text is here.
 _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
+    "demo": "Judge runs that come with annotate: no key, no network, ten seconds.",
     "merge": "Merge the shards of a run.",
     "report": "Print the frequency tables of finished runs.",
     "compare": "Compare two runs, or two groups of traces: differences, intervals, tests.",

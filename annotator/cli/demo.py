@@ -1,0 +1,142 @@
+"""``annotate demo``: the whole way on runs that come with the tool, with recorded answers."""
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from annotator import api
+from annotator.base.errors import AnnotatorError
+from annotator.base.files import find_resources, write_file
+from annotator.cli.options import verbose_option
+from annotator.cli.output import put_tables, say
+
+if TYPE_CHECKING:
+    from annotator import Calibration
+
+RECORDED = "2026-11-26"
+MODEL, ADDRESS = "frontier", "http://localhost/recorded"  # nothing is sent there
+_READER = "reader_a"  # whose labels correct the table
+_TOP = 3  # codes whose corrected shares are named
+
+
+@click.command("demo", context_settings={"show_default": True})
+@click.option("--rubric", type=click.Choice(["symptoms", "comm_errors"]), default="symptoms")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/demo"),
+    metavar="DIR",
+    help="Where to write the traces, the labels and the run.",
+)
+@verbose_option
+def command(rubric: str, out: Path, verbose: bool) -> None:
+    """Judge 48 runs that come with annotate by a model's recorded answers: no key, no network.
+
+    The runs were made for this demo: two agents each, played by two writers who saw only each
+    other's messages; their patches were really merged and tested. A frontier language model
+    answered the requests of an ordinary run. 30 runs were labelled by two readers, language models
+    too, blind to the model and to each other.
+    """
+    traces = write_traces(out / "traces")
+    run = judge_recorded(traces, rubric, out / rubric)
+    say(
+        f"48 two-agent coding runs, judged by a frontier language model (answers recorded"
+        f" {RECORDED}, replayed).\n"
+    )
+    put_tables(api.count(run), verbose=verbose)
+    labels = out / "labels.jsonl"
+    write_file(labels, (find_resources("demo") / labels.name).read_text(encoding="utf-8"))
+    say("\n" + _describe_correction(api.calibrate(run, labels, rubric, annotators=(_READER,))))
+    other = "comm_errors" if rubric == "symptoms" else "symptoms"
+    for line in (
+        "next:",
+        f"  annotate view {out / rubric}        every finding in its trace",
+        f"  annotate calibrate {out / rubric} --labels {labels} --annotator {_READER}",
+        f"  annotate demo --rubric {other}",
+        "  annotate TRACES --rubric symptoms --model NAME   your own runs",
+    ):
+        click.echo(line, err=True)
+
+
+def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:
+    """Return the run of a rubric on the traces, by the recorded answers.
+
+    It is an ordinary run with a batch file: one call writes the requests, the next reads answers.
+
+    Raises:
+        AnnotatorError: the recording has no answer to a request, because a prompt has changed.
+    """
+    if api.is_run(out) and api.open_run(out).manifest.status == "finished":
+        return api.open_run(out)
+    with TemporaryDirectory() as folder:
+        requests, results = Path(folder, "requests.jsonl"), Path(folder, "results.jsonl")
+        for answered in (False, True):
+            if answered:
+                lines = "".join(_pair_answers(requests.read_text(encoding="utf-8"), rubric))
+                write_file(results, lines)
+            judge = api.llm(
+                MODEL,
+                base_url=ADDRESS,
+                cached=False,
+                batch_file=requests,
+                batch_results=(results,) if answered else (),
+            )
+            run = api.annotate(traces, rubric, judge, out=out, resume=api.is_run(out))
+    return run
+
+
+def hash_messages(request: dict[str, Any]) -> str:
+    """Return the hash by which the recording knows a request: that of its messages."""
+    messages = request["body"]["messages"]
+    return sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()
+
+
+def _pair_answers(requests: str, rubric: str) -> Iterator[str]:
+    """Yield the line of batch results for each request."""
+    recorded = {}
+    with (find_resources("demo") / "answers.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            fields = json.loads(line)
+            recorded[fields["messages_sha256"]] = json.dumps(fields["answer"])
+    for line in requests.splitlines():
+        request = json.loads(line)
+        answer = recorded.get(hash_messages(request))
+        if answer is None:
+            raise AnnotatorError(
+                f"the demo has no answer to a request of {rubric}: a prompt has changed since"
+                f" {RECORDED}. Record it again: examples/record_demo.py"
+            )
+        message = {"role": "assistant", "content": answer}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        body = {"object": "chat.completion", "model": MODEL, "choices": [choice]}
+        result = {"custom_id": request["custom_id"], "response": {"status_code": 200, "body": body}}
+        yield f"{json.dumps(result)}\n"
+
+
+def write_traces(folder: Path) -> Path:
+    """Write the runs as CooperBench writes its own; return the folder."""
+    with (find_resources("demo") / "runs.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            fields = json.loads(line)
+            run_folder = folder / "logs" / fields["id"]
+            run_folder.mkdir(parents=True, exist_ok=True)
+            for name, text in fields["files"].items():
+                write_file(run_folder / name, text)
+    return folder
+
+
+def _describe_correction(calibration: "Calibration") -> str:
+    rows = [row for row in calibration.rows if row.corrected.value is not None]
+    rows.sort(key=lambda row: -(row.corrected.value or 0.0))
+    shares = ", ".join(
+        f"{row.code} {100 * (row.corrected.value or 0):.0f} %"
+        f" [{100 * (row.corrected.low or 0):.0f}, {100 * (row.corrected.high or 0):.0f}]"
+        for row in rows[:_TOP]
+    )
+    count = len(calibration.labelled)
+    return f"What people would say, estimated from {count} labelled runs: {shares}."
