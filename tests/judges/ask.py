@@ -106,12 +106,6 @@ def statuses(folder: Path | str = "out") -> list[str]:
     return sorted(one.status for one in annotations(Path(folder)).values())
 
 
-def lose_last_line(folder: Path | str) -> None:
-    """Leave a run as a process that was killed between an answer and its annotation."""
-    file = Path(folder, "annotations.jsonl")
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
-
-
 def refuse_above(limit: int, message: str, answer: Callable[[Request], Reply], **fields: Any):
     """Refuse prompts of more than ``limit`` tokens, of four characters each."""
 

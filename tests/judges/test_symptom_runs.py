@@ -1,7 +1,6 @@
-"""What both judges say of one written example of each symptom, and of near misses.
+"""What both judges say of written examples of symptoms, and of near misses.
 
-The answers in ``symptom_runs.yaml`` are sent over HTTP here, so that what counts is what the tool
-makes of them: every quote must stand where it says.
+The answers in ``symptom_runs.yaml`` are sent over HTTP: every quote must stand where it says.
 """
 
 import asyncio
@@ -12,21 +11,19 @@ from typing import Any
 import pytest
 import yaml
 
-from annotator.judges.llm.judge import LLMJudge
-from annotator.judges.llm.settings import Options
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
-from annotator.rubrics.annotations import Annotation
 from annotator.runs.verdicts import annotate
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
 from tests.cooperbench.patches.pairs import Pair
-from tests.server import Reply, Request, Server
+from tests.judges.ask import ask
+from tests.server import Server, finding, scripted
 
 RUBRIC = load_rubric("symptoms")
 FILE = Path(__file__).with_name("symptom_runs.yaml")
 RUNS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 AGENTS = ("agent1", "agent2")
-# What the rules find; all other runs are undecided, and nothing that they find is wrong.
+# The rules find these. All other runs are undecided, and nothing that the rules find is wrong.
 BY_RULES = {"almanac", "lost_property", "kite_club"}
 
 
@@ -85,29 +82,8 @@ def test_the_rules_find_what_is_there_or_do_not_know(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_language_model_finds_what_is_there(name: str) -> None:
-    run = RUNS[name]
-    findings = [
-        {
-            "code": code,
-            "quotes": [{"source": source, "text": text} for source, text in quotes],
-            "rationale": "as the quotes show",
-        }
-        for code, quotes in run["answer"].items()
-    ]
-
-    def answer(request: Request) -> Reply:
-        ready = {"ready": True} if request.is_probe else None
-        return Reply(answer=ready or {"findings": findings, "label": run["truth"]})
-
-    async def judge_run(address: str) -> Annotation:
-        judge = LLMJudge(Options("frontier", address))
-        await judge.open([RUBRIC])
-        try:
-            return await annotate(make_trace(name), RUBRIC, judge)
-        finally:
-            await judge.close()
-
-    with Server(answer) as server:
-        one = asyncio.run(judge_run(server.url))
+    [(code, quotes)] = RUNS[name]["answer"].items()
+    with Server(scripted(finding(code, *map(tuple, quotes)))) as server:
+        one = ask(server, make_trace(name), RUBRIC)
     assert (one.status, one.rejected) == ("labelled", ())
-    assert one.primary == run["truth"]
+    assert one.primary == RUNS[name]["truth"]
