@@ -1,7 +1,7 @@
 """How the tests of models ask: one trace or a folder of runs, one server, one rubric."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def long(filler: str = "and so on it goes ", patch: int = 0) -> Trace:
     return talk(*texts, agents="ba", patches=patches)
 
 
-def talk(*texts: str, agents: str = "ab", **parts: Any) -> Trace:
+def talk(*texts: str, agents: Sequence[str] = "ab", **parts: Any) -> Trace:
     """A trace of these messages, by the agents in turn."""
     senders = (agents[n % len(agents)] for n in range(len(texts)))
     pairs = enumerate(zip(senders, texts, strict=True), 1)

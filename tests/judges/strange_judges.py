@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from annotator import Claim, Quote, Verdict
-from annotator.base.errors import BudgetReached, JudgeStopped, UnreadableTrace
+from annotator.base.errors import BudgetReached, JudgeStopped
 from annotator.rubrics.annotations import Usage
 
 
@@ -105,19 +105,9 @@ class Raises(Good):
         return {}["message\n3"]
 
 
-class Unread(Good):
-    def judge(self, trace, rubric):
-        raise UnreadableTrace("agent1_traj.json: not valid JSON")
-
-
 class NoVerdict(Good):
     def judge(self, trace, rubric):
         return {"C3a"}
-
-
-class NoClaim(Good):
-    def judge(self, trace, rubric):
-        return Verdict(primary="C3a")
 
 
 class NoCost(Good):
@@ -129,15 +119,3 @@ class OtherCode(Good):
     def judge(self, trace, rubric):
         return Verdict((echo(trace, "C1a"),), usage=Usage(calls=1, cost_usd=0.5))
 
-
-class Overlap(Good):
-    """Tells in ``most`` how many of its calls were under way at once."""
-
-    now = most = 0
-
-    async def judge(self, trace, rubric):
-        type(self).now += 1
-        type(self).most = max(self.most, self.now)
-        await asyncio.sleep(0.01)
-        type(self).now -= 1
-        return Verdict.none()

@@ -188,7 +188,6 @@ def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
 
 # An address -> the provider that the manifest names.
 ADDRESSES = {
-    "https://eu.api.openai.com/v1": "openai",
     "https://me.services.ai.azure.com/openai/v1/": "azure",
     "https://gateway.example/openai/deployments/d?api-version=2024-10-21": "azure",
     "https://api.mistral.ai/v1": "mistral",
@@ -196,13 +195,11 @@ ADDRESSES = {
     "https://openrouter.ai/api/v1": "openrouter",
     "https://api.anthropic.com/v1/": "anthropic",
     "http://localhost:11434/v1": "ollama",
-    "http://127.0.0.1:1234/v1": "lmstudio",
     "http://127.0.0.1:8080/v1": "llamacpp",
     "http://localhost:8000/v1": "vllm",
     "http://[::1]:30000/v1": "sglang",
     "https://api.mistral.ai.evil.example/v1": "generic",
     "https://notopenrouter.ai/api/v1": "generic",
-    "https://judge.example:8000/v1": "generic",
     "http://localhost:9999/v1": "generic",
 }
 
@@ -311,14 +308,11 @@ def test_a_run_by_a_providers_own_api(
 # Options -> what is refused before any call.
 REFUSED_OPTIONS: dict[str, tuple[tuple[object, ...], str]] = {
     "a batch": (("--api", "anthropic", "--batch"), "--api anthropic does not have"),
-    "a file": (("--api", "gemini", "--batch-file", "x"), "--api gemini does not have"),
     "no key of Anthropic": (("--api", "anthropic"), "variable ANTHROPIC_API_KEY"),
-    "no key of Gemini": (("--api", "gemini"), "variable GEMINI_API_KEY"),
     "another provider's words": (
         *(("--api", "anthropic", *set_model(dialect="vllm")), "has its own"),
     ),
     "a seed for Anthropic": (("--api", "anthropic", "--seed", "1"), "takes none"),
-    "a seed for the Responses API": (("--api", "responses", "--seed", "1"), "takes none"),
     "an unknown provider": (
         set_model(dialect="klingon"),
         "openai, azure, mistral, gemini, openrouter",
@@ -349,25 +343,6 @@ def test_an_sdk_is_needed_and_imported_only_for_its_api(tmp_path: Path, api: str
     assert (done.returncode, f"needs the extra {api}: pip install " in done.stderr) == (2, True)
 
 
-def test_a_panel_of_several_apis(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs(2)
-    with Server(scripted(RIGHT)) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        models = [
-            {"model": "a"},
-            {"model": "b", "api": "anthropic", "base_url": f"{server.url}/"},
-            {"model": "c", "api": "gemini", "base_url": server.root},
-        ]
-        Path("panel.yaml").write_text(json.dumps({"models": models}))
-        done = annotate_cli(*ARGS, "--judge", "panel.yaml", "--out", "out")
-        assert done.code == 0, done.err
-        ends = {request.url.rpartition("/")[2] for request in server.seen}
-    assert ends == {"completions", "messages", "c:generateContent"}
-    assert statuses() == ["labelled"] * 2
-
-
 # Models that have nothing but the Responses API.
 
 ONLY = "This model is only supported in v1/responses and not in v1/chat/completions."
@@ -375,12 +350,9 @@ NO_CHAT = "This is not a chat model and thus not supported in the v1/chat/comple
 
 
 @pytest.mark.parametrize("words", [ONLY, NO_CHAT])
-@pytest.mark.parametrize("mode", ["auto", "tools", "json"])
-def test_a_model_without_chat_is_asked_by_the_responses_api(
-    trace: Trace, words: str, mode: str
-) -> None:
+def test_a_model_without_chat_is_asked_by_the_responses_api(trace: Trace, words: str) -> None:
     with Server(scripted(RIGHT), responses_only=words) as server:
-        annotation = ask(server, trace, api="auto", mode=mode)
+        annotation = ask(server, trace, api="auto", mode="tools")
         assert annotation.status == "labelled", annotation.error
         assert [request.url for request in server.seen] == [f"{server.url}/responses"]
 
@@ -519,7 +491,6 @@ def test_headers_are_sent_and_their_values_written_nowhere(
         ({"X-Token": "NOT_SET"}, "the environment variable is not set"),
         ({"X-Token": "sk-1234"}, "expected the name of an environment variable"),
         ({"Content-Length": "HOME"}, "cannot be set there"),
-        ({"X Y": "HOME"}, "cannot be set there"),
         ({"X-Token": "EVIL"}, "what no header can"),
     ],
 )
@@ -539,10 +510,8 @@ def test_a_header_that_cannot_be_is_refused_and_its_value_not_shown(
 # An address, a variable that is set -> whether the key is enough.
 NEED_A_KEY = {
     "far away": ("https://api.example.com/v1", "", False),
-    "another variable": ("https://api.example.com/v1", "MY_KEY", False),
     "a key": ("https://api.example.com/v1", "OPENAI_API_KEY", True),
     "this machine": ("http://localhost:9/v1", "", True),
-    "127.x": ("http://127.0.0.2:9/v1", "", True),
     "a name that begins like this machine": ("http://127.0.0.1.example.com/v1", "", False),
 }
 
@@ -567,9 +536,7 @@ def test_a_missing_key_is_an_error_before_any_call(
     assert (done.code, "variable OPENAI_API_KEY" in done.err) == (2, not fine), done.err
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "http://[::1/v1", "http://localhost:abc/v1", "", "ftp://x/v1"]
-)
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:abc/v1", "ftp://x/v1"])
 def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace: Trace, url: str) -> None:
     with Server() as server, pytest.raises(AnnotatorError, match="is no URL"):
         ask(server, trace, base_url=url)
@@ -584,12 +551,9 @@ FORMS: dict[str, tuple[tuple[str, ...], Any, bool, str, int]] = {
     "ignores schemas": (("tools", "named"), "ignore", False, "tools", 2),
     "rejects schemas": (("tools", "named"), "400", False, "tools", 2),
     "500 on schemas": (("tools", "named"), "500", False, "tools", 3),
-    "404 on schemas": (("tools", "named"), "404", False, "tools", 2),
     "only a named function": (("named",), "ignore", False, "named", 3),
     "plain text only": ((), "ignore", False, "plain", 3),
-    "rejects all": ((), "400", False, "plain", 3),
     "500 on all": ((), "500", False, "plain", 6),
-    "all, elsewhere": (("strict", "json_schema", "tools", "named"), "400", True, "strict", 1),
     "nothing strict": (("json_schema", "tools", "named"), "400", True, "json_schema", 2),
     "no schema, elsewhere": (("tools", "named"), "ignore", True, "tools", 3),
     "plain text only, elsewhere": ((), "400", True, "plain", 4),
@@ -652,11 +616,6 @@ WAYS: dict[str, tuple[Any, Responder, str, str]] = {
         lambda one: one.n > 1 and one.form == "json_schema",
         refuse("json_schema", Reply(status=422, error={"message": "cannot"})),
         *("tools", "labelled"),
-    ),
-    "one request is refused": (
-        None,
-        scripted(Reply(status=400, error={"message": "cannot do this"})),
-        *("json_schema", "failed"),
     ),
     "a hiccup": (scripted(HICCUP, HICCUP, NOTHING), scripted(RIGHT), "json_schema", "labelled"),
     "a tiny question that is cut off": (scripted(CUT), scripted(RIGHT), "json_schema", "labelled"),
@@ -736,9 +695,7 @@ USAGES: dict[str, tuple[str, dict[str, Any], float | None, tuple[int, int]]] = {
         *(0.021, (0, 0)),
     ),
     "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
-    "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
     "thoughts apart": ("gemini", {"total_tokens": 5_200}, 0.0116, (0, 0)),
-    "thoughts alone": ("gemini", {"completion_tokens": ..., "total_tokens": 5_200}, 0.0116, (0, 0)),
     "cache in Moonshot's words": ("generic", {"cached_tokens": 1_200}, 0.0036, (1_200, 0)),
     "thoughts included": (
         "openai",
@@ -758,11 +715,7 @@ USAGES: dict[str, tuple[str, dict[str, Any], float | None, tuple[int, int]]] = {
     "SGLang's thoughts": ("sglang", {"reasoning_tokens": 150}, 0.0036, (0, 0)),
     "more than any call has": ("generic", {"prompt_tokens": 10**400}, None, (0, 0)),
     "no output": ("generic", {"completion_tokens": ...}, None, (0, 0)),
-    "output in words": ("generic", {"completion_tokens": "200"}, None, (0, 0)),
-    "negative": ("generic", {"completion_tokens": -5}, None, (0, 0)),
-    "no whole number": ("generic", {"completion_tokens": 0.5}, None, (0, 0)),
     "a whole number with a point": ("generic", {"completion_tokens": 200.0}, 0.0036, (0, 0)),
-    "nothing": ("generic", {"prompt_tokens": ..., "completion_tokens": ...}, None, (0, 0)),
     "no input": ("generic", {"prompt_tokens": None}, None, (0, 0)),
 }
 
