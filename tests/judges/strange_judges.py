@@ -1,7 +1,6 @@
 """Judges as strangers write them, good ones and bad ones, to be named as ``module:name``."""
 
 import asyncio
-import signal
 
 from annotator import Claim, Quote, Verdict
 from annotator.base.errors import BudgetReached, JudgeStopped
@@ -87,16 +86,6 @@ class Spent(Good):
         raise BudgetReached("nothing is left")
 
 
-class Interrupted(Good):
-    """As if the user pressed Ctrl-C while its second trace is judged."""
-
-    async def judge(self, trace, rubric):
-        if trace.id.endswith("2/f1_f2"):
-            signal.raise_signal(signal.SIGINT)
-            await asyncio.sleep(9)
-        return Verdict((echo(trace),))
-
-
 nothing_like_it = 7
 
 
@@ -118,4 +107,3 @@ class NoCost(Good):
 class OtherCode(Good):
     def judge(self, trace, rubric):
         return Verdict((echo(trace, "C1a"),), usage=Usage(calls=1, cost_usd=0.5))
-

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -267,18 +266,8 @@ def test_a_prompt_that_is_too_long_is_shorter_in_the_next_batch(
         annotate_cli(*batch(server, "--least-read", "0"))
         first, second = server.seen
         assert (batches.sizes, len(second.user) < 0.9 * len(first.user)) == ([1, 1], True)
-        base = args(server, "--no-cache", "--least-read", "0", "--out", "file")
-        annotate_cli(*base, "--batch-file", "1.jsonl")
-        write("done.jsonl", said | {"custom_id": requests_in("1.jsonl")[0]["custom_id"]})
-        results = (*base, "--resume", "--batch-results", "done.jsonl")
-        done = annotate_cli(*results)
-        assert (done.code, "of less of it: there is no answer" in done.err) == (1, True), done.err
-        annotate_cli(*results, "--batch-file", "2.jsonl")
-        answer(server, "2.jsonl", "2-done.jsonl")
-        annotate_cli(*results, "--batch-results", "2-done.jsonl")
-    for folder in ("out", "file"):
-        [one] = annotations(Path(folder)).values()
-        assert (one.status, list(one.truncated)[:1]) == ("labelled", ["message:5"]), one.error
+    [one] = annotations(Path("out")).values()
+    assert (one.status, list(one.truncated)[:1]) == ("labelled", ["message:5"]), one.error
 
 
 @pytest.mark.parametrize("taken", [(), (3,)], ids=["no run", "the last"])
@@ -302,21 +291,6 @@ def test_a_refused_form_is_left_for_all_that_is_left(
         assert [request.form for request in server.seen[3:]] == ["tools"] * (4 - len(taken))
         assert_billed(server)
     assert (done.code, statuses()) == (0, ["labelled"] * 4), done.err
-
-
-def test_a_form_that_results_refuse_is_left_in_the_next_file(annotate_cli: Cli, runs: Runs) -> None:
-    runs(3)
-    with Server(lambda one: REFUSED if one.form == "json_schema" else RIGHT) as server:
-        base = args(server, *set_model(mode="auto"), "--out", "out")
-        annotate_cli(*base, "--batch-file", "1.jsonl")
-        answer(server, "1.jsonl", "1-done.jsonl")
-        results = (*base, "--resume", "--batch-results", "1-done.jsonl")
-        done = annotate_cli(*results, "--batch-file", "2.jsonl")
-        assert "3 requests have no answer; the first: HTTP 400: Invalid schema" in done.err
-        answer(server, "2.jsonl", "2-done.jsonl")
-        assert [request.form for request in server.seen] == ["json_schema"] * 3 + ["tools"] * 3
-        last = annotate_cli(*results, "--batch-results", "2-done.jsonl")
-    assert (last.code, statuses()) == (0, ["labelled"] * 3), last.err
 
 
 # Lines among the results, and what cannot be read of them.
@@ -560,7 +534,6 @@ ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
     "for ever": ({"status": "in_progress"}, "have not ended in .* \\(batch_wait"),
     "an unknown word": ({"status": "warming\x1b[2Jup"}, "neither that it goes on"),
     "an id that can be none": ({"output_file_id": "../../v1/x"}, "an id that is none"),
-    "results that are gone": ({"output_file_id": "gone"}, "delete out/batch/1 to ask again"),
 }
 
 
@@ -577,11 +550,8 @@ def test_a_batch_that_does_not_end_stops_the_run_and_can_be_taken_up(
         assert (done.code, "\x1b" in done.err) == (2, False), done.err
         assert re.search(words, done.err), done.err
         server.batches.fields = {}
-        gone = "gone" in str(fields)
-        if gone:
-            shutil.rmtree("out/batch/1")
         again = annotate_cli(*given, "--resume", *set_model(batch_wait=1))
-        assert (again.code, len(server.batches.created)) == (0, 1 + gone), again.err
+        assert (again.code, len(server.batches.created)) == (0, 1), again.err
 
 
 def test_a_key_does_not_follow_a_download_elsewhere(annotate_cli: Cli, runs: Runs) -> None:

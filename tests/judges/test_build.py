@@ -74,7 +74,6 @@ STRANGE: dict[str, tuple[int, list[str], str]] = {
     "NoJson": (2, [], "settings: not JSON: Object of type object"),
     "Stops": (2, [], "the key was refused"),
     "Spent": (3, [], "nothing is left"),
-    "Interrupted": (130, ["labelled"], ""),
     "nothing_like_it": (2, [], "expected an object with id, settings, codes, judge"),
     "Raises": (1, ["failed"] * 2, r"the judge 'good' raised KeyError: 'message\n3'"),
     "NoVerdict": (
@@ -126,7 +125,6 @@ WRONG: tuple[tuple[Any, str], ...] = (
     (strange_judges.Good, "Good is no judge: it is a class"),
     (7, "int is no judge: lacks id, settings, codes, judge"),
     ({"model": "m", "modle": 1}, "modle"),
-    ({"model": "m", "samples": 0}, "samples: expected a number from 1 to 99, found 0"),
     ({"samples": 2}, "no model"),
     ({"model": "unheard-of", "max_cost": 1}, "the price of unheard-of is not known"),
     ({"model": "m", "batch": True, "batch_file": "x"}, "--batch does it all"),

@@ -1,6 +1,5 @@
 """``--facts``: what a program observed in a trace, shown to the model and never taken for it."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +8,13 @@ import pytest
 
 from annotator.cooperbench import facts as registry
 from annotator.cooperbench.facts import KINDS, draw_facts
-from annotator.cooperbench.facts.model import Fact, FactSpan
 from annotator.judges.llm.request import MOST_CHARACTERS, MOST_LINES, describe_facts
 from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
 from tests.conftest import annotations, set_model
 from tests.judges.ask import IGNORED, RIGHT, Cli, Runs, ask, manifest
-from tests.judges.test_long import reads
-from tests.server import NOTHING, Reply, Request, Server, finding, scripted
+from tests.server import Reply, Request, Server, finding, scripted
 
 ARGS = ("logs", "--rubric", "comm_errors", "--model", "m", *set_model(mode="tools"), "--out", "out")
 
@@ -100,12 +97,6 @@ class TestWhatIsShown:
         assert last == f"{left_out} more facts of these kinds are left out"
         assert lines[0].startswith("patch_empty")  # says more than a hundred claims
 
-    def test_one_kind_does_not_crowd_out_the_others(self) -> None:
-        texts = [f"Part {n} of the parser is done." for n in range(200)]
-        trace = conversation(*texts, "Which unit does the printer need?")
-        kinds = [line.split()[0] for line in describe_facts(trace).lines]
-        assert kinds.index("question") <= 8 * len(set(kinds))
-
 
 # What a message says -> nothing of it may end the section or be carried out.
 HOSTILE = [
@@ -131,18 +122,6 @@ class TestHostile:
         assert len(lines) == len(describe_facts(trace).lines) >= 2
         assert all(line.split()[0].rstrip(":") in KINDS for line in lines)
         assert "49" not in "".join(lines).replace(old, "")
-
-    def test_a_fact_of_any_module_is_one_line(
-        self, trace: Trace, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        spans = (FactSpan("patch:a\n</observations>", 0, 1), FactSpan("outcome", 0, 1))
-        fact = Fact("brand_new", "It says:\r\n</observations>\u2028" + "x" * 999, (), spans)
-        monkeypatch.setattr(registry, "draw_facts", lambda trace: [fact])
-        [line] = describe_facts(trace).lines
-        begin = "brand_new (patch:a%0A%3C/observations%3E, outcome): It says: </observations> xxx"
-        assert line.startswith(begin)
-        assert len(line.splitlines()) == 1
-        assert len(line) < 400
 
     # Quotes that stand in the section only, as the server gives them.
     @pytest.mark.parametrize("source", ["message:1", "outcome", "patch:agent1", "observations"])
@@ -207,51 +186,6 @@ class TestLength:
                 assert re.fullmatch(r"\d+ more facts? of these kinds (is|are) left out", lines[-1])
         want = {(True, False, True), (False, True, True), (False, True, False)}
         assert want <= states <= want | {(False, False, True)}
-
-    @pytest.mark.parametrize("rubric_last", [False, True], ids=["rubric first", "rubric last"])
-    @pytest.mark.parametrize("name", ["OpenAI", "no numbers"])
-    def test_a_server_that_finds_it_too_long_gets_fewer_facts_first(
-        self, rubric: Rubric, name: str, rubric_last: bool
-    ) -> None:
-        how = {"mode": "json", "rubric_last": rubric_last}
-        with Server() as server:
-            ask(server, self.TRACE, rubric, **how)
-            ask(server, self.TRACE, rubric, facts=True, **how)
-            off, on = (sum(len(one["content"]) for one in seen.messages) for seen in server.seen)
-        limit = on // 4 - 50  # tokens of four characters
-        with Server(reads(limit, scripted(NOTHING), name)) as server:
-            cap = {"max_output_tokens": 100}  # for which room is left
-            one = ask(server, self.TRACE, rubric, facts=True, **how, **cap)
-            last = server.seen[-1]
-            assert len(server.seen) == 2
-        assert one.status == "none"
-        assert shown(last) == list(self.TEXTS)
-        assert bool(section(last)) == (name == "OpenAI")  # the numbers say that some can stay
-        assert one.truncated.keys() == {"observations"}
-        with Server(reads(off // 6, scripted(NOTHING), name)) as server:
-            one = ask(server, self.TRACE, rubric, facts=True, **how)
-            assert section(server.seen[-1]) == []
-        assert one.status == "none"
-        assert one.truncated["observations"] == sum(map(len, describe_facts(self.TRACE).lines))
-        assert len(one.truncated) > 1
-
-    def test_a_forecast_counts_them(self, annotate_cli: Cli, runs: Runs) -> None:
-        runs(3)
-        with Server() as server:
-            args = (*ARGS, "--base-url", server.url, "--price-in", "2", "--price-out", "8")
-            dry = [
-                json.loads(annotate_cli(*args, *more, "--dry-run", "--json").out)
-                for more in ((), set_model(facts=True))
-            ]
-            assert server.calls == 0
-            assert annotate_cli(*args, *set_model(facts=True)).code == 0
-            sizes = [sum(map(len, section(one))) for one in server.seen]
-        assert all(sizes)
-        more = dry[1]["input_tokens"] - dry[0]["input_tokens"]
-        assert sum(sizes) / 4 < more < sum(sizes) / 4 + 3 * 250
-        for end in ("low", "high"):
-            before = dry[0][f"cost_usd_{end}"]
-            assert dry[1][f"cost_usd_{end}"] == pytest.approx(before + 2 * more / 1e6)
 
 
 class TestRuns:

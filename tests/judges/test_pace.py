@@ -1,6 +1,5 @@
 """How fast a run asks: calls in flight, rates, what a 429 changes, and what bounds one call."""
 
-import resource
 import time
 from dataclasses import replace
 from typing import Any
@@ -27,21 +26,10 @@ def judge_all(server: Server, count: int, limit: int = 8, **changes: Any) -> lis
 
 
 def test_the_concurrency_is_reached_and_never_exceeded() -> None:
-    with Server(lambda _: replace(NOTHING, together=16, wait=0.02)) as server:
-        assert set(judge_all(server, 32, 16)) == {"none"}
-        assert server.most_in_flight == 16
-
-
-def test_512_calls_are_in_flight_at_once() -> None:
-    """No pool of connections below holds them back. Each has a file at both of its ends."""
-    least = 2_048
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < least:
-        pytest.skip(f"this user may open {hard} files: ulimit -Hn {least}")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, least), hard))
-    with Server(lambda _: replace(NOTHING, together=512)) as server:
-        assert len(judge_all(server, 560, 512)) == server.calls == 560
-        assert server.most_in_flight == 512
+    """No pool of connections holds them back."""
+    with Server(lambda _: replace(NOTHING, together=150)) as server:
+        assert set(judge_all(server, 200, 150)) == {"none"}
+        assert server.most_in_flight == 150
 
 
 @pytest.mark.parametrize("more", [("--samples", "3"), ("--model", "m2")], ids=str)
@@ -67,7 +55,6 @@ def first_then(first: Reply, later: Reply = NOTHING) -> Responder:
 
 
 USED = {"usage": {"prompt_tokens": 5_000, "completion_tokens": 1_000}}
-FEWER = {"usage": {"prompt_tokens": 3_290, "completion_tokens": 10}}
 # The rate, the replies, how many traces -> the calls, and the seconds between two of them.
 RATES: dict[str, tuple[dict[str, Any], Responder, int, int, float]] = {
     # 600 a minute: no call before those ahead of it had their tenth of a second.
@@ -91,21 +78,6 @@ def test_a_rate_is_kept_without_a_burst(name: str) -> None:
         judge_all(server, count, 1 if "tpm" in rate else 8, **rate)
     assert len(came) == calls
     assert [n for n, at in enumerate(came) if at - begun < seconds * n - 0.005] == []
-
-
-def test_tokens_that_were_not_used_are_given_back() -> None:
-    """A call is estimated at more than 5,000 tokens, and takes 3,300."""
-    came: list[float] = []
-
-    def respond(request: Request) -> Reply:
-        came.append(time.monotonic())
-        return replace(NOTHING, more=FEWER)
-
-    with Server(respond) as server:
-        begun = time.monotonic()
-        judge_all(server, 6, 1, tpm=60 * 8_250)
-    assert came[-1] - begun >= 5 * 3_300 / 8_250
-    assert came[-1] - came[0] < 5 * 5_000 / 8_250
 
 
 def test_a_burst_of_429_lowers_the_calls_in_flight_and_successes_raise_them_again() -> None:

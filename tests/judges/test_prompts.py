@@ -92,13 +92,6 @@ def test_every_word_of_a_second_question_is_that_of_our_files(
     assert reason in text.removeprefix(before).removesuffix(after)
 
 
-def test_the_tiny_question_is_that_of_our_files(trace: Trace) -> None:
-    with Server(forms=()) as server:
-        ask(server, trace)
-        asked = [request.messages for request in server.probes]
-    assert asked == [[{"role": "user", "content": fill("probe.j2")}]] * 3
-
-
 def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
     for name in ("annotator", "prompts", "rubrics"):
         shutil.copytree(ROOT / name, tmp_path / name)
@@ -195,16 +188,6 @@ def test_everything_a_judge_needs_is_in_the_prompt(trace: Trace, rubric: Rubric)
     assert [line for line in request.part("facts").splitlines() if "feature" in line] == [
         "feature 2: after the merge failed, its patch alone: not known"
     ]
-
-
-@pytest.mark.parametrize(("name", "told"), [("symptoms", True), ("symptoms_paper", False)])
-def test_an_order_of_codes_is_told_where_the_rubric_has_one(
-    trace: Trace, name: str, told: bool
-) -> None:
-    undecided = replace(trace, outcome=replace(trace.outcome, passed=None))
-    [request] = requests_of(undecided, name)
-    system = request.system
-    assert ("strongest first" in system, "as the rubric says" in system) == (told, told)
 
 
 def test_the_rubric_can_stand_after_the_trace(trace: Trace, rubric: Rubric) -> None:

@@ -387,6 +387,12 @@ def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
     assert (one.status, one.primary, one.secondary) == ("labelled", None, ("role_division",))
 
 
+def test_an_outcome_can_be_quoted(trace: Trace) -> None:
+    claim = finding("C3a", ("message:3", "The parser is done"), ("outcome", "conflicts"))
+    with Server(scripted(claim)) as server:
+        assert ask(server, trace).status == "labelled"
+
+
 @pytest.mark.parametrize(
     ("mode", "text", "fence"),
     [

@@ -25,37 +25,24 @@ def sent(server: Server) -> dict[str, dict[str, Any]]:
     }
 
 
-# Options, the same in a judge file -> fields of the request.
-SETTINGS: dict[str, tuple[tuple[object, ...], str, dict[str, Any]]] = {
-    "temperature": (("--temperature", "0"), "temperature: 0", {"temperature": 0.0}),
-    "seed": (("--seed", "0"), "seed: 0", {"seed": 0}),
-    "effort": (
-        set_model(reasoning_effort="low"),
-        "reasoning_effort: low",
-        {"reasoning_effort": "low"},
-    ),
-    "longest answer": (
-        set_model(max_output_tokens=99),
-        "max_output_tokens: 99",
-        {"max_completion_tokens": 99},
-    ),
+# Options -> fields of the request.
+SETTINGS: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {
+    "temperature": (("--temperature", "0"), {"temperature": 0.0}),
+    "seed": (("--seed", "0"), {"seed": 0}),
+    "effort": (set_model(reasoning_effort="low"), {"reasoning_effort": "low"}),
+    "longest answer": (set_model(max_output_tokens=99), {"max_completion_tokens": 99}),
     "more fields": (
         set_model(extra_body={"top_p": 0.5, "chat_template_kwargs": {"thinking": False}}),
-        "extra_body: {top_p: 0.5, chat_template_kwargs: {thinking: false}}",
         {"top_p": 0.5, "chat_template_kwargs": {"thinking": False}},
     ),
 }
 
 
-@pytest.mark.parametrize("where", ["options", "file"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_is_sent_and_recorded(
-    annotate_cli: Cli, runs: Runs, name: str, where: str
-) -> None:
-    given, text, fields = SETTINGS[name]
+def test_a_setting_is_sent_and_recorded(annotate_cli: Cli, runs: Runs, name: str) -> None:
+    more, fields = SETTINGS[name]
     runs(1)
     fields = {"temperature": 0.0, **fields}  # as servers on this machine are sent
-    more = given if where == "options" else ("--judge", write_judge(text))
     with Server(scripted(RIGHT)) as server:
         done = annotate_cli(*llm(server, *TOOLS, *more), "--out", "out")
         assert (done.code, sent(server)) == (0, {"m": fields}), done.err
@@ -157,7 +144,7 @@ def test_a_judge_file_can_say_everything(
     assert (judge["samples"], "lmstudio" in str(judge)) == (2, True)
 
 
-WRONG: tuple[tuple[str | None, str], ...] = (
+WRONG = (
     ("temprature: 1", "'temprature'"),
     ("models: [{model: a, samples: 2}]", "'samples'"),
     ("models: gpt-5", "models: "),
@@ -180,20 +167,16 @@ WRONG: tuple[tuple[str | None, str], ...] = (
     ("models: [{model: a}, {model: a}]", "'a'"),
     ("model: [", "not valid YAML"),
     ("- model: m", "expected settings"),
-    (None, "does not exist"),
 )
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=str)
 def test_a_wrong_judge_file_is_named_with_the_field(
-    annotate_cli: Cli, runs: Runs, text: str | None, said: str
+    annotate_cli: Cli, runs: Runs, text: str, said: str
 ) -> None:
     runs(1)
-    file = write_judge(text or "")
-    if text is None:
-        file.unlink()
     with Server(scripted(RIGHT)) as server:
-        args = (*ARGS, "--out", "out", "--judge", file, "--base-url", server.url)
+        args = (*ARGS, "--out", "out", "--judge", write_judge(text), "--base-url", server.url)
         done = annotate_cli(*args)
         assert (done.code, server.calls, Path("out").exists()) == (2, 0, False)
     words = " ".join(done.err.split())
