@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import annotations, run_name, set_model, write_run
+from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import (
     ARGS,
     PRICED,
@@ -51,10 +51,12 @@ PRICES: dict[str, tuple[str, str, list[list[dict[str, object]]], tuple[float, fl
     "a date without dashes": ("gpt-4o-mini-20240718", OPENAI, [], (0.15, 0.6)),
     "a longer name": ("gpt-4o-audio", OPENAI, [], None),
     "a date and more": ("gpt-4o-2024-11-20-x", OPENAI, [], None),
+    "an unknown model": ("nobody-knows", OPENAI, [], None),
     "another host": ("gpt-4o", ELSEWHERE, [], None),
     "a host that begins alike": ("gpt-4o", f"{OPENAI[:-3]}.evil.com", [], None),
     "the user's file wins": ("gpt-4o", OPENAI, [[entry("gpt-4o", 7)]], (7, 70)),
     "the first file wins": ("m", ELSEWHERE, [[entry("m", 1)], [entry("m", 2)]], (1, 10)),
+    "the file that has it": ("m", ELSEWHERE, [[entry("x", 1)], [entry("m", 2)]], (2, 20)),
     "its host": ("m", ELSEWHERE, [[entry("m", 1, host="other.ai")]], None),
     "exact before dated": ("m-2024-05-13", ELSEWHERE, [EXACT], (2, 20)),
     "a batch": ("m", ELSEWHERE, [[entry("m", 8, batch=0.25)]], (8, 80)),
@@ -440,6 +442,13 @@ def test_an_answer_whose_annotation_was_lost_is_not_paid_again(
         file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
         assert annotate_cli(*args, "--resume").code == 0
         assert server.calls == calls
+
+
+def test_of_two_equal_traces_one_is_paid(annotate_cli: Cli, runs: Runs) -> None:
+    runs(2, talk=TALK)
+    with Server(scripted(RIGHT)) as server:
+        annotate_cli(*llm(server, *TOOLS, "--concurrency", "1"), "--out", "out")
+        assert server.calls == 1
 
 
 BROKEN, KEYLESS = Reply(text="{"), Reply(status=401)

@@ -108,6 +108,16 @@ WORDINGS = {
         " tokens, for a total of at least 99999 tokens.",
         False,
     ),
+    "vLLM total length": (
+        "The prompt (total length {asked}) is too long to fit into the model (context length"
+        " {limit}).",
+        False,
+    ),
+    "xAI": (
+        "This model's maximum prompt length is {limit} but the request contains {asked} tokens.",
+        False,
+    ),
+    "Kimi": ("Invalid request: Your request exceeded model token limit: {limit}", False),
     "DashScope": ("<400> InvalidParameter: Range of input length should be [1, {limit}]", False),
     "no numbers": ("Input is too long for requested model.", False),
 }
@@ -344,12 +354,15 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
     "none in all": (NOTHING, NOTHING, NOTHING, None, "none", None),
     "confirmed": (NOTHING, LAST, NOTHING, LAST, "labelled", "C1b"),
     "refuted": (NOTHING, LAST, NOTHING, NOTHING, "none", None),
+    "in all, refuted": (LAST, LAST, LAST, NOTHING, "none", None),
     "two codes": (WEAKER, NOTHING, LAST, WEAKER, "labelled", "C4a"),
     "of the same code": (WEAKER, NOTHING, LATE, LATE, "labelled", "C4a"),
     "one that does not stand": (FALSE, NOTHING, LAST, LAST, "labelled", "C1b"),
     "another code refuted": (OTHER_FALSE, NOTHING, LAST, NOTHING, "undecided", None),
     "none that stands": (FALSE, NOTHING, FALSE, None, "undecided", None),
     "one window refused": (LAST, NO, NOTHING, None, "failed", None),
+    "one window malformed": (LAST, NOTHING, Reply(answer={}), None, "failed", None),
+    "one window down": (NOTHING, NOTHING, Reply(status=400), None, "failed", None),
     "the confirming call refused": (NOTHING, LAST, NOTHING, NO, "failed", None),
 }
 
@@ -442,7 +455,9 @@ SOME, EVERYTHING = 17_500, 60_000
 ABSENCES: dict[str, tuple[str, int, Reply, str, str]] = {
     "no answer": ("comm_errors", SOME, FIRST, "undecided", "C1b"),
     "no answer, all shown": ("comm_errors", EVERYTHING, FIRST, "labelled", "C1b"),
+    "no answer, a wrong quote": ("comm_errors", SOME, FALSE, "none", ""),
     "a claim": ("comm_errors", SOME, CLAIM, "labelled", "C3a"),
+    "the paper's no answer": ("comm_errors_paper", SOME, FIRST, "undecided", "C1b"),
     "the paper's silence": ("symptoms_paper", SOME, SILENCE, "undecided", "unresponsiveness"),
     "nobody told of it": ("symptoms", SOME, UNTOLD, "undecided", "dependency_access"),
     "nothing came before": ("mast", SOME, TOLD_LATE, "undecided", "2.4"),

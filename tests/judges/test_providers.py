@@ -196,11 +196,13 @@ ADDRESSES = {
     "https://openrouter.ai/api/v1": "openrouter",
     "https://api.anthropic.com/v1/": "anthropic",
     "http://localhost:11434/v1": "ollama",
+    "http://127.0.0.1:1234/v1": "lmstudio",
     "http://127.0.0.1:8080/v1": "llamacpp",
     "http://localhost:8000/v1": "vllm",
     "http://[::1]:30000/v1": "sglang",
     "https://api.mistral.ai.evil.example/v1": "generic",
     "https://notopenrouter.ai/api/v1": "generic",
+    "https://judge.example:8000/v1": "generic",
     "http://localhost:9999/v1": "generic",
 }
 
@@ -681,6 +683,14 @@ xAI's thoughts, apart: [generic, {total_tokens: 5200,
 thoughts included: [openai, {total_tokens: 4200,
   completion_tokens_details: {reasoning_tokens: 150}}, 0.0036, 0, 0, 150]
 SGLang's thoughts: [sglang, {reasoning_tokens: 150}, 0.0036, 0, 0, 150]
+thoughts alone: [gemini, {completion_tokens: null, total_tokens: 5200}, 0.0116, 0, 0, 0]
+a cost that is none: [openrouter, {cost: -1}, 0.0036, 0, 0, 0]
+a cost elsewhere: [generic, {cost: 9.0}, 0.0036, 0, 0, 0]
+output in words: [generic, {completion_tokens: "200"}, null, 0, 0, 0]
+negative: [generic, {completion_tokens: -5}, null, 0, 0, 0]
+no whole number: [generic, {completion_tokens: 0.5}, null, 0, 0, 0]
+a whole number with a point: [generic, {completion_tokens: 200.0}, 0.0036, 0, 0, 0]
+nothing: [generic, {prompt_tokens: null, completion_tokens: null}, null, 0, 0, 0]
 more than any call has: [generic, {prompt_tokens: 100_000_000}, null, 0, 0, 0]
 no output: [generic, {completion_tokens: null}, null, 0, 0, 0]
 """)

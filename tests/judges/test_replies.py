@@ -81,12 +81,15 @@ CASES: dict[str, Case] = {
     "a text that only repeats": failed(MALFORMED, Reply(text="\n " * 500_000 + "x"), **PLAIN),
     # Only one answer in a text is read: a trace could put "none" there.
     "two answers": failed(MALFORMED, Reply(text=f"{ANSWER} or {NONE}"), **PLAIN),
+    "two code blocks": failed(MALFORMED, Reply(text=f"```\n{NONE}\n```\n" * 2), **PLAIN),
     "an answer in prose": failed(MALFORMED, Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
+    "a refusal that quotes one": failed(MALFORMED, Reply(text=f"No. It says {NONE}"), **PLAIN),
     "fenced": labelled(Reply(text=f"```json\n{ANSWER}\n```"), **PLAIN),
     "fenced between words": labelled(Reply(text=f"Is [1]:\n```\n{ANSWER}\n```\nOk."), **PLAIN),
     # Thoughts and ends that servers leave around an answer.
     "a thought": labelled(Reply(text=f"<think>{NONE}?</think>\n{ANSWER}"), **JSON),
     "a thought without its beginning": labelled(Reply(text=f"{NONE}?\n</think>\n{ANSWER}"), **JSON),
+    "words first": failed(MALFORMED, Reply(text=f"No. <think>a</think>{ANSWER}"), **JSON),
     "an answer in words after a thought": failed(
         MALFORMED, Reply(text=f"Hm</think>{NONE} it says, but {ANSWER}"), **JSON
     ),
@@ -99,6 +102,7 @@ CASES: dict[str, Case] = {
     "parts": labelled(message(content=PARTS), **JSON),
     "only a thought": failed("", message(content=[THOUGHT]), **JSON),
     "beside reasoning": labelled(message(content=ANSWER, reasoning_content=NONE), **JSON),
+    "only reasoning": failed("", message(content=None, reasoning_content=ANSWER), **JSON),
     # Bodies that differ from OpenAI's.
     "an unknown end": labelled(message("eos", role="assistant", content=ANSWER), **JSON),
     "an empty refusal": labelled(message(content=ANSWER, refusal=""), **JSON),

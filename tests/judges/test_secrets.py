@@ -32,11 +32,14 @@ ECHOES = {
     "an error": Reply(status=401, error={"message": f"Incorrect API key: {KEY}", "code": KEY}),
     "its beginning": Reply(status=401, error={"message": f"Incorrect API key: {KEY[:16]}..."}),
     "an escaped error": Reply(status=400, body=f'{{"error": {{"message": "{escape(KEY)}"}}}}'),
+    "a page": Reply(status=403, body=f"<html>{KEY}</html>", headers={"Content-Type": "text/html"}),
     "another encoding": Reply(status=400, body=json.dumps({"error": KEY}).encode("utf-16")),
     "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
     "a name": replace(RIGHT, more={"model": KEY}),
+    "a word for the end": replace(RIGHT, finish=f"stop {KEY}"),
     "the id and the name of a tool": Reply(more={"choices": [{"message": CALLED}]}),
     "an error in an answer": Reply(body=json.dumps({"error": {"message": f"{KEY} is used up"}})),
+    "a long error": Reply(status=400, error={"message": f"{'x' * 285} {KEY}"}),
     "no HTTP": Reply(raw=f"HTTP/1.1 200 {KEY}: x\r\n{KEY}\r\n\r\n".encode()),
 }
 BATCHED = ("a refusal", "an error", "a name")
@@ -90,7 +93,9 @@ def test_no_secret_stands_in_a_log(
     [
         ("--api-key-env", KEY),
         ("--api-key-env", "abcdef0123456789abcdef"),
+        set_model(headers={f"Authorization: Bearer {KEY}": "x"}),
         set_model(headers={"X": f"Bearer {KEY}"}),
+        ("--base-url", f"htp://me:{KEY}@host/v1"),
         ("--base-url", f"me:{KEY}@host/v1"),
         ("--base-url", f"https://h:x/v1?key={KEY}"),
     ],
@@ -120,9 +125,12 @@ def test_a_key_that_can_be_none_is_refused_and_not_shown(
     ("text", "shown"),
     [
         ("see https://me:p?w@host/v1", "see https://..."),
+        ("https://host/v1?key=a@b", "https://..."),
         ("https://me:pw@h:1/v1?x=1#y", "https://h:1/v1"),
         ("socks5://u:p@h:1", "socks5://h:1"),
         ("u:p@h:80", "h:80"),
+        ("mail a@b.co", "mail a@b.co"),
+        ("me@corp:pw@h", "h"),
         ("junk" * 50_000 + "://u:pw@h", "junk" * 50_000 + "://h"),
     ],
 )
