@@ -204,18 +204,6 @@ class TestRuns:
         assert on["judge"] == off["judge"]
         assert on["prompt_sha256"] == off["prompt_sha256"]
 
-    def test_answers_with_and_without_are_kept_apart(self, annotate_cli: Cli, runs: Runs) -> None:
-        runs(2)
-        with Server() as server:
-            args = (*ARGS[:-2], "--base-url", server.url)
-            calls = []
-            for n, more in enumerate(
-                ((), set_model(facts=True), (), set_model(facts=True), set_model(facts=False))
-            ):
-                assert annotate_cli(*args, *more, "--out", f"out{n}").code == 0
-                calls.append(server.calls)
-        assert calls == [2, 4, 4, 4, 4]
-
     def test_votes_and_batches(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(4)
         more = ("--model", "n", "--samples", "2", *set_model(facts=True), "--batch")
