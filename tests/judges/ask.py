@@ -1,7 +1,7 @@
 """How the tests of models ask: one trace or a folder of runs, one server, one rubric."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def long(filler: str = "and so on it goes ", patch: int = 0) -> Trace:
     return talk(*texts, agents="ba", patches=patches)
 
 
-def talk(*texts: str, agents: str = "ab", **parts: Any) -> Trace:
+def talk(*texts: str, agents: Sequence[str] = "ab", **parts: Any) -> Trace:
     """A trace of these messages, by the agents in turn."""
     senders = (agents[n % len(agents)] for n in range(len(texts)))
     pairs = enumerate(zip(senders, texts, strict=True), 1)
@@ -104,12 +104,6 @@ def findings(folder: Path | str) -> dict[tuple[str, str], Annotation]:
 
 def statuses(folder: Path | str = "out") -> list[str]:
     return sorted(one.status for one in annotations(Path(folder)).values())
-
-
-def lose_last_line(folder: Path | str) -> None:
-    """Leave a run as a process that was killed between an answer and its annotation."""
-    file = Path(folder, "annotations.jsonl")
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
 
 
 def refuse_above(limit: int, message: str, answer: Callable[[Request], Reply], **fields: Any):

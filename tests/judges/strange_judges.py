@@ -1,10 +1,9 @@
 """Judges as strangers write them, good ones and bad ones, to be named as ``module:name``."""
 
 import asyncio
-import signal
 
 from annotator import Claim, Quote, Verdict
-from annotator.base.errors import BudgetReached, JudgeStopped, UnreadableTrace
+from annotator.base.errors import BudgetReached, JudgeStopped
 from annotator.rubrics.annotations import Usage
 
 
@@ -87,16 +86,6 @@ class Spent(Good):
         raise BudgetReached("nothing is left")
 
 
-class Interrupted(Good):
-    """As if the user pressed Ctrl-C while its second trace is judged."""
-
-    async def judge(self, trace, rubric):
-        if trace.id.endswith("2/f1_f2"):
-            signal.raise_signal(signal.SIGINT)
-            await asyncio.sleep(9)
-        return Verdict((echo(trace),))
-
-
 nothing_like_it = 7
 
 
@@ -105,19 +94,9 @@ class Raises(Good):
         return {}["message\n3"]
 
 
-class Unread(Good):
-    def judge(self, trace, rubric):
-        raise UnreadableTrace("agent1_traj.json: not valid JSON")
-
-
 class NoVerdict(Good):
     def judge(self, trace, rubric):
         return {"C3a"}
-
-
-class NoClaim(Good):
-    def judge(self, trace, rubric):
-        return Verdict(primary="C3a")
 
 
 class NoCost(Good):
@@ -128,16 +107,3 @@ class NoCost(Good):
 class OtherCode(Good):
     def judge(self, trace, rubric):
         return Verdict((echo(trace, "C1a"),), usage=Usage(calls=1, cost_usd=0.5))
-
-
-class Overlap(Good):
-    """Tells in ``most`` how many of its calls were under way at once."""
-
-    now = most = 0
-
-    async def judge(self, trace, rubric):
-        type(self).now += 1
-        type(self).most = max(self.most, self.now)
-        await asyncio.sleep(0.01)
-        type(self).now -= 1
-        return Verdict.none()

@@ -36,6 +36,7 @@ CHANGES: dict[str, tuple[tuple[object, ...], int, int]] = {
     "longest answer": (set_model(max_output_tokens=500), 2, 0),
     "extra field": (set_model(extra_body={"top_p": 0.5}), 2, 0),
     "form": (set_model(mode="json_schema"), 2, 0),
+    "facts": (set_model(facts=True), 2, 0),
     "address": (("--base-url", "{url}?deployment=b"), 2, 0),
     "one more sample": (("--samples", "2"), 2, 2),
     "nothing": ((), 0, 2),
@@ -112,9 +113,7 @@ def test_what_decides_the_answer_is_asked_again_and_nothing_else(
 
 UNANSWERED = {
     "refusal": Reply(refusal="I will not."),
-    "filtered": replace(RIGHT, finish="content_filter"),
     "cut off": replace(RIGHT, finish="length"),
-    "malformed": Reply(text='{"findings": [{'),
     "too long": Reply(status=400, error={"message": "maximum context length is 99 tokens"}),
 }
 
@@ -142,15 +141,11 @@ def damage(statement: str) -> Callable[[Path], None]:
 
 DAMAGED: dict[str, Callable[[Path], object]] = {
     "garbage": lambda file: file.write_bytes(b"garbage" * 999),
-    "half of it": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
     "a folder": lambda file: (file.unlink(), file.mkdir()),
-    "no place for it": lambda file: (file.unlink(), file.parent.rmdir(), file.parent.touch()),
     "another program's": damage("alter table answers rename column reply to r"),
     "answers that are none": damage("update answers set reply = '{'"),
     "other letters": damage("update answers set reply = replace(reply, 'C1', 'C2')"),
     "another price": damage("update answers set usage = replace(usage, '0.0', '9.0')"),
-    "a number for an answer": damage("update answers set reply = 5, trace = 7"),
-    "usage that is none": damage("""update answers set usage = '{"tokens": 1}'"""),
 }
 
 

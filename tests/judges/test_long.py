@@ -1,7 +1,6 @@
 """Traces that are longer than a model reads: shortened or in windows, and never a guess."""
 
 import json
-import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,40 +66,6 @@ def test_a_context_with_no_room_for_a_trace_fails_and_asks_nothing(windows: bool
         assert (one.status, server.calls) == ("failed", 0)
 
 
-def test_a_trace_that_fits_is_complete() -> None:
-    with Server(scripted(RIGHT)) as server:
-        one = ask(server, LONG, mode="tools", context=40_000, windows=True)
-        [request] = server.seen
-    assert (one.status, one.truncated) == ("labelled", {})
-    assert [part.text for part in request.parts[1:]] == [m.text for m in LONG.messages]
-
-
-def test_the_tokenizer_of_the_model_decides_where_it_is_here(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    """With a vocabulary of single bytes every character is a token."""
-    tiktoken = pytest.importorskip("tiktoken", reason="pip install tiktoken")
-    bytewise = {bytes([n]): n for n in range(256)}
-    encoding = tiktoken.Encoding(
-        "o200k_base", pat_str=r"[\s\S]", mergeable_ranks=bytewise, special_tokens={}
-    )
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # no vocabulary, no download
-    sizes = []
-    for exact in (False, True):
-        if exact:
-            monkeypatch.setitem(tiktoken.registry.ENCODINGS, "o200k_base", encoding)
-            file = tmp_path / "fb374d419588a4632f3f557e76b4b70aebbca790"
-            file.write_text("")
-        with Server() as server:
-            assert (
-                ask(server, LONG, mode="json", model="gpt-4o", context=30_000).truncated
-                or not exact
-            )
-            sizes.append(server.seen[0].length)
-    assert sizes[0] > 60_000
-    assert 6_000 < sizes[1] <= 30_000
-
-
 def test_the_report_counts_the_shortened_traces(annotate_cli: Cli, tmp_path: Any) -> None:
     for n, size in enumerate((10, 10, 60_000), 1):
         write_run(tmp_path / run_name(n), [("agent1", "word " * size), ("agent2", "Yes, it is.")])
@@ -124,80 +89,57 @@ def test_the_report_counts_the_shortened_traces(annotate_cli: Cli, tmp_path: Any
 # How servers say that a prompt is too long, and whether both numbers are in it. Each provider's own
 # words are in test_providers.py.
 OURS = "This model's maximum context length is {limit} tokens. However, "
-WORDINGS: dict[str, tuple[str, dict[str, object], bool]] = {
+WORDINGS = {
     "with the completion": (
         OURS + "you requested {asked} tokens (8000 in the messages, 99 in the completion).",
-        *({}, True),
+        True,
     ),
     "vLLM decoder prompt": (
         "The decoder prompt (length {asked}) is longer than the maximum model length of {limit}.",
-        *({"code": 400}, True),
+        True,
     ),
     "Anthropic's sum": (  # continuedev/continue, issue 6080
         "input length and `max_tokens` exceed context limit: {asked} + 99 > {limit}, decrease input"
         " length or `max_tokens` and try again",
-        *({}, True),
+        True,
     ),
     "vLLM's sum": (  # vllm-project/vllm, issue 42474
         OURS + "you requested 99 output tokens and your prompt contains at least {asked} input"
         " tokens, for a total of at least 99999 tokens.",
-        *({}, False),
+        False,
     ),
     "vLLM total length": (
         "The prompt (total length {asked}) is too long to fit into the model (context length"
         " {limit}).",
-        *({}, False),
+        False,
     ),
     "xAI": (
         "This model's maximum prompt length is {limit} but the request contains {asked} tokens.",
-        *({}, False),
+        False,
     ),
-    "DashScope": (
-        "<400> InvalidParameter: Range of input length should be [1, {limit}]",
-        *({}, False),
-    ),
-    "Kimi": ("Invalid request: Your request exceeded model token limit: {limit}", {}, False),
-    "no numbers": ("Input is too long for requested model.", {}, False),
-    "only a code": ("Please reduce the prompt.", {"code": "context_length_exceeded"}, False),
-    "413": ("Request Entity Too Large", {"status": 413}, False),
+    "Kimi": ("Invalid request: Your request exceeded model token limit: {limit}", False),
+    "DashScope": ("<400> InvalidParameter: Range of input length should be [1, {limit}]", False),
+    "no numbers": ("Input is too long for requested model.", False),
 }
-OPENAI = OURS + "your messages resulted in {asked} tokens. Please reduce the length."
-
-
-def reads(limit: int, answer: Responder, name: str = "") -> Responder:
-    message, fields, _ = WORDINGS.get(name, (OPENAI, {}, True))
-    return refuse_above(limit, message, answer, **fields)
 
 
 @pytest.mark.parametrize("name", WORDINGS)
 def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(name: str) -> None:
     """12,000 tokens are read, 19,000 sent: with the numbers, the second prompt fits."""
-    with Server(reads(12_000, scripted(RIGHT), name)) as server:
+    words, numbers = WORDINGS[name]
+    with Server(refuse_above(12_000, words, scripted(RIGHT))) as server:
         one = ask(server, LONG, mode="json")
         sizes = [request.length for request in server.seen]
         shown = len(server.seen[-1].user)
-        server.responder = reads(100, scripted(RIGHT), name)
+        server.responder = refuse_above(100, words, scripted(RIGHT))
         never = ask(server, LONG, mode="json")
     assert (one.status, one.usage.calls) == ("labelled", len(sizes)), one.error
     assert sizes == sorted(sizes, reverse=True)
-    assert len(sizes) == 2 if WORDINGS[name][2] else len(sizes) <= 4
+    assert len(sizes) == 2 if numbers else len(sizes) <= 4
     assert shown > 10_000, "much less than what would fit"
     assert 60_000 - shown < sum(one.truncated.values()) < 60_000
-    assert (never.status, WORDINGS[name][0][:15] in (never.error or "")) == ("failed", True)
+    assert (never.status, words[:15] in (never.error or "")) == ("failed", True)
     assert never.usage.calls <= 6
-
-
-def test_a_prompt_beside_which_the_answer_has_no_room_loses_no_more_than_that() -> None:
-    """76,000 tokens are sent, 80,000 read, and 8,000 of them kept for the answer."""
-
-    def respond(request: Request) -> Reply:
-        size = request.length
-        words = f"input length and `max_tokens` exceed context limit: {size} + 8000 > 80000"
-        return RIGHT if size <= 72_000 else Reply(status=400, error={"message": words})
-
-    with Server(respond) as server:
-        one = ask(server, LONG, mode="json")
-    assert (one.status, one.usage.calls, one.read > 0.6) == ("labelled", 2, True), one.read
 
 
 # How servers say that the longest answer asked for is too long, as it is quoted on GitHub.
@@ -283,23 +225,6 @@ def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it() -> None:
     assert after.start >= len(heads[0]) + one.truncated["message:1"]
 
 
-def test_a_second_run_remembers_the_size_that_fits(annotate_cli: Cli, tmp_path: Any) -> None:
-    for n in (1, 2):
-        messages = [("agent1", f"Run {n}. " + m.text) for m in LONG.messages]
-        write_run(tmp_path / run_name(n), [*messages, ("agent2", "I went on.")])
-    reply = finding("C3a", question(1), ("message:41", "I went on."))
-    with Server(reads(9_000, scripted(reply))) as server:
-        args = llm(server, "--least-read", "0")
-        assert annotate_cli(*args, "--out", "one").code == 0
-        assert len(server.seen) == 4
-        calls = server.calls
-        assert annotate_cli(*args, "--out", "two").code == 0
-        assert server.calls == calls
-    one, two = (annotations(tmp_path / name) for name in ("one", "two"))
-    assert {key: replace(a, usage=two[key].usage) for key, a in one.items()} == two
-    assert all(a.truncated and a.status == "labelled" for a in two.values())
-
-
 # Prompts that a server cuts without a word: the two tags in the answer give them away.
 
 CUTS: dict[str, Callable[[str, int], str]] = {
@@ -336,10 +261,9 @@ OTHER_FALSE = finding("C3a", ("message:1", "What nobody ever wrote in it?"), end
 
 
 @pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("mode", ["json_schema", "tools", "json"])
-def test_a_prompt_that_was_cut_is_shortened_and_never_judged(cut: str, mode: str) -> None:
+def test_a_prompt_that_was_cut_is_shortened_and_never_judged(cut: str) -> None:
     with Server(cut_prompts(65_000, RIGHT, cut)) as server:
-        one = ask(server, LONG, mode=mode)
+        one = ask(server, LONG, mode="json_schema")
         sizes = [request.length for request in server.seen]
     assert (one.status, one.primary, bool(one.truncated)) == ("labelled", "C3a", True)
     assert sizes[0] > 65_000 > sizes[-1]
@@ -389,35 +313,6 @@ def test_what_a_second_question_pushes_out_is_not_judged_without(mode: str) -> N
     assert (one.status, one.truncated) == ("undecided", {})
 
 
-GIVEN = FALSE.answer
-# First answers with the tags of the prompt in them; the server fills them in.
-TAGGED = {
-    "as fields": Reply(answer=GIVEN),
-    "swapped": Reply(answer=GIVEN | {"first_tag": "LAST TAG", "last_tag": "FIRST TAG"}),
-    "in a rationale": Reply(
-        answer=GIVEN | {"findings": [GIVEN["findings"][0] | {"rationale": "FIRST TAG, LAST TAG"}]}
-    ),
-    "in prose": Reply(text="I read FIRST TAG and LAST TAG.\n" + json.dumps(GIVEN)),
-}
-
-
-@pytest.mark.parametrize("mode", ["json_schema", "tools", "json"])
-@pytest.mark.parametrize("first", TAGGED.values(), ids=TAGGED)
-def test_a_second_question_holds_each_tag_only_where_the_prompt_does(
-    mode: str, first: Reply
-) -> None:
-    """A model that sees the end of a cut prompt must not find the tags of its beginning there."""
-    with Server(scripted(first, RIGHT)) as server:
-        assert ask(server, LONG, mode=mode).primary == "C3a"
-        again = server.seen[1]
-    answer, *words = again.messages[2:]
-    calls = answer.get("tool_calls")
-    text = calls[0]["function"]["arguments"] if calls else answer["content"]
-    assert not any(tag in json.dumps([answer, *words]) for tag in again.tags.values())
-    given = json.dumps(first.answer) if first.answer else first.text
-    assert text == given.replace("FIRST TAG", "[tag]").replace("LAST TAG", "[tag]")
-
-
 # A first answer that repeats the tags and is not accepted -> what comes of it.
 READ: dict[str, tuple[Any, str, str]] = {
     "a quote that stands nowhere": (FALSE.answer, "undecided", ""),
@@ -436,9 +331,6 @@ def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read
         assert server.calls == 2
     assert (one.status, one.truncated) == (status, {})
     assert error in (one.error or "")
-    nameless = Reply(answer={**NOTHING.answer, "last_tag": None})
-    with Server(scripted(nameless, forgetful, NOTHING)) as server:
-        assert ask(server, LONG, mode="json_schema").truncated
 
 
 # Windows, and the call that decides.
@@ -527,40 +419,15 @@ def test_a_confirming_call_that_is_never_read_ends(answer: Reply) -> None:
 
 
 def test_windows_that_the_server_finds_too_long_are_made_shorter() -> None:
-    with Server(reads(9_000, scripted(NOTHING))) as server:
+    with Server(
+        refuse_above(9_000, WORDINGS["with the completion"][0], scripted(NOTHING))
+    ) as server:
         one = ask(server, LONG, mode="json", windows=True)
         read = [request for request in server.seen if request.length // 4 <= 9_000]
         assert one.usage.calls == len(server.seen) == len(read) + 1
     assert (one.status, one.truncated) == ("none", {})
     seen = {part.text for request in read for part in request.parts}
     assert {message.text for message in LONG.messages} <= seen
-
-
-def errs(run: str, prompt: int) -> bool:
-    """Whether a model that errs in 2 of 100 prompts errs in a window, or in the call after (0)."""
-    return random.Random(f"6 {run} {prompt}").random() < 0.02
-
-
-def test_a_judge_that_errs_now_and_then_does_not_label_every_other_long_trace() -> None:
-    """In about a third of clean traces it errs in one of some twenty windows."""
-
-    def respond(request: Request) -> Reply:
-        first = request.parts[1]
-        run, *_ = first.text.split()
-        wrong = finding("mistake", (first.source, " ".join(first.text.split()[:6])))
-        return wrong if errs(run, window(request)) else NOTHING
-
-    labelled, proposed = set(), set()
-    with Server(respond) as server:
-        for run in (f"run{n:02}" for n in range(16)):
-            server.seen.clear()
-            trace = talk(*(f"{run} line {n} " * 20 for n in range(1, 200)))
-            how = {"mode": "json", "context": 4_000, "windows": True}
-            one = ask(server, replace(trace, id=run), "who_and_when", **how)
-            labelled |= {run} if one.status == "labelled" else set()
-            proposed |= {run} if any(errs(run, n) for n in map(window, server.seen) if n) else set()
-    assert 0.2 < len(proposed) / 16 < 0.7
-    assert labelled == {run for run in proposed if errs(run, 0)}
 
 
 # What is missing is not known where it may not have been shown.
@@ -593,12 +460,7 @@ ABSENCES: dict[str, tuple[str, int, Reply, str, str]] = {
     "the paper's no answer": ("comm_errors_paper", SOME, FIRST, "undecided", "C1b"),
     "the paper's silence": ("symptoms_paper", SOME, SILENCE, "undecided", "unresponsiveness"),
     "nobody told of it": ("symptoms", SOME, UNTOLD, "undecided", "dependency_access"),
-    "nobody told, all shown": ("symptoms", EVERYTHING, UNTOLD, "labelled", "dependency_access"),
     "nothing came before": ("mast", SOME, TOLD_LATE, "undecided", "2.4"),
-    "silence, a wrong quote": (
-        *("symptoms", SOME, answering("unresponsiveness", SILENCE, OVERLAP)),
-        *("undecided", "unresponsiveness"),
-    ),
     "only a wrong quote": ("symptoms", SOME, OVERLAP, "none", ""),
     "silence, and what stands": (
         *("symptoms", SOME, answering("unresponsiveness", SILENCE, REPEATS)),

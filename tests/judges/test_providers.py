@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotator.base.errors import AnnotatorError
 from annotator.judges.llm.provider import find_provider
@@ -35,7 +36,7 @@ from tests.judges.ask import (
     statuses,
     totals,
 )
-from tests.server import NOTHING, Reply, Request, Responder, Server, finding, least_answer, scripted
+from tests.server import NOTHING, Reply, Request, Responder, Server, least_answer, scripted
 
 KEY = "sk-SECRET-of-the-key"
 KEYS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -188,7 +189,6 @@ def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
 
 # An address -> the provider that the manifest names.
 ADDRESSES = {
-    "https://eu.api.openai.com/v1": "openai",
     "https://me.services.ai.azure.com/openai/v1/": "azure",
     "https://gateway.example/openai/deployments/d?api-version=2024-10-21": "azure",
     "https://api.mistral.ai/v1": "mistral",
@@ -311,14 +311,11 @@ def test_a_run_by_a_providers_own_api(
 # Options -> what is refused before any call.
 REFUSED_OPTIONS: dict[str, tuple[tuple[object, ...], str]] = {
     "a batch": (("--api", "anthropic", "--batch"), "--api anthropic does not have"),
-    "a file": (("--api", "gemini", "--batch-file", "x"), "--api gemini does not have"),
     "no key of Anthropic": (("--api", "anthropic"), "variable ANTHROPIC_API_KEY"),
-    "no key of Gemini": (("--api", "gemini"), "variable GEMINI_API_KEY"),
     "another provider's words": (
         *(("--api", "anthropic", *set_model(dialect="vllm")), "has its own"),
     ),
     "a seed for Anthropic": (("--api", "anthropic", "--seed", "1"), "takes none"),
-    "a seed for the Responses API": (("--api", "responses", "--seed", "1"), "takes none"),
     "an unknown provider": (
         set_model(dialect="klingon"),
         "openai, azure, mistral, gemini, openrouter",
@@ -349,25 +346,6 @@ def test_an_sdk_is_needed_and_imported_only_for_its_api(tmp_path: Path, api: str
     assert (done.returncode, f"needs the extra {api}: pip install " in done.stderr) == (2, True)
 
 
-def test_a_panel_of_several_apis(
-    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs(2)
-    with Server(scripted(RIGHT)) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        models = [
-            {"model": "a"},
-            {"model": "b", "api": "anthropic", "base_url": f"{server.url}/"},
-            {"model": "c", "api": "gemini", "base_url": server.root},
-        ]
-        Path("panel.yaml").write_text(json.dumps({"models": models}))
-        done = annotate_cli(*ARGS, "--judge", "panel.yaml", "--out", "out")
-        assert done.code == 0, done.err
-        ends = {request.url.rpartition("/")[2] for request in server.seen}
-    assert ends == {"completions", "messages", "c:generateContent"}
-    assert statuses() == ["labelled"] * 2
-
-
 # Models that have nothing but the Responses API.
 
 ONLY = "This model is only supported in v1/responses and not in v1/chat/completions."
@@ -375,12 +353,9 @@ NO_CHAT = "This is not a chat model and thus not supported in the v1/chat/comple
 
 
 @pytest.mark.parametrize("words", [ONLY, NO_CHAT])
-@pytest.mark.parametrize("mode", ["auto", "tools", "json"])
-def test_a_model_without_chat_is_asked_by_the_responses_api(
-    trace: Trace, words: str, mode: str
-) -> None:
+def test_a_model_without_chat_is_asked_by_the_responses_api(trace: Trace, words: str) -> None:
     with Server(scripted(RIGHT), responses_only=words) as server:
-        annotation = ask(server, trace, api="auto", mode=mode)
+        annotation = ask(server, trace, api="auto", mode="tools")
         assert annotation.status == "labelled", annotation.error
         assert [request.url for request in server.seen] == [f"{server.url}/responses"]
 
@@ -519,7 +494,6 @@ def test_headers_are_sent_and_their_values_written_nowhere(
         ({"X-Token": "NOT_SET"}, "the environment variable is not set"),
         ({"X-Token": "sk-1234"}, "expected the name of an environment variable"),
         ({"Content-Length": "HOME"}, "cannot be set there"),
-        ({"X Y": "HOME"}, "cannot be set there"),
         ({"X-Token": "EVIL"}, "what no header can"),
     ],
 )
@@ -539,10 +513,8 @@ def test_a_header_that_cannot_be_is_refused_and_its_value_not_shown(
 # An address, a variable that is set -> whether the key is enough.
 NEED_A_KEY = {
     "far away": ("https://api.example.com/v1", "", False),
-    "another variable": ("https://api.example.com/v1", "MY_KEY", False),
     "a key": ("https://api.example.com/v1", "OPENAI_API_KEY", True),
     "this machine": ("http://localhost:9/v1", "", True),
-    "127.x": ("http://127.0.0.2:9/v1", "", True),
     "a name that begins like this machine": ("http://127.0.0.1.example.com/v1", "", False),
 }
 
@@ -567,9 +539,7 @@ def test_a_missing_key_is_an_error_before_any_call(
     assert (done.code, "variable OPENAI_API_KEY" in done.err) == (2, not fine), done.err
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "http://[::1/v1", "http://localhost:abc/v1", "", "ftp://x/v1"]
-)
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:abc/v1", "ftp://x/v1"])
 def test_a_url_that_cannot_be_called_is_an_error_before_any_call(trace: Trace, url: str) -> None:
     with Server() as server, pytest.raises(AnnotatorError, match="is no URL"):
         ask(server, trace, base_url=url)
@@ -584,12 +554,9 @@ FORMS: dict[str, tuple[tuple[str, ...], Any, bool, str, int]] = {
     "ignores schemas": (("tools", "named"), "ignore", False, "tools", 2),
     "rejects schemas": (("tools", "named"), "400", False, "tools", 2),
     "500 on schemas": (("tools", "named"), "500", False, "tools", 3),
-    "404 on schemas": (("tools", "named"), "404", False, "tools", 2),
     "only a named function": (("named",), "ignore", False, "named", 3),
     "plain text only": ((), "ignore", False, "plain", 3),
-    "rejects all": ((), "400", False, "plain", 3),
     "500 on all": ((), "500", False, "plain", 6),
-    "all, elsewhere": (("strict", "json_schema", "tools", "named"), "400", True, "strict", 1),
     "nothing strict": (("json_schema", "tools", "named"), "400", True, "json_schema", 2),
     "no schema, elsewhere": (("tools", "named"), "ignore", True, "tools", 3),
     "plain text only, elsewhere": ((), "400", True, "plain", 4),
@@ -644,7 +611,6 @@ def test_a_refused_form_is_left_once_for_all_traces_and_runs(annotate_cli: Cli, 
 
 
 NO_ENDPOINTS = "No endpoints found that can handle the requested parameters."
-HICCUP = Reply(status=503, headers={"Retry-After": "0"})
 CUT = Reply(text='{"findings": [{"code"', finish="length")
 # How the tiny question and the others are answered -> the form of the last request, the status.
 WAYS: dict[str, tuple[Any, Responder, str, str]] = {
@@ -653,12 +619,6 @@ WAYS: dict[str, tuple[Any, Responder, str, str]] = {
         refuse("json_schema", Reply(status=422, error={"message": "cannot"})),
         *("tools", "labelled"),
     ),
-    "one request is refused": (
-        None,
-        scripted(Reply(status=400, error={"message": "cannot do this"})),
-        *("json_schema", "failed"),
-    ),
-    "a hiccup": (scripted(HICCUP, HICCUP, NOTHING), scripted(RIGHT), "json_schema", "labelled"),
     "a tiny question that is cut off": (scripted(CUT), scripted(RIGHT), "json_schema", "labelled"),
     "parameters that no provider takes": (
         lambda one: one.form == "json_schema", scripted(RIGHT), "tools", "labelled",
@@ -698,91 +658,55 @@ def test_an_outage_does_not_decide_the_form(annotate_cli: Cli, runs: Runs) -> No
         assert server.seen[-1].form == "json_schema"
 
 
-# What an answer used: usage -> dollars at 0.5 and 8 USD a million, cached and cache-write tokens.
-
-USAGES: dict[str, tuple[str, dict[str, Any], float | None, tuple[int, int]]] = {
-    "cached": (
-        *("generic", {"prompt_tokens_details": {"cached_tokens": 2_400}}),
-        *(0.0036, (2_400, 0)),
-    ),
-    "cache writes at OpenRouter's place": (
-        "generic",
-        {"prompt_tokens_details": {"cached_tokens": 1_200, "cache_write_tokens": 800}},
-        *(0.0036, (1_200, 800)),
-    ),
-    "cache writes in Anthropic's words": (
-        "anthropic",
-        {"cache_read_input_tokens": 1_200, "cache_creation_input_tokens": 800},
-        *(0.0037, (1_200, 800)),
-    ),
-    "more cache than was read": (
-        "anthropic",
-        {"cache_read_input_tokens": 3_600, "cache_creation_input_tokens": 3_600},
-        *(0.00365, (3_600, 400)),
-    ),
-    "Anthropic's own counts": (
-        "anthropic",
-        {
-            **{"prompt_tokens": ..., "completion_tokens": ..., "input_tokens": 2_000},
-            **{"output_tokens": 200, "cache_read_input_tokens": 1_200},
-            "cache_creation_input_tokens": 800,
-        },
-        *(0.0037, (1_200, 800)),
-    ),
-    "the true cost": ("openrouter", {"cost": 0.0125}, 0.0125, (0, 0)),
-    "with a key of one's own": (
-        "openrouter",
-        {"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}},
-        *(0.021, (0, 0)),
-    ),
-    "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
-    "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
-    "thoughts apart": ("gemini", {"total_tokens": 5_200}, 0.0116, (0, 0)),
-    "thoughts alone": ("gemini", {"completion_tokens": ..., "total_tokens": 5_200}, 0.0116, (0, 0)),
-    "cache in Moonshot's words": ("generic", {"cached_tokens": 1_200}, 0.0036, (1_200, 0)),
-    "thoughts included": (
-        "openai",
-        {"total_tokens": 4_200, "completion_tokens_details": {"reasoning_tokens": 150}},
-        *(0.0036, (0, 0)),
-    ),
-    "cache apart": (
-        "generic",
-        {"prompt_tokens": 1_000, "prompt_tokens_details": {"cached_tokens": 3_000}},
-        *(0.0036, (3_000, 0)),
-    ),
-    "xAI's thoughts, apart": (
-        "generic",
-        {"total_tokens": 5_200, "completion_tokens_details": {"reasoning_tokens": 1_000}},
-        *(0.0116, (0, 0)),
-    ),
-    "SGLang's thoughts": ("sglang", {"reasoning_tokens": 150}, 0.0036, (0, 0)),
-    "more than any call has": ("generic", {"prompt_tokens": 10**400}, None, (0, 0)),
-    "no output": ("generic", {"completion_tokens": ...}, None, (0, 0)),
-    "output in words": ("generic", {"completion_tokens": "200"}, None, (0, 0)),
-    "negative": ("generic", {"completion_tokens": -5}, None, (0, 0)),
-    "no whole number": ("generic", {"completion_tokens": 0.5}, None, (0, 0)),
-    "a whole number with a point": ("generic", {"completion_tokens": 200.0}, 0.0036, (0, 0)),
-    "nothing": ("generic", {"prompt_tokens": ..., "completion_tokens": ...}, None, (0, 0)),
-    "no input": ("generic", {"prompt_tokens": None}, None, (0, 0)),
-}
+# A provider and its usage besides 4,000 tokens read and 200 written; null: it does not report them.
+# By hand: the dollars at 0.5 and 8 a million; the tokens from a cache, into it, and of thoughts.
+USAGES = yaml.safe_load("""
+cached: [generic, {prompt_tokens_details: {cached_tokens: 2400}}, 0.0036, 2400, 0, 0]
+cache in Moonshot's words: [generic, {cached_tokens: 1200}, 0.0036, 1200, 0, 0]
+cache apart:
+  [generic, {prompt_tokens: 1000, prompt_tokens_details: {cached_tokens: 3000}}, 0.0036, 3000, 0, 0]
+cache writes at OpenRouter's place: [generic, {prompt_tokens_details:
+  {cached_tokens: 1200, cache_write_tokens: 800}}, 0.0036, 1200, 800, 0]
+cache writes in Anthropic's words: [anthropic,
+  {cache_read_input_tokens: 1200, cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
+more cache than was read: [anthropic,
+  {cache_read_input_tokens: 3600, cache_creation_input_tokens: 3600}, 0.00365, 3600, 400, 0]
+Anthropic's own counts: [anthropic, {prompt_tokens: null, completion_tokens: null,
+  input_tokens: 2000, output_tokens: 200, cache_read_input_tokens: 1200,
+  cache_creation_input_tokens: 800}, 0.0037, 1200, 800, 0]
+the true cost: [openrouter, {cost: 0.0125}, 0.0125, 0, 0, 0]
+with the user's key: [openrouter, {cost: 0.001, is_byok: true,
+  cost_details: {upstream_inference_cost: 0.02}}, 0.021, 0, 0, 0]
+thoughts apart: [gemini, {total_tokens: 5200}, 0.0116, 0, 0, 0]
+xAI's thoughts, apart: [generic, {total_tokens: 5200,
+  completion_tokens_details: {reasoning_tokens: 1000}}, 0.0116, 0, 0, 1000]
+thoughts included: [openai, {total_tokens: 4200,
+  completion_tokens_details: {reasoning_tokens: 150}}, 0.0036, 0, 0, 150]
+SGLang's thoughts: [sglang, {reasoning_tokens: 150}, 0.0036, 0, 0, 150]
+thoughts alone: [gemini, {completion_tokens: null, total_tokens: 5200}, 0.0116, 0, 0, 0]
+a cost that is none: [openrouter, {cost: -1}, 0.0036, 0, 0, 0]
+a cost elsewhere: [generic, {cost: 9.0}, 0.0036, 0, 0, 0]
+output in words: [generic, {completion_tokens: "200"}, null, 0, 0, 0]
+negative: [generic, {completion_tokens: -5}, null, 0, 0, 0]
+no whole number: [generic, {completion_tokens: 0.5}, null, 0, 0, 0]
+a whole number with a point: [generic, {completion_tokens: 200.0}, 0.0036, 0, 0, 0]
+nothing: [generic, {prompt_tokens: null, completion_tokens: null}, null, 0, 0, 0]
+more than any call has: [generic, {prompt_tokens: 100_000_000}, null, 0, 0, 0]
+no output: [generic, {completion_tokens: null}, null, 0, 0, 0]
+""")
 
 
-@pytest.mark.parametrize(("dialect", "more", "dollars", "cache"), USAGES.values(), ids=USAGES)
-def test_what_each_server_says_it_used(
-    trace: Trace, dialect: str, more: Any, dollars: float | None, cache: Any
-) -> None:
-    """4,000 tokens read, 200 written, by hand."""
+@pytest.mark.parametrize("name", USAGES)
+def test_what_each_server_says_it_used(trace: Trace, name: str) -> None:
+    dialect, more, dollars, *tokens = USAGES[name]
     counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
-    usage = {name: count for name, count in counts.items() if count is not ...}
+    usage = {name: count for name, count in counts.items() if count is not None}
     with Server(scripted(replace(RIGHT, more={"usage": usage}))) as server:
         prices = {"price_in": 0.5, "price_out": 8.0}
-        one = ask(server, trace, mode="tools", dialect=dialect, **prices)
-    assert (one.status, one.usage.calls) == ("labelled", 1)
-    assert one.usage.cost_usd == (dollars and pytest.approx(dollars))
-    assert (one.usage.cached_tokens, one.usage.cache_write_tokens) == cache
-    thoughts = {"xAI's thoughts, apart": 1_000, "thoughts included": 150, "SGLang's thoughts": 150}
-    name = next(name for name, row in USAGES.items() if row[1] is more)
-    assert one.usage.reasoning_tokens == thoughts.get(name, one.usage.reasoning_tokens)
+        used = ask(server, trace, mode="tools", dialect=dialect, **prices).usage
+    assert used.calls == 1
+    assert used.cost_usd == (dollars and pytest.approx(dollars))
+    assert [used.cached_tokens, used.cache_write_tokens, used.reasoning_tokens] == tokens
 
 
 @pytest.mark.parametrize("api", ALL_APIS)
@@ -805,14 +729,3 @@ def test_another_model_than_asked_for_is_counted_and_told(annotate_cli: Cli, run
             done = annotate_cli(*llm(server, *TOOLS, "--no-cache", "--out", folder))
         assert (done.code, "'m' was asked for" in done.err) == (0, told), done.err
         assert manifest(folder)["learned"]["answered_by"] == {name: 2}
-
-
-def test_the_instructions_are_the_same_for_all_traces(annotate_cli: Cli, runs: Runs) -> None:
-    """A provider's cache of prompts needs the same bytes, also when a model is asked again."""
-    runs(3)
-    for mode in ("tools", "json_schema", "json"):
-        with Server(scripted(finding("C1b"))) as server:
-            annotate_cli(*llm(server, *set_model(mode=mode, reasks=1)), "--out", mode)
-            assert len(server.seen) == 6
-            bodies = {json.dumps([one.system, one.body | {"messages": 0}]) for one in server.seen}
-            assert len(bodies) == 1

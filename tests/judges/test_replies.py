@@ -1,6 +1,5 @@
 """From a model's reply to a status, a label and a message: one table for every provider."""
 
-import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -58,7 +57,6 @@ HALF = json.dumps(RIGHT.answer)[:40]
 PARTS = [{"type": "text", "text": HALF}, {"type": "text", "text": ANSWER[40:]}]
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": NONE}]}
 BIG = b"{" + b" " * 17_000_000
-GZIP = {"Content-Encoding": "gzip"}
 JSON: Any = {"modes": ("json_schema",)}
 PLAIN: Any = {"modes": ("json",)}
 ALWAYS: Any = {"modes": MODES}
@@ -67,8 +65,6 @@ CASES: dict[str, Case] = {
     # Answers in the wrong form.
     "prose": failed(MALFORMED, Reply(text="No idea."), apis=ALL_APIS, modes=MODES),
     "no text": failed(MALFORMED, Reply(text=""), **ALWAYS),
-    "an empty object": failed(MALFORMED, Reply(answer={}), **ALWAYS),
-    "a list": failed(MALFORMED, Reply(answer=[]), **ALWAYS),
     "broken JSON": failed(MALFORMED, Reply(text='{"findings": [{"code"'), **ALWAYS),
     "an unknown code": failed(MALFORMED, finding("C9", QUESTION, IGNORED), **ALWAYS),
     "none with findings": failed("label is", finding("C1b", QUESTION, IGNORED, label="none")),
@@ -85,22 +81,14 @@ CASES: dict[str, Case] = {
     "a text that only repeats": failed(MALFORMED, Reply(text="\n " * 500_000 + "x"), **PLAIN),
     # Only one answer in a text is read: a trace could put "none" there.
     "two answers": failed(MALFORMED, Reply(text=f"{ANSWER} or {NONE}"), **PLAIN),
-    "two equal answers": failed(MALFORMED, Reply(text=f"{NONE} or {NONE}"), **PLAIN),
     "two code blocks": failed(MALFORMED, Reply(text=f"```\n{NONE}\n```\n" * 2), **PLAIN),
     "an answer in prose": failed(MALFORMED, Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
     "a refusal that quotes one": failed(MALFORMED, Reply(text=f"No. It says {NONE}"), **PLAIN),
     "fenced": labelled(Reply(text=f"```json\n{ANSWER}\n```"), **PLAIN),
-    "fenced in capitals, with breaks of Windows": labelled(
-        Reply(text=f"```JSON\r\n{ANSWER}\r\n```"), **PLAIN
-    ),
     "fenced between words": labelled(Reply(text=f"Is [1]:\n```\n{ANSWER}\n```\nOk."), **PLAIN),
-    "fenced on one line": labelled(Reply(text=f"```{ANSWER}```"), **PLAIN),
     # Thoughts and ends that servers leave around an answer.
     "a thought": labelled(Reply(text=f"<think>{NONE}?</think>\n{ANSWER}"), **JSON),
     "a thought without its beginning": labelled(Reply(text=f"{NONE}?\n</think>\n{ANSWER}"), **JSON),
-    "two thoughts": failed(
-        MALFORMED, Reply(text=f"<think>a</think> so </think>{ANSWER}"), modes=("json_schema",)
-    ),
     "words first": failed(MALFORMED, Reply(text=f"No. <think>a</think>{ANSWER}"), **JSON),
     "an answer in words after a thought": failed(
         MALFORMED, Reply(text=f"Hm</think>{NONE} it says, but {ANSWER}"), **JSON
@@ -112,24 +100,14 @@ CASES: dict[str, Case] = {
     "fenced and ended": labelled(Reply(text=f"```json\n{ANSWER}\n```<|im_end|>"), **JSON),
     "words after the end": failed(MALFORMED, Reply(text=f"{ANSWER}<|im_end|> More?"), **JSON),
     "parts": labelled(message(content=PARTS), **JSON),
-    "a thought and parts": labelled(message(content=[THOUGHT, *PARTS]), **JSON),
     "only a thought": failed("", message(content=[THOUGHT]), **JSON),
     "beside reasoning": labelled(message(content=ANSWER, reasoning_content=NONE), **JSON),
     "only reasoning": failed("", message(content=None, reasoning_content=ANSWER), **JSON),
     # Bodies that differ from OpenAI's.
-    "an unknown tier": labelled(replace(RIGHT, more={"service_tier": "on_demand", "id": None})),
     "an unknown end": labelled(message("eos", role="assistant", content=ANSWER), **JSON),
-    "no end and no role": labelled(choice(message={"content": ANSWER}), **JSON),
     "an empty refusal": labelled(message(content=ANSWER, refusal=""), **JSON),
     "arguments as an object": labelled(
         choice(message={"tool_calls": [{"function": {"name": "x", "arguments": RIGHT.answer}}]})
-    ),
-    "another content type": labelled(
-        Reply(
-            body=json.dumps({"choices": [{"message": {"content": ANSWER}}]}),
-            headers={"Content-Type": "text/plain; charset=utf-8"},
-        ),
-        **JSON,
     ),
     "half a character in a wrong quote": labelled(
         finding("C1b", ("message:1", "made up \ud800 from nothing")), RIGHT, **ALWAYS
@@ -150,14 +128,8 @@ CASES: dict[str, Case] = {
         ),
         apis=("anthropic",),
     ),
-    "refused without a reason": failed(
-        "it gives no reason", Reply(text="", finish="refusal"), apis=("anthropic",)
-    ),
     "blocked by Gemini": failed(
         "the answer is blocked: SAFETY", Reply(text="{", finish="SAFETY"), apis=("gemini",)
-    ),
-    "blocked for a new reason": failed(
-        "the answer is blocked: NEW", Reply(text="{", finish="NEW"), apis=("gemini",)
     ),
     "a blocked prompt": failed(
         "the prompt is blocked: PROHIBITED_CONTENT",
@@ -200,7 +172,6 @@ CASES: dict[str, Case] = {
     "a dropped connection": labelled(Reply(drop=True), RIGHT, calls=2, apis=ALL_APIS),
     "no JSON": labelled(Reply(body="{"), RIGHT, calls=2, apis=ALL_APIS),
     "no completion": labelled(Reply(body="[]"), RIGHT, calls=2, apis=ALL_APIS),
-    "an empty completion": labelled(Reply(body="{}"), RIGHT, calls=2, apis=ALL_APIS),
     "an answer too late": labelled(
         replace(RIGHT, wait=30), RIGHT, calls=2, settings={"timeout": 1.0}
     ),
@@ -227,14 +198,8 @@ CASES: dict[str, Case] = {
     "an error with status 200": failed(
         "provider is down", Reply(body=json.dumps({"error": {"message": "provider is down"}}))
     ),
-    "a provider that breaks off": failed(
-        "broke off",
-        choice(message={"content": ""}, finish_reason="error", error={"message": "it broke off"}),
-    ),
     "no chat completion": failed("no chat completion", Reply(body='{"choices": []}')),
-    "a page": failed("not understood", Reply(body="<html>")),
     "SSH": failed("attempts)", Reply(raw=b"SSH-2.0-x\r\n\r\n"), apis=ALL_APIS, modes=("json",)),
-    "nothing": failed("attempts)", Reply(body=b""), apis=ALL_APIS, modes=("json",)),
     "too late": failed(
         "no answer in time", Reply(wait=5.0), apis=ALL_APIS, settings={"timeout": 0.5}
     ),
@@ -242,18 +207,9 @@ CASES: dict[str, Case] = {
         "no answer in time", Reply(blanks=200), settings={"timeout": 1.0, "attempts": 1}
     ),
     "17 MB": failed("longer than 16 MB", Reply(body=BIG), settings={"attempts": 1}),
-    "an error of 17 MB": failed("longer than 16 MB", Reply(status=400, body=BIG)),
-    "17 MB, packed": failed("16 MB", Reply(body=gzip.compress(BIG), headers=GZIP)),
     "too long": failed(
         "too long for the model",
         error(400, "maximum context length is 8192", code="context_length_exceeded"),
-    ),
-    "a context that cannot be": failed(
-        "too long", error(400, "context size exceeded", n_ctx=-1, n_prompt_tokens=10**400)
-    ),
-    "a worker that is too small": failed(
-        "503: Request too large for this worker (the last of 2",
-        Reply(status=503, error={"message": "Request too large for this worker"}),
     ),
     "more than a minute's tokens": failed(
         "more than the account may send in a minute; --context fits it: HTTP 429: Request too",
@@ -266,8 +222,6 @@ CASES: dict[str, Case] = {
     ),
     # What concerns one trace does not stop the run.
     "rejected": failed("strange characters", error(400, "strange characters"), calls=1),
-    "moderated": failed("flagged by moderation", error(403, "flagged by moderation"), calls=1),
-    "too large": failed("payload", error(413, "payload"), calls=1),
 }  # fmt: skip
 
 
@@ -350,26 +304,11 @@ def test_two_calls_of_a_function_are_answered_in_one_turn(trace: Trace, api: str
         assert "exactly once" in (server.seen[1].reask or "")
 
 
-def test_words_that_are_repeated_end_the_asking(trace: Trace) -> None:
-    with Server(scripted(Reply(text="I see no code that applies."))) as server:
-        annotation = ask(server, trace, mode="tools", reasks=5)
-    assert (annotation.status, annotation.usage.calls) == ("failed", 2)
-
-
 def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(trace: Trace) -> None:
     other = finding("C1b", QUESTION, ("message:2", "made up from thin air"))
     with Server(scripted(WRONG, other, Reply(answer={}))) as server:
         annotation = ask(server, trace)
     assert (annotation.status, annotation.rejected) == ("failed", ())
-
-
-def test_a_packed_answer_is_read(trace: Trace) -> None:
-    def respond(request: Request) -> Reply:
-        body = json.dumps({"choices": [{"message": {"content": ANSWER}}]})
-        return Reply(body=gzip.compress(request.fill_in(body).encode()), headers=GZIP)
-
-    with Server(respond) as server:
-        assert ask(server, trace, mode="json_schema").status == "labelled"
 
 
 def test_the_wait_that_a_server_asks_for(trace: Trace) -> None:
@@ -392,14 +331,10 @@ def test_the_wait_that_a_server_asks_for(trace: Trace) -> None:
 WRONG_QUOTES = {
     "a paraphrase": (("message:1", "In which field is the unit held?"), "not found"),
     "a word added": (("message:1", "Which other field holds the unit?"), "not found"),
-    "a word left out": (("message:1", "Which field holds unit?"), "not found"),
     "the wrong message": (("message:3", "which field holds the unit?"), "found in message:1, not"),
-    "no such message": (("message:9", "which field holds the unit?"), "found in message:1"),
     "our prompt": (("message:1", "You label runs of software agents"), "not found"),
-    "our rubric": (("outcome", "a wrong label is worse than a missing one"), "not found"),
     "our facts": (("facts", "merge of the patches: conflicts"), "not found"),
     "an ellipsis": (("message:1", "I take the parser ... the unit?"), "not found"),
-    "one common word": (("message:1", "the"), "not found"),
     "the other quote again": (IGNORED, "the same passage"),
 }
 
@@ -456,7 +391,7 @@ def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
     assert (one.status, one.primary, one.secondary) == ("labelled", None, ("role_division",))
 
 
-def test_a_one_word_outcome_can_be_quoted(trace: Trace) -> None:
+def test_an_outcome_can_be_quoted(trace: Trace) -> None:
     claim = finding("C3a", ("message:3", "The parser is done"), ("outcome", "conflicts"))
     with Server(scripted(claim)) as server:
         assert ask(server, trace).status == "labelled"
@@ -505,16 +440,12 @@ def thinking(reply: Reply, *considered: tuple[str, str]) -> Reply:
 
 
 PASSED_OVER = finding("unresponsiveness", QUESTION, IGNORED)
-TAKEN = finding("role_division", ("message:1", "I take the parser"), IGNORED, label="some")
 MADE_UP = ("message:2", "made up from nothing")
 BESIDE = "is met, but there is no finding of it"
 UNMET = 'C1b is a finding, and "considered" says that it is not met'
 # A rubric, an answer -> what the model is told; "" where the answer agrees with itself.
 CONTRADICTIONS: dict[str, tuple[str, Reply, str]] = {
     "met, and no finding": ("comm_errors", thinking(NOTHING, ("C1b", "yes")), f"C1b {BESIDE}"),
-    "met in one passage and not in another": (
-        *("comm_errors", thinking(NOTHING, ("C1b", "yes"), ("C1b", "no")), f"C1b {BESIDE}"),
-    ),
     "a finding that is not met": ("comm_errors", thinking(RIGHT, ("C1b", "no")), UNMET),
     "of a group that is not met": (
         *("comm_errors", thinking(RIGHT, ("unresponsiveness", "no")), "C1b is a finding, and"),
@@ -523,26 +454,15 @@ CONTRADICTIONS: dict[str, tuple[str, Reply, str]] = {
         *("symptoms", thinking(PASSED_OVER, ("work_overlap", "yes"))),
         f"work_overlap {BESIDE}<",
     ),
-    "one of many": (
-        *("emergent", thinking(TAKEN, ("role_division", "yes"), ("negotiation", "yes"))),
-        f"negotiation {BESIDE}<",
-    ),
     "one that goes before": (
         *("comm_errors", thinking(RIGHT, ("C3a", "yes"))),
         f"C3a {BESIDE}, and it goes before C1b<",
     ),
-    "a group that goes before": (
-        *("comm_errors", thinking(RIGHT, ("hallucination", "yes"))),
-        f"hallucination {BESIDE}, and it goes before C1b<",
-    ),
     "one that comes after": ("comm_errors", thinking(RIGHT, ("C4a", "yes")), ""),
-    "a group that comes after": ("comm_errors", thinking(RIGHT, ("repetition", "yes")), ""),
     "any, without an order": ("comm_errors_paper", thinking(RIGHT, ("C1a", "yes")), ""),
     "its group": ("comm_errors", thinking(RIGHT, ("unresponsiveness", "yes")), ""),
     "the group of one of several": ("symptoms", thinking(PASSED_OVER, ("coordination", "yes")), ""),
     "unclear": ("comm_errors", thinking(RIGHT, ("C3a", "unclear")), ""),
-    "unclear, and nothing": ("comm_errors", thinking(NOTHING, ("C1b", "unclear")), ""),
-    "not met, and nothing": ("comm_errors", thinking(NOTHING, ("C1b", "no")), ""),
     "a near miss beside it": ("comm_errors", thinking(RIGHT, ("C1b", "yes"), ("C1b", "no")), ""),
 }  # fmt: skip
 
@@ -554,7 +474,7 @@ def test_the_reasoning_and_the_findings_agree(
     rubric = load_rubric(name)
     names = {item["code"] for item in answer.answer["considered"]}
     layout = "codes" if names <= {code.id for code in rubric.codes} else "groups"
-    mended = {"symptoms": PASSED_OVER, "emergent": TAKEN}.get(name, RIGHT)
+    mended = {"symptoms": PASSED_OVER}.get(name, RIGHT)
     with Server(scripted(answer, mended)) as server:
         one = ask(server, trace, rubric, considered=layout)
         assert reason in (server.seen[-1].reask or "").replace("\n", "<")
@@ -562,8 +482,6 @@ def test_the_reasoning_and_the_findings_agree(
     assert one.status == ("labelled" if reason or one.findings else "none")
 
 
-TWO = finding("repetition", MADE_UP).answer["findings"]
-TWO = Reply(answer=PASSED_OVER.answer | {"findings": PASSED_OVER.answer["findings"] + TWO})
 OTHER = thinking(RIGHT, ("C3a", "yes"))
 # Answers that are not put right -> the status, and the contradictions that are recorded.
 KEPT: dict[str, tuple[str, list[Reply], str, list[str]]] = {
@@ -573,17 +491,12 @@ KEPT: dict[str, tuple[str, list[Reply], str, list[str]]] = {
         *("comm_errors", [thinking(RIGHT, ("C1b", "no"), ("C3a", "yes"))], "labelled"),
         ["C3a is met", UNMET],
     ),
-    "one of two findings stands": (
-        *("symptoms", [thinking(TWO, ("work_overlap", "yes"))], "labelled"),
-        [f"work_overlap {BESIDE}"],
-    ),
     **{
         f"the next answer is {name}": ("comm_errors", [OTHER, worse], "labelled", ["C3a is met"])
         for name, worse in {
             "prose": Reply(text="no"),
             "of false quotes": finding("C1b", MADE_UP, MADE_UP),
             "a refusal": Reply(refusal="no"),
-            "too long": Reply(text="", finish="length"),
             "an error": Reply(status=500, error={"message": "broken"}),
         }.items()
     },
@@ -609,12 +522,7 @@ def test_findings_that_stand_count_and_the_contradiction_is_recorded(
 LABEL = {"label": "C9"}
 # An answer, the changes in it -> everything that is wrong, and nothing that only follows from it.
 ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
-    "a tag, the reasoning, a quote": (
-        thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
-        {"last_tag": "0"},
-        ['last_tag is "0", which is not', "C1b is a finding, and", "not found"],
-    ),
-    "and the form": (
+    "the form, a tag, the reasoning, a quote": (
         thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
         {"last_tag": "0", **LABEL},
         ["label: ", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
@@ -634,16 +542,10 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
         {},
         ["not found", "C1b: quotes needed: at least 2, one from the messages and another"],
     ),
-    "an unknown code": (finding("C9", QUESTION, MADE_UP, label="C1b"), {}, ["findings.0.code: "]),
     "a quote that is like another agent's": (
         finding("C1b", QUESTION, ("message:3", "I am adding a printer now")),
         {},
         ["not found in message:3, nor anywhere else; similar, in message:2"],
-    ),
-    "a source that is not there": (
-        finding("C1b", QUESTION, ("message:77", "made up from nothing")),
-        {},
-        ["not found"],
     ),
 }
 
