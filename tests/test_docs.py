@@ -19,7 +19,7 @@ import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.llm.request import describe_facts
+from annotator.judges.facts import describe_facts
 from annotator.prompts.render import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces

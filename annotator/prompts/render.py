@@ -19,9 +19,9 @@ from annotator.prompts.truncate import (
     IN_ORDER,
     PromptPart,
     mark_priorities,
-    split_windows,
     truncate_parts,
 )
+from annotator.prompts.windows import split_windows
 from annotator.rubrics import Code, Rubric
 from annotator.rubrics.annotations import Claim
 from annotator.traces import Trace

@@ -11,7 +11,6 @@ from annotator.base.text import escape_header
 _FRAME = 40  # characters around a header and a text: brackets, tag, line ends
 _MARK = 76  # characters of the line that says what was left out
 _SHORTEST = 400  # characters to which a part is cut before whole parts are left out
-_OVERLAP = 0.2  # of a window that the next one shows again
 
 # Limits for a long report.
 _SHORT_REPORT = 6_000  # characters of a report that is shown in full
@@ -207,30 +206,6 @@ def _alternate_ends(items: Sequence[int]) -> Iterator[int]:
         if first < last:
             yield items[last]
         first, last = first + 1, last - 1
-
-
-def split_windows(messages: Sequence[PromptPart], room: int) -> list[range]:
-    """Return overlapping stretches of a conversation that fit into ``room`` characters each.
-
-    A longer message is a window of its own.
-    """
-    stretches: list[range] = []
-    start = 0
-    while start < len(messages):
-        end, used = start, 0
-        while end < len(messages) and (end == start or used + messages[end].size <= room):
-            used += messages[end].size
-            end += 1
-        stretches.append(range(start, end))
-        if end == len(messages):
-            break
-        # The repeated messages must leave room for the next one.
-        again = min(_OVERLAP * room, room - messages[end].size)
-        start = end
-        while start - 1 > stretches[-1].start and again >= messages[start - 1].size:
-            start -= 1
-            again -= messages[start].size
-    return stretches
 
 
 def select_passages(section: PromptPart, breaks: Collection[int] = ()) -> PromptPart:

@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import os
-import socket
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +18,8 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
 
-from annotator.base.errors import AnnotatorError, UnreadableTrace
+from annotator.base.errors import UnreadableTrace
 from annotator.base.files import (
     explain_errors,
     get_size_limit,
@@ -31,6 +29,7 @@ from annotator.base.files import (
     read_whole,
 )
 from annotator.base.text import decode, find_repeated
+from annotator.traces.hub import load_hub_records
 from annotator.traces.records import parse_json, parse_nested
 
 SUFFIXES = frozenset(
@@ -199,7 +198,7 @@ def open_contents(path: str) -> Contents:
     """
     name = Path(path).name
     if path.startswith("hf://"):
-        return Rows(path, lambda: _load_hub_records(path))
+        return Rows(path, lambda: load_hub_records(path))
     if os.path.isdir(path):  # noqa: PTH112 - as often as there are files
         return Rows(name, lambda: _read_saved_dataset(path))
     suffix = _find_suffix(path)
@@ -422,38 +421,3 @@ def _read_saved_dataset(folder: str) -> Iterator[Any]:
             yield from _read_arrow(f"{folder}/{entry['filename']}")
 
     return _explain("a saved data set that cannot be read", read_parts())
-
-
-def _load_hub_records(source: str) -> Iterator[Any]:
-    """Yield the records of a hub data set ``hf://org/name[:split]``, one in memory at a time.
-
-    The split is ``train`` unless named. A folder ``org/name`` below the current one is read in
-    place of the hub's, as ``datasets.load_dataset`` does.
-
-    Raises:
-        AnnotatorError: the data set cannot be loaded.
-    """
-    name, _, split = source.removeprefix("hf://").partition(":")
-    _check_reachable(source, name)
-    import datasets  # 0.8 s: only for those who name a data set
-
-    try:
-        for record in datasets.load_dataset(name, split=split or "train", streaming=True):
-            yield dict(record)
-    except Exception as error:  # datasets raises errors of a dozen libraries
-        reason = " ".join(str(error).split())[:300]
-        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
-
-
-def _check_reachable(source: str, name: str) -> None:
-    """Raise :class:`AnnotatorError` if the hub has no address: `datasets` tries for 30 seconds."""
-    from urllib.request import getproxies  # takes 5 % of the start of any command
-
-    if Path(name).is_dir() or getproxies():
-        return
-    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
-    try:
-        socket.getaddrinfo(host, 443)
-    except OSError as error:
-        reason = f"{host} cannot be reached ({error.strerror or error})"
-        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error

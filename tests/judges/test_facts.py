@@ -8,7 +8,7 @@ import pytest
 
 from annotator.cooperbench import facts as registry
 from annotator.cooperbench.facts import KINDS, draw_facts
-from annotator.judges.llm.request import MOST_CHARACTERS, MOST_LINES, describe_facts
+from annotator.judges.facts import MOST_CHARACTERS, MOST_LINES, describe_facts
 from annotator.prompts.render import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace

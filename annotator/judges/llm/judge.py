@@ -34,7 +34,7 @@ from annotator.prompts.render import (
     hash_prompts,
     limit_claims,
 )
-from annotator.prompts.windows import mark_undecided, mark_unseen, merge_verdicts
+from annotator.prompts.verdicts import mark_undecided, mark_unseen, merge_verdicts
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
