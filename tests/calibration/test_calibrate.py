@@ -742,10 +742,8 @@ def test_the_file_of_two_rubrics(annotate_cli, calibrate, tmp_path, rubric):
 
 BETWEEN = {
     "no labels": ("ann zoe", "'zoe'"),
-    "none in common": ("ann cyd", "no trace in common"),
     "one person": ("ann ann", "one annotator"),
     "--annotator": ("ann bob --annotator ann", "--annotator"),
-    "--full": ("ann bob --full", "--full"),
     "--out": ("ann bob --out new.json", "--out"),
     "no such rubric": ("ann bob --rubric nowhere.yaml", "nowhere.yaml"),
 }
@@ -754,7 +752,7 @@ BETWEEN = {
 @pytest.mark.parametrize(("words", "word"), BETWEEN.values(), ids=BETWEEN)
 def test_between_that_cannot_be(annotate_cli, tmp_path, rubric, words, word):
     rows = [label("t0", rubric, "alpha", by=by) for by in ("ann", "bob")]
-    file = write_labels(tmp_path / "l.jsonl", [*rows, label("t1", rubric, "alpha", by="cyd")])
+    file = write_labels(tmp_path / "l.jsonl", rows)
     given = ("--rubric", tmp_path / "faults.yaml", "--between", *words.split())
     done = annotate_cli("calibrate", "--labels", file, *given)
     said_in_words(done)

@@ -226,7 +226,7 @@ def test_missing_labels_of_a_uniform_sample_under_final(calibrate, tmp_path, rub
         ({"task": "7"}, ("project", "task"), '[null, "7"]'),
         ({"other": "7"}, ("project", "task"), None),
         ({"project": "p", "task": "7"}, (), None),
-        ({"task": 7}, ("task",), "[7]"),
+        ({"project": "a/b", "task": "c"}, ("project", "task"), '["a/b", "c"]'),
     ],
 )
 def test_the_cluster_of_a_trace(attributes, names, expected):

@@ -300,20 +300,6 @@ def test_a_top_up_from_another_run_is_refused(annotate_cli, sample, tmp_path, ru
 # Plans
 
 
-def test_a_plan_prints_widths_and_draws_nothing(annotate_cli, tmp_path, run):
-    done = annotate_cli("sample", run, "--plan", "--split", "all")
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert lines[0].split() == [
-        *("code", "judged", "judged", "%", "deff", "n=50", "n=100", "n=200", "n=400"),
-    ]
-    alpha = next(line for line in lines if line.startswith("alpha")).split()
-    assert alpha[1:3] == ["240", "60.0"]
-    widths = [float(cell.removeprefix("±")) for cell in alpha if cell.startswith("±")]
-    assert widths == sorted(widths, reverse=True)
-    assert {path.name for path in tmp_path.iterdir()} <= {"run", "faults.yaml", "cache"}
-
-
 def test_a_plan_knows_of_tasks(annotate_cli, tmp_path, rubric):
     """Ten tasks of 20, all alpha or all beta: the design effect is 10/9 times 20, and the width of
     independent traces is multiplied by its root and by t on 9 over z.
@@ -380,11 +366,9 @@ def test_traces_without_a_judge(annotate_cli, sample, tmp_path, runs):
     [
         (["run"], "--out"),
         (["run", "--out", "no/such/s.csv"], "cannot write"),
-        (["nowhere", "--out", "s.csv", "--rubric", "symptoms"], "nowhere"),
         (["run", "--out", "s.csv", "--rubric", "other"], "other"),
         (["run", "--out", "s.csv", "-n", "0"], "0"),
         (["run", "--out", "s.csv", "--strata", "votes"], "has no votes to stratify by: judge with"),
-        (["run", "--out", "s.csv", "--strata", "votes", "--uniform"], "draws without strata"),
         (["run", "--out", "s.csv", "--precision", "0.9"], "are for --plan"),
         (["logs", "--rubric", "symptoms", "--plan"], "--plan needs a RUN"),
         (["run", "--out", "s.csv", "--dev-share", "1.5"], "1.5"),

@@ -121,17 +121,6 @@ def test_annotators_and_rubrics(tmp_path):
     assert LabelFiles([file]).count_rubrics() == {"symptoms": 2, "causes": 2}
 
 
-def test_a_list_of_objects_and_one_object_are_read_too(tmp_path):
-    both = saved(tmp_path / "a.json", [row(), row(trace_id="t2")])
-    single = saved(tmp_path / "b.json", row(trace_id="t3"))
-    labels = read_labels([both, single], PRIMARY)
-    assert [one.where for one in labels.labels] == [
-        f"{both}, record 1",
-        f"{both}, record 2",
-        f"{single}",
-    ]
-
-
 def test_format_is_told_by_content_and_bom_and_blank_lines_do_not_matter(tmp_path):
     odd = tmp_path / "labels.txt"
     odd.write_bytes(b"\xef\xbb\xbf" + f"{json.dumps(row())}\r\n\r\n".encode())
@@ -376,16 +365,6 @@ def test_problems_in_cells(tmp_path, cells, codes, message):
     text = problem(file, codes=codes)
     assert text.startswith(f"{file}, line 2: ")
     assert message in text
-
-
-def test_numbers_in_cells(tmp_path):
-    header = "trace_id,rubric,annotator,primary,confidence,inclusion_probability"
-    good = table(tmp_path / "a.csv", header, "t1,symptoms,ann,none,3.0,1")
-    assert only(read_labels([good], PRIMARY)).confidence == 3
-    bad = table(tmp_path / "b.csv", header, "t1,symptoms,ann,none,high,nan")
-    text = problem(bad)
-    assert "confidence: found 'high', expected a whole number" in text
-    assert "inclusion_probability: found nan, expected a number" in text
 
 
 def test_the_apostrophe_before_a_formula_is_dropped(tmp_path):

@@ -106,38 +106,6 @@ def test_a_decision_is_a_line_of_the_contract(file, rubric):
 
 
 @pytest.mark.parametrize(
-    ("choice", "decision", "primary", "secondary"),
-    [
-        ("primary", Decision("t"), None, []),
-        ("primary", Decision("t", "none"), None, []),
-        ("one", Decision("t", "alpha"), "alpha", []),
-        ("many", Decision("t"), None, []),
-        ("many", Decision("t", "alpha", ("beta",)), None, ["alpha", "beta"]),
-        ("many", Decision("t", None, ("beta",)), None, ["beta"]),
-    ],
-)
-def test_codes_stand_where_the_rubric_has_them(
-    tmp_path, file, choice, decision, primary, secondary
-):
-    with opened(file, make_rubric(tmp_path, choice)) as store:
-        store.decide(decision)
-    (line,) = lines(file)
-    assert (line["primary"], line["secondary"]) == (primary, secondary)
-
-
-def test_a_skipped_trace_is_not_labelled_yet(file, rubric):
-    with opened(file, rubric) as store:
-        store.decide(Decision("t1", "alpha"))
-        store.decide(Decision("t2", note="ask bob", skipped=True, seconds=2))
-    assert "primary" not in lines(file)[1]
-    labels = read_labels([file], rubric.scheme())
-    assert [one.trace_id for one in labels.labels] == ["t1"]
-    assert labels.unlabelled == ("t2",)
-    with opened(file, rubric) as store:
-        assert store.decisions["t2"] == Decision("t2", note="ask bob", skipped=True, seconds=2)
-
-
-@pytest.mark.parametrize(
     ("choice", "decision", "message"),
     [
         ("primary", Decision("t", "alpa"), "did you mean 'alpha'?"),
@@ -192,23 +160,6 @@ def test_lines_of_others_stay_as_they_are(tmp_path, file, rubric):
 
 
 # Going back
-
-
-def test_undo_goes_back_step_by_step(file, rubric):
-    a, b, c = (Decision("t1", code) for code in ("alpha", "beta", "gamma"))
-    other = Decision("t2", note="later", skipped=True)
-    with opened(file, rubric) as store:
-        assert store.undo() is None
-        for decision in (a, other, b, c):
-            store.decide(decision)
-        assert [store.undo(), store.undo()] == [Undone("t1", c, b), Undone("t1", b, a)]
-        assert store.decisions == {"t1": a, "t2": other}
-        assert store.undo() == Undone("t2", other, None)
-        store.decide(b)
-        assert [store.undo(), store.undo()] == [Undone("t1", b, a), Undone("t1", a, None)]
-        assert store.undo() is None
-        assert store.decisions == {}
-    assert file.read_bytes() == b""
 
 
 def test_undo_goes_on_with_earlier_sessions_the_latest_first(file, rubric):
