@@ -53,6 +53,13 @@ def test_the_lines_of_a_use_are_added_by_its_patch_alone() -> None:
                     assert line.text.strip() not in added[1 - n]
 
 
+def test_what_a_conflict_says() -> None:
+    [found] = conflicts(next(pair for pair in PAIRS if pair.title.startswith("tuples against")))
+    assert (found.path, found.scope, found.name) == ("app/core.py", "History", "events")
+    assert (found.ours.says, found.theirs.says) == ("holds a tuple of 2 each", "holds a dict each")
+    assert [line.text.strip() for line in found.ours.lines] == ["self.events.append((kind, value))"]
+
+
 def new_file(path: str, body: str) -> Patch:
     lines = body.split("\n")
     head = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
