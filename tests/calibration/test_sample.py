@@ -453,25 +453,6 @@ def test_both_rounds_together(annotate_cli, sample, tmp_path, run):
     said_in_words(annotate_cli("calibrate", run, *both, "--design", "one.jsonl.design.json"))
 
 
-ODD = [
-    *("=cmd|' /C calc'!A0", "+1", "-1", "@x", 'quo"te', "com,ma", "semi;colon", "new\nline"),
-    *("both\r\nends", "ünï/çödé", " leading", "'=quoted", "nan", "none", "0012", "1e5"),
-]
-
-
-@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
-def test_odd_ids_and_tasks_come_back(sample, calibrate, tmp_path, rubric, name):
-    traces = [said(odd, "alpha", project="p", task=odd) for odd in ODD]
-    run = make_run(tmp_path / "run", rubric, traces)
-    rows, _, _ = sample(run, "--double", 0, out=name)
-    fill(tmp_path / name, {row["trace_id"]: "alpha" for row in rows})
-    if name.endswith("csv"):
-        cells = [cell for row in rows for cell in row.values()]
-        assert not any(cell[:1] in tuple("=+-@\n\0") for cell in cells)
-    made, _ = calibrate(run, name)
-    assert {one["trace_id"] for one in made["joined"]} == set(ODD)
-
-
 def test_many_codes(sample, calibrate, tmp_path):
     """A trace's stratum is the rarest of its codes: gamma 2, beta 4, alpha 10."""
     rubric = make_rubric(tmp_path, "many")

@@ -177,14 +177,6 @@ def test_each_kind_of_coordination_is_found_beside_the_others_and_quoted_of_who_
     assert senders == [["a", "b", "a"], ["a", "b"], ["a", "b"]]
 
 
-def test_a_line_that_looks_like_a_header_does_not_end_its_hunk():
-    # "--- x" is the removed line "-- x"; read as a header it would name another file.
-    head = "--- a/q.sql\n+++ b/q.sql\n@@ -5,3 +5,3 @@\n line 5\n"
-    one, two = (f"{head}--- old note\n+-- new {x} note\n line 7\n" for x in ("tide", "moon"))
-    [claim] = decide(conflict(patches=both(one, two)), SYMPTOMS).claims
-    assert quotes(claim) == [("patch:a", "+-- new tide note"), ("patch:b", "+-- new moon note")]
-
-
 # --- long input ---------------------------------------------------------------------------------
 
 

@@ -87,6 +87,9 @@ def test_who_and_when_names_no_category(write):
     assert (labels[0].agent, labels[0].step) == ("Coder", 5)
     result = convert(labels, load_rubric("agentrx"), "gold")
     assert (result.rows, result.undecided) == ([], ["q"])
+    rubric = load_rubric("who_and_when")
+    [row] = convert(read_labels_by("who_and_when", write("w.json", record)), rubric, "gold").rows
+    assert (row["primary"], row["agent"], row["step"]) == ("mistake", "Coder", 5)
 
 
 SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, secondary
@@ -204,47 +207,6 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
     corrected = groups["specification"]["corrected"]
     assert corrected["value"] == pytest.approx(1 / 3, abs=0.05)
     assert corrected["low"] < 1 / 3 < corrected["high"]
-
-
-def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path, write) -> None:
-    """Five failed records; of the judge's agents 4 are right, of its steps 2, 2 are one off, and 1
-    is two off.
-    """
-    (tmp_path / "traces").mkdir()
-    mistakes = [("Planner", 1), ("Coder", 2), ("Coder", 1), ("Coder", 2), ("Coder", 4)]
-    for n, (agent, step) in enumerate(mistakes):
-        words = {"Planner": f"Plan number {n} is made.", "Coder": f"Code number {n} is made."}
-        turns = [
-            {"role": "assistant", "name": name, "content": text} for name, text in words.items()
-        ]
-        history = [{"role": "user", "name": "user", "content": f"Do {n}."}, *turns]
-        history += [{**turn, "content": "And again."} for turn in turns]
-        record = {"question_ID": f"q{n}", "is_correct": False, "history": history}
-        record |= {"mistake_agent": agent, "mistake_step": str(step), "mistake_reason": "So."}
-        write(f"traces/q{n}.json", record)
-    write(
-        "attributor.py",
-        "from annotator import Claim, Quote, Verdict\n"
-        "class Judge:\n"
-        "    id, settings = 'scripted', {}\n"
-        "    def codes(self, rubric):\n"
-        "        return {'mistake'}\n"
-        "    def judge(self, trace, rubric):\n"
-        "        n = int(trace.messages[0].text[3])\n"
-        "        order = (1, 2) if n in (0, 3) else (2, 1)\n"
-        "        said = [trace.messages[place] for place in order]\n"
-        "        quotes = tuple(Quote(m.text, f'message:{m.n}') for m in said)\n"
-        "        return Verdict((Claim('mistake', 'The first one.', quotes),))\n",
-    )
-    files = [f"traces/q{n}.json" for n in range(5)]
-    args = ("--rubric", "who_and_when", "--traces", "traces", "--out", "l.jsonl")
-    assert annotate_cli("labels", *files, *args).code == 0
-    run = ("run", "traces", "--rubric", "who_and_when", "--judge", "attributor:Judge", "--out", "r")
-    assert annotate_cli(*run).code == 0
-    out = annotate_cli("calibrate", "r", "--labels", "l.jsonl").out
-    assert "responsible agent  4/5  80.0 %" in out
-    assert "responsible step  2/5  40.0 %" in out
-    assert "responsible step within 1  4/5  80.0 %" in out
 
 
 def test_traces_that_cannot_be_read_are_said_and_have_their_ids(

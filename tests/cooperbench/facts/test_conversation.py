@@ -255,19 +255,15 @@ def test_what_is_not_read_is_said():
     assert [one.about["source"] for one in checked(many, "not_read")] == ["message:2001"]
 
 
-def test_a_long_question_is_cut_between_words():
+def test_a_long_question_is_cut_between_words_and_a_clause_is_not():
     text = "Which unit does your tide table store, given " + "many other tables " * 80 + "too?"
     trace = run([f"a: {text}"])
     [quote] = quotes(trace, checked(trace, "question")[0])
     assert len(quote) <= 300
     assert text[len(quote)] == " "
-    whole = (
-        "Which unit does your table store (the one for tides), given "
-        + "many tables " * 40
-        + "too?"
-    )
-    trace = run([f"a: {whole}"])
-    assert quotes(trace, checked(trace, "question")[0]) == [whole]  # a clause is not cut
+    clause = "Which unit does your table store (the tides), given " + "many tables " * 40 + "too?"
+    trace = run([f"a: {clause}"])
+    assert quotes(trace, checked(trace, "question")[0]) == [clause]
 
 
 def test_no_passage_crosses_a_break():
