@@ -269,16 +269,6 @@ def test_agreement_says_what_was_compared(calibrate, tmp_path, rubric):
     assert [row["corrected"]["value"] for row in made["rows"]] == [None] * 4
 
 
-def test_a_corpus_is_not_known_from_one_split(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(40)])
-    rows = [label(f"t{n}", rubric, "alpha", split="test") for n in range(20)]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file, "--final", "--population", "corpus")
-    said_in_words(done)
-    assert "annotate sample --split all" in done.err
-    assert not (tmp_path / "l.jsonl.looks.jsonl").exists()
-
-
 def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, rubric):
     """Gamma is given to 3 of 100 traces, beta to 20, and none of these is labelled: half of the 3,
     with limits from none to all; of beta limits alone.

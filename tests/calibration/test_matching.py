@@ -54,15 +54,6 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(
     assert "gone" not in report
 
 
-def test_no_overlap_is_an_error(annotate_cli, tmp_path, rubric, ten):
-    file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ("gone", "passed")))
-    done = annotate_cli("calibrate", ten, "--labels", file)
-    said_in_words(done)
-    assert " labels: 1 missing, 1 skipped); the first is 'gone'" in done.err
-    assert "labels.jsonl, line 1" in done.err
-    assert not (ten / "calibration.json").exists()
-
-
 # Annotators
 
 
@@ -123,14 +114,6 @@ def test_a_gold_of_a_part_is_no_default(annotate_cli, calibrate, tmp_path, rubri
 # Splits
 
 
-def split_labels(tmp_path, rubric, splits):
-    rows = [
-        label(f"t{n}", rubric, "alpha", **({"split": split} if split else {}))
-        for n, split in enumerate(splits)
-    ]
-    return labels_of(tmp_path, *rows)
-
-
 @pytest.mark.parametrize(
     ("splits", "final", "expected"),
     [
@@ -143,29 +126,12 @@ def split_labels(tmp_path, rubric, splits):
 def test_the_test_split_is_opened_by_final_only(
     calibrate, tmp_path, rubric, ten, splits, final, expected
 ):
-    file = split_labels(tmp_path, rubric, splits)
-    made, _ = calibrate(ten, file, *(["--final"] if final else []))
+    rows = [
+        label(f"t{n}", rubric, "alpha") | ({"split": split} if split else {})
+        for n, split in enumerate(splits)
+    ]
+    made, _ = calibrate(ten, rows, *(["--final"] if final else []))
     assert (made["labels"]["split"], [one["trace_id"] for one in made["joined"]]) == expected
-
-
-@pytest.mark.parametrize(
-    ("splits", "final", "words"),
-    [
-        (["test", "test"], False, ["--final", "2 labels"]),
-        (["dev"], True, ["--final"]),
-        (["dev", None], False, ["no split", "line 2"]),
-        (["valid"], False, ["dev"]),
-    ],
-)
-def test_a_split_that_cannot_be_looked_at_is_refused(
-    annotate_cli, tmp_path, rubric, ten, splits, final, words
-):
-    file = split_labels(tmp_path, rubric, splits)
-    done = annotate_cli("calibrate", ten, "--labels", file, *(["--final"] if final else []))
-    said_in_words(done)
-    for word in words:
-        assert word in done.err
-    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()  # it was no look
 
 
 # Weights
@@ -228,6 +194,7 @@ def test_the_cluster_of_a_trace(attributes, names, expected):
 # Refused, and no look
 
 
+TEST = {"split": "test"}
 ANN, BOB = {"annotator": "ann"}, {"annotator": "bob"}
 REFUSED = {
     "several annotators": ([("t0", "alpha", ANN), ("t1", "alpha", BOB)], (), "ann, bob"),
@@ -243,6 +210,20 @@ REFUSED = {
         "--design",
     ),
     "another rubric": ([("t0", "alpha", {"rubric": "other"})], (), "other"),
+    "no overlap": (
+        [("gone", "alpha", {}), ("passed", "alpha", {})],
+        (),
+        "labels: 1 missing, 1 skipped); the first is 'gone' (",
+    ),
+    "only test labels": ([(f"t{n}", "alpha", TEST) for n in (0, 1)], (), "2 labels"),
+    "no test label": ([("t0", "alpha", {"split": "dev"})], ("--final",), "--final"),
+    "a split is missing": ([("t0", "alpha", TEST), ("t1", "alpha", {})], (), "no split"),
+    "no such split": ([("t0", "alpha", {"split": "valid"})], (), "dev"),
+    "a corpus from one split": (
+        [("t0", "alpha", TEST)],
+        ("--final", "--population", "corpus"),
+        "annotate sample --split all",
+    ),
     "no such code": ([("t0", "alpha", {}), ("t1", "delta", {})], (), "delta"),
     "no design": ([("t0", "alpha", {})], ("--design", "nowhere.json"), "nowhere.json"),
     "no other run": ([("t0", "alpha", {})], ("--against", "nowhere"), "nowhere"),

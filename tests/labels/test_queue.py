@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import random
 from pathlib import Path
 
 import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import read_design, read_sources
-from annotator.calibration.sample.sheets import FIELDS, write_sheet
+from annotator.calibration.sample.sheets import FIELDS
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from tests.calibration.build import make_run, said, write_labels
 from tests.conftest import EXAMPLES
@@ -55,18 +54,6 @@ def test_a_drawn_sheet_is_a_queue_for_each_person(annotate_cli, tmp_path, rubric
     assert [one.extra["order"] for one in second] == list(range(11, 15))
     assert {one.extra["design"] for one in first} == {design.id}
     assert first[0].extra.keys() == {"order", "task", "inclusion_probability", "design", "rater"}
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_rows_come_in_their_order_with_their_columns(tmp_path, rubric, suffix):
-    rows = [row(rubric, n) for n in range(1, 13)]
-    random.Random(0).shuffle(rows)
-    file = tmp_path / f"s.{suffix}"
-    write_sheet(file, rows)
-    items = read_sheet(file, rubric)
-    assert [one.trace_id for one in items] == [f"t{n}" for n in range(1, 13)]
-    extra = {"order": 1, "task": "p/1", "split": "dev", "inclusion_probability": 0.5}
-    assert items[0] == Item("t1", extra | {"design": "d1", "rater": 1})
 
 
 def test_a_sheet_as_a_spreadsheet_saves_it_and_half_labelled(tmp_path, rubric):

@@ -180,6 +180,7 @@ WRONG = [
     (without("rubric"), PRIMARY, "rubric", "missing; write the rubric's id, symptoms say"),
     (row(evidence="quote"), PRIMARY, "evidence", "expected a list of quotes"),
     (row(evidence=["q", ""]), PRIMARY, "evidence", "an empty text in the list"),
+    (row(step="late"), PRIMARY, "step", "found 'late'"),
     (row(note=["n"]), PRIMARY, "note", "found a list, expected a text"),
     *(
         (row(confidence=one), PRIMARY, "confidence", "expected a whole number 1 to 5")
@@ -243,40 +244,6 @@ def test_a_trace_labelled_twice_by_one_annotator_names_both_places(tmp_path, oth
     assert text.startswith(f"{two}, line 1: trace_id: 't1' is labelled by 'ann' in {one}, line 1")
     assert "keep one of them" in text
     assert f"{one}, line 1 already" in problem(one, one)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        ("l.jsonl", b"", "empty"),
-        ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
-        ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-        ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
-        ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
-        ("l.json", b"[]", "an empty list"),
-        ("l.jsonl", b'{"a": "\xe4"}\n', "line 1: not UTF-8"),
-        ("l.json", b"[" * 90000, "nested too deeply"),
-        ("l.txt", b"hello world\n", "neither JSON nor a table of labels"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\n", "no label for the rubric symptoms"),
-        ("l.csv", b"trace id,rubric,annotator,primary\n", "trace_id: no such column, is it 'tr"),
-        ("l.csv", b"trace_id,rubric,primary\n", "annotator: no such column; add it"),
-        ("l.csv", b"trace_id,rubric,annotator,primary,primary\n", "'primary' stands twice"),
-        ("l.csv", b'trace_id,rubric,annotator,primary\n"t1,a,b,c\n', "line 2: not a table"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\nt,symptoms,a,none,x\n", "5 cells, but 4 c"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\nt,,a,none\n", "line 2: rubric: missing"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, name, data, message):
-    file = tmp_path / name
-    file.write_bytes(data)
-    text = problem(file)
-    assert text.startswith(str(file))
-    assert message in text
-    if "no label" in message or "rubric" in message:
-        assert LabelFiles([file]).count_rubrics() == {}
-    else:
-        with pytest.raises(AnnotatorError):
-            LabelFiles([file]).count_rubrics()
 
 
 def test_a_folder_or_a_link_that_holds_no_labels(tmp_path):
@@ -349,22 +316,6 @@ def test_a_table_as_a_spreadsheet_saves_it(tmp_path, separator, encoding):
 def test_codes_in_cells(tmp_path, cells, codes, expected):
     file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,{cells}")
     assert only(read_labels([file], codes)).codes == expected
-
-
-@pytest.mark.parametrize(
-    ("cells", "codes", "message"),
-    [
-        (",repetition,,", PRIMARY, "primary: missing, but secondary is filled; write none or"),
-        (",,quote,hm", ONE, "primary: missing, but evidence and note are filled"),
-        (",,,hm", MANY, "secondary: missing, but note is filled; write none or a code"),
-        ("work_overlap,[repetition],,", PRIMARY, "no code '[repetition]'"),
-    ],
-)
-def test_problems_in_cells(tmp_path, cells, codes, message):
-    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,{cells}")
-    text = problem(file, codes=codes)
-    assert text.startswith(f"{file}, line 2: ")
-    assert message in text
 
 
 def test_the_apostrophe_before_a_formula_is_dropped(tmp_path):
@@ -441,22 +392,6 @@ def test_label_studio_controls_of_other_names(tmp_path, results, codes, expected
     file = saved(tmp_path / "export.json", [task(by(3, *results))])
     label = only(read_labels([file], codes))
     assert (label.codes, label.annotator) == (expected, "3")
-
-
-@pytest.mark.parametrize(
-    ("results", "message"),
-    [
-        ([choice("primary", "work_overlap", "repetition")], "primary: found 2 codes"),
-        ([choice("a", "x"), choice("b", "y")], "cannot be told from their names (a, b); name it"),
-        ([choice("confidence", "3")], "primary: missing, but confidence is filled"),
-        ([{"type": "rating", "value": {"rating": 9}}, choice("primary", "none")], "confidence: f"),
-        (["odd"], "result: found a string, expected an object"),
-    ],
-)
-def test_label_studio_problems(tmp_path, results, message):
-    text = problem(saved(tmp_path / "export.json", [task(by(1, *results))]))
-    assert "record 1 (task 17), annotation 1" in text
-    assert message in text
 
 
 def test_label_studio_cancelled_and_empty_are_not_labelled(tmp_path):
@@ -600,18 +535,61 @@ def test_potato_output_beside_other_files_is_not_guessed(tmp_path):
     assert f"Potato's output, and {other}; name the files" in problem(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
-        ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
-        ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
-        ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found 'high'"),
-        ("text", "labels: found a string"),
-    ],
-)
-def test_potato_problems(tmp_path, labels, message):
-    record = {"user_id": "ann", "instance_id": "t1", "label_annotations": labels}
-    text = problem(lines(tmp_path / "annotated_instances.jsonl", record))
-    assert text.startswith(f"{tmp_path / 'annotated_instances.jsonl'}, line 1")
+# Files that cannot be read
+
+
+CELLS = f"{','.join(COLUMNS)}\nt1,symptoms,ann,".encode()
+
+
+PROBLEMS = [  # file, content, message, and codes other than PRIMARY
+    ("l.jsonl", b"", "empty"),
+    ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
+    ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+    ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
+    ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
+    ("l.json", b"[]", "an empty list"),
+    ("l.jsonl", b'{"a": "\xe4"}\n', "line 1: not UTF-8"),
+    ("l.json", b"[" * 90000, "nested too deeply"),
+    ("l.txt", b"hello world\n", "neither JSON nor a table of labels"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\n", "no label for the rubric symptoms"),
+    ("l.csv", b"trace id,rubric,annotator,primary\n", "trace_id: no such column, is it 'tr"),
+    ("l.csv", b"trace_id,rubric,primary\n", "annotator: no such column; add it"),
+    ("l.csv", b"trace_id,rubric,annotator,primary,primary\n", "'primary' stands twice"),
+    ("l.csv", b'trace_id,rubric,annotator,primary\n"t1,a,b,c\n', "line 2: not a table"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\nt,symptoms,a,none,x\n", "5 cells, but 4 c"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\nt,,a,none\n", "line 2: rubric: missing"),
+    ("l.csv", CELLS + b",repetition,,", "primary: missing, but secondary is filled; write none or"),
+    ("l.csv", CELLS + b",,quote,hm", "primary: missing, but evidence and note are filled", ONE),
+    ("l.csv", CELLS + b",,,hm", "secondary: missing, but note is filled; write none or", MANY),
+    ("l.csv", CELLS + b"work_overlap,[repetition],,", "no code '[repetition]'"),
+    *(
+        ("export.json", [task(by(1, *results))], message)
+        for results, message in [
+            ([choice("primary", "work_overlap", "repetition")], "primary: found 2 codes"),
+            ([choice("a", "x"), choice("b", "y")], "cannot be told from their names (a, b); name"),
+            ([choice("confidence", "3")], "primary: missing, but confidence is filled"),
+            ([{"type": "rating", "value": {"rating": 9}}, choice("primary", "none")], "confidence"),
+            (["odd"], "result: found a string, expected an object"),
+        ]
+    ),
+    *(
+        ("annotated_instances.jsonl", {"id": "t1", "label_annotations": labels}, message)
+        for labels, message in [
+            ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
+            ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
+            ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
+            ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found"),
+            ("text", "labels: found a string"),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case[2])
+def test_files_that_cannot_be_read(tmp_path, case):
+    name, content, message, *codes = case
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    text = problem(file, codes=codes[0] if codes else PRIMARY)
+    assert text.startswith(str(file))
     assert message in text
