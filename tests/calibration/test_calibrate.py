@@ -283,6 +283,9 @@ def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, 
     assert beta["high"] > 0.2
     assert "No label among the few traces that the judge gave the code" in out
     assert [row_of(made, code)["mark"] for code in ("gamma", "beta")] == ["blind", "one-sided"]
+    # 3 of 23 are a larger share, and as few.
+    made, _ = calibrate(*simple(tmp_path, rubric, pairs[:3] + [("alpha", "alpha")] * 20))
+    assert row_of(made, "gamma")["corrected"]["value"] == pytest.approx(1.5 / 23)
 
 
 def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path, rubric):
@@ -516,6 +519,12 @@ def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubri
     assert [line for line in done.out.splitlines() if line.startswith("gamma")][-1].endswith("  -")
 
 
+def test_predictions_need_ten_labels_with_and_without_the_code(calibrate, tmp_path, rubric):
+    pairs = [("alpha", "alpha")] * 15 + [("beta", "beta")] * 9 + [("alpha", ...)] * 20
+    _, out = calibrate(*simple(tmp_path, rubric, pairs), "--full")
+    assert [line for line in out.splitlines() if line.startswith("alpha")][-1].endswith("  -")
+
+
 @pytest.mark.parametrize(
     ("n", "differ", "reference", "warned"),
     [(10, 4, "gold", True), (9, 4, "gold", False), (10, 1, "gold", False), (10, 4, "ann", False)],
@@ -600,18 +609,20 @@ def test_bars(annotate_cli, tmp_path, rubric, options, code, word):
 
 
 def test_the_number_of_further_labels_holds_with_tasks_too(annotate_cli, tmp_path, rubric):
-    """6 tasks of 8, wrong in 2 traces: 46 of 48, Student's t on 5 degrees of freedom. With that
-    many labels more, of other tasks like these, the bar must be decided.
+    """6 tasks of 8, wrong in 2 traces: 46 of 48. With that many labels more, of other tasks like
+    these, Wilson's limit with Student's t reaches the bar; with one less it does not.
     """
-    wrong, right = [("alpha", "beta")] * 2, [("alpha", "alpha")] * 46
-    run, file = simple(tmp_path, rubric, wrong + right, tasks=6)
+    pairs = [("alpha", "beta")] * 2 + [("alpha", "alpha")] * 46
+    run, file = simple(tmp_path, rubric, pairs, tasks=6)
     done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.83)
     assert done.code == 4, done.err
     more = int(done.err.partition("about ")[2].split()[0])
-    times = -(-(48 + more) // 48)
-    run, file = simple(tmp_path, rubric, wrong * times + right * times, tasks=6 * times)
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.83)
-    assert done.code == 0, (more, done.err)
+    inputs = calibration(run / "calibration.json")["agreement"]["observed"]["inputs"]
+    low = [
+        compute_wilson_limits(46 / 48, n * inputs["n_effective"] / 48, 0.95, 6 * n / 48 - 1)[0]
+        for n in (47 + more, 48 + more)
+    ]
+    assert low[0] < 0.83 <= low[1]
 
 
 def calibrate_reruns(calibrate, tmp_path, rubric, runs):
