@@ -538,17 +538,9 @@ def test_a_judge_that_agrees_better_with_gold_than_people_do(
     """
     codes = ["alpha"] * 5 + ["beta"] * (n - 5)
     traces = [said(f"t{m}", one) for m, one in enumerate(codes)]
-    run = make_run(tmp_path / "run", rubric, [*traces, said("open", status="undecided")])
-    rows = [
-        label(f"t{m}", rubric, "beta" if by == "bob" and m < differ else one, by=by)
-        for by in ("gold", "ann", "bob")
-        for m, one in enumerate(codes)
-    ]
-    rows += [
-        label("open", rubric, code, by=by)
-        for by, code in (("gold", "alpha"), ("ann", "alpha"), ("bob", "beta"))
-    ]
-    file = write_labels(tmp_path / "l.jsonl", rows)
+    run = make_run(tmp_path / "run", rubric, [*traces, said(f"t{n}", status="undecided")])
+    gold, bob = " ".join([*codes, "alpha"]), " ".join(["beta"] * differ + codes[differ:] + ["beta"])
+    file = write_labels(tmp_path / "l.jsonl", rows_by(rubric, gold=gold, ann=gold, bob=bob))
     done = annotate_cli("calibrate", run, "--labels", file, "--annotator", reference)
     assert done.code == 0, done.err
     told = "On 10 traces the judge agrees better with gold (kappa 1.00) than ann and bob with"
@@ -557,23 +549,18 @@ def test_a_judge_that_agrees_better_with_gold_than_people_do(
 
 @pytest.mark.parametrize("with_run", [False, True])
 def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
-    run = make_run(
-        tmp_path / "run",
-        rubric,
-        [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)],
-    )
+    run, _ = simple(tmp_path, rubric, [("alpha", "alpha")] * 4, tasks=2)
     rows = rows_by(rubric, ann="alpha alpha alpha beta", bob="alpha alpha beta beta")
     file = write_labels(tmp_path / "l.jsonl", [row | {"note": "nn"} for row in rows])
     where = [run] if with_run else ["--rubric", tmp_path / "faults.yaml"]
-    done = annotate_cli("calibrate", *where, "--labels", file, "--between", "ann", "bob", "--json")
+    between = ("--labels", file, "--between", "ann", "bob")
+    done = annotate_cli("calibrate", *where, *between, "--json")
     assert done.code == 0, done.err
     [found] = json.loads(done.out)
     assert (found["n"], found["differing"]) == (4, ["t2"])
     assert found["agreement"]["kappa"]["value"] == pytest.approx(0.5)
     assert found["agreement"]["observed"]["inputs"]["clusters"] == (2 if with_run else None)
-    shown = annotate_cli(
-        "calibrate", *where, "--labels", file, "--between", "ann", "bob", "--disagreements"
-    )
+    shown = annotate_cli("calibrate", *where, *between, "--disagreements")
     assert "t2\n" in shown.out
     assert "note: nn" in shown.out
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
