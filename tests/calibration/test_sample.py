@@ -241,16 +241,6 @@ def test_floors_grow_with_the_sample(annotate_cli, sample, tmp_path, run):
     assert not (tmp_path / "no.jsonl").exists()
 
 
-def test_a_sheet_that_was_stopped_after_its_design_can_be_drawn_again(annotate_cli, tmp_path, run):
-    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
-    sheet = (tmp_path / "s.csv").read_bytes()
-    (tmp_path / "s.csv").unlink()
-    other = annotate_cli("sample", run, "-n", 41, "--out", "s.csv")
-    assert "s.csv.design.json is there already" in other.err
-    assert annotate_cli("sample", run, "-n", 40, "--out", "s.csv").code == 0
-    assert (tmp_path / "s.csv").read_bytes() == sheet
-
-
 # More of a code
 
 

@@ -1,9 +1,10 @@
-"""Conflicts of representation: the pairs, what is shown of one, and what comes from strangers."""
+"""Conflicts of representation: the pairs, and what is shown of one."""
 
 import pytest
 
-from annotator.cooperbench.patches.diff import Patch, parse_patch
+from annotator.cooperbench.patches.diff import parse_patch
 from annotator.cooperbench.patches.representations import Conflict, find_representation_conflicts
+from tests.cooperbench.facts.diffs import checked, quotes, run
 from tests.cooperbench.patches.pairs import PAIRS, Pair
 
 
@@ -53,33 +54,18 @@ def test_the_lines_of_a_use_are_added_by_its_patch_alone() -> None:
                     assert line.text.strip() not in added[1 - n]
 
 
-def test_what_a_conflict_says() -> None:
-    [found] = conflicts(next(pair for pair in PAIRS if pair.title.startswith("tuples against")))
-    assert (found.path, found.scope, found.name) == ("app/core.py", "History", "events")
-    assert (found.ours.says, found.theirs.says) == ("holds a tuple of 2 each", "holds a dict each")
-    assert [line.text.strip() for line in found.ours.lines] == ["self.events.append((kind, value))"]
-
-
-def new_file(path: str, body: str) -> Patch:
-    lines = body.split("\n")
-    head = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
-    return parse_patch(head + "".join(f"+{line}\n" for line in lines))
-
-
-CLASS = "class A:\n    def __init__(self):\n        self.x = {}\n        "
-HOSTILE = {
-    "brackets": "(" * 1_900,
-    "a null byte": "y = '\x00'",
-    "a lone surrogate": "y = '\ud800'",
-    "deep blocks": "\n".join(" " * n + "if 1:" for n in range(8, 300)),
-}
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_source(text: str) -> None:
-    ours, theirs = new_file("a.py", CLASS + text), new_file("a.py", CLASS.replace("{}", "[]"))
-    for one, two in ((ours, theirs), (theirs, ours)):
-        assert len(find_representation_conflicts(one, two)) <= 1
+def test_what_the_fact_of_a_conflict_says_and_quotes() -> None:
+    pair = next(pair for pair in PAIRS if pair.title.startswith("tuples against"))
+    trace = run(patches={"a": pair.ours, "b": pair.theirs})
+    [fact] = checked(trace, "representation_conflict")
+    assert fact.says.startswith("History.events in app/core.py: ")
+    for words in ("holds a tuple of 2 each", "holds a dict each"):
+        assert words in fact.says
+    assert fact.about["names"] == ["events", "History"]
+    assert [quote.split()[1] for quote in quotes(trace, fact)] == [
+        "self.events.append((kind,",
+        'self.events.append({"kind":',
+    ]
 
 
 def test_many_hunks_are_read_in_part() -> None:
