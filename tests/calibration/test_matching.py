@@ -6,19 +6,7 @@ from annotator.calibration.matching import select_labels
 from annotator.calibration.sample.design import Design, SampledStratum, write_design
 from annotator.labels import read_labels
 from annotator.traces.clusters import find_cluster
-from tests.calibration.build import (
-    CODES,
-    calibration,
-    label,
-    make_run,
-    said,
-    said_in_words,
-    write_labels,
-)
-from tests.conftest import make_scheme
-
-# The second part sets a window title; click would strip colours alone, where nobody watches.
-ESC = "\x1b[31mred\x1b[0m\x1b]0;title\x07"
+from tests.calibration.build import label, make_run, said, said_in_words, write_labels
 
 
 @pytest.fixture
@@ -66,34 +54,17 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(
     assert "gone" not in report
 
 
-@pytest.mark.parametrize(
-    ("ids", "counts"),
-    [
-        (["gone", "lost"], "2 missing"),
-        (["passed"], "1 skipped"),
-        (["gone", "passed"], "1 missing, 1 skipped"),
-    ],
-)
-def test_no_overlap_is_an_error(annotate_cli, tmp_path, rubric, ten, ids, counts):
-    file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ids))
-    done = annotate_cli("calibrate", ten, "--labels", file)
-    said_in_words(done)
-    assert f" labels: {counts}); the first is {ids[0]!r}" in done.err
-    assert "labels.jsonl, line 1" in done.err
-    assert not (ten / "calibration.json").exists()
-
-
 # Annotators
 
 
 def write_two(tmp_path, rubric, *more):
-    rows = [
-        label("t0", rubric, "alpha", by="ann"),
-        label("t1", rubric, "alpha", by="ann"),
-        label("t1", rubric, "beta", by="bob"),
-        label("t2", rubric, "beta", by="bob"),
-    ]
-    return labels_of(tmp_path, *rows, *more)
+    given = ("t0", "alpha", "ann"), ("t1", "alpha", "ann"), ("t1", "beta", "bob")
+    given += ("t2", "beta", "bob"), *more
+    return labels_of(tmp_path, *(label(trace, rubric, code, by=by) for trace, code, by in given))
+
+
+def human(made):
+    return {one["trace_id"]: one["human"]["primary"] for one in made["joined"]}
 
 
 @pytest.mark.parametrize(
@@ -106,59 +77,41 @@ def write_two(tmp_path, rubric, *more):
     ],
 )
 def test_the_first_annotator_who_labelled_a_trace_decides(
-    annotate_cli, tmp_path, rubric, ten, order, expected
+    calibrate, tmp_path, rubric, ten, order, expected
 ):
-    file = write_two(tmp_path, rubric)
-    done = annotate_cli(
-        "calibrate", ten, "--labels", file, *(x for name in order for x in ("--annotator", name))
-    )
-    assert done.code == 0, done.err
-    made = calibration(ten / "calibration.json")
-    assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == expected
+    options = (word for name in order for word in ("--annotator", name))
+    made, _ = calibrate(ten, write_two(tmp_path, rubric), *options)
+    assert human(made) == expected
     assert made["labels"]["annotators"] == order
+
+
+GOLD = [(f"t{n}", "gamma", "gold") for n in range(3)]
 
 
 @pytest.mark.parametrize(
     ("more", "whose"),
     [
-        ([(f"t{n}", "gamma", "gold") for n in range(3)], ("gold",)),
+        (GOLD, ("gold",)),
         # Both ann and gold labelled all: gold is what was agreed on.
-        ([(f"t{n}", "gamma", "gold") for n in range(3)] + [("t2", "beta", "ann")], ("gold",)),
+        ([*GOLD, ("t2", "beta", "ann")], ("gold",)),
         # ann labelled all that bob did: a second person's sheet holds a part of the first one's.
         ([("t2", "alpha", "ann")], ("ann",)),
     ],
 )
 def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
-    rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
-    file = write_two(tmp_path, rubric, *rows)
-    labels = read_labels([file], make_scheme("faults", CODES, "primary"))
+    labels = read_labels([write_two(tmp_path, rubric, *more)], rubric.scheme())
     assert select_labels(labels, ())[1] == whose
 
 
-def test_a_gold_of_a_part_is_no_default(annotate_cli, tmp_path, rubric, ten):
+def test_a_gold_of_a_part_is_no_default(annotate_cli, calibrate, tmp_path, rubric, ten):
     """Its labels, or those that it corrects a part of? The user has to say."""
-    file = write_two(tmp_path, rubric, label("t1", rubric, "gamma", by="gold"))
+    file = write_two(tmp_path, rubric, ("t1", "gamma", "gold"))
     said_in_words(annotate_cli("calibrate", ten, "--labels", file))
-    done = annotate_cli(
-        *("calibrate", ten, "--labels", file, "--annotator", "gold", "--annotator", "ann"),
-    )
-    made = calibration(ten / "calibration.json")
-    assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == {
-        "t0": "alpha",
-        "t1": "gamma",
-    }
-    assert done.code == 0
+    made, _ = calibrate(ten, file, "--annotator", "gold", "--annotator", "ann")
+    assert human(made) == {"t0": "alpha", "t1": "gamma"}
 
 
 # Splits
-
-
-def split_labels(tmp_path, rubric, splits):
-    rows = [
-        label(f"t{n}", rubric, "alpha", **({"split": split} if split else {}))
-        for n, split in enumerate(splits)
-    ]
-    return labels_of(tmp_path, *rows)
 
 
 @pytest.mark.parametrize(
@@ -173,29 +126,12 @@ def split_labels(tmp_path, rubric, splits):
 def test_the_test_split_is_opened_by_final_only(
     calibrate, tmp_path, rubric, ten, splits, final, expected
 ):
-    file = split_labels(tmp_path, rubric, splits)
-    made, _ = calibrate(ten, file, *(["--final"] if final else []))
+    rows = [
+        label(f"t{n}", rubric, "alpha") | ({"split": split} if split else {})
+        for n, split in enumerate(splits)
+    ]
+    made, _ = calibrate(ten, rows, *(["--final"] if final else []))
     assert (made["labels"]["split"], [one["trace_id"] for one in made["joined"]]) == expected
-
-
-@pytest.mark.parametrize(
-    ("splits", "final", "words"),
-    [
-        (["test", "test"], False, ["--final", "2 labels"]),
-        (["dev"], True, ["--final"]),
-        (["dev", None], False, ["no split", "line 2"]),
-        (["valid"], False, ["dev"]),
-    ],
-)
-def test_a_split_that_cannot_be_looked_at_is_refused(
-    annotate_cli, tmp_path, rubric, ten, splits, final, words
-):
-    file = split_labels(tmp_path, rubric, splits)
-    done = annotate_cli("calibrate", ten, "--labels", file, *(["--final"] if final else []))
-    said_in_words(done)
-    for word in words:
-        assert word in done.err
-    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()  # it was no look
 
 
 # Weights
@@ -212,22 +148,17 @@ def test_a_split_that_cannot_be_looked_at_is_refused(
 def test_weights_are_one_over_the_inclusion_probability(
     calibrate, tmp_path, rubric, ten, chances, design, weights
 ):
-    rows = [
-        label(f"t{n}", rubric, "alpha", inclusion_probability=chance)
-        for n, chance in enumerate(chances)
-    ]
-    made, out = calibrate(ten, labels_of(tmp_path, *rows))
+    rows = [label(f"t{n}", rubric, "alpha", inclusion_probability=p) for n, p in enumerate(chances)]
+    made, out = calibrate(ten, rows)
     assert made["labels"]["design"] == design
     assert [one["weight"] for one in made["joined"]] == weights
     assert ("treated as a uniform random sample" in out) == (design == "unknown")
 
 
-def test_weights_that_do_not_add_up_are_said(annotate_cli, tmp_path, rubric, ten):
+def test_weights_that_do_not_add_up_are_said(calibrate, tmp_path, rubric, ten):
     """4 labels at 1/4 stand for 16 traces, and the run has 10."""
     rows = [label(f"t{n}", rubric, "alpha", inclusion_probability=0.25) for n in range(4)]
-    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
-    assert done.code == 0
-    assert "add up to 16 traces" in done.out
+    assert "add up to 16 traces" in calibrate(ten, rows)[1]
 
 
 def test_missing_labels_of_a_uniform_sample_under_final(calibrate, tmp_path, rubric, ten):
@@ -253,41 +184,17 @@ def test_missing_labels_of_a_uniform_sample_under_final(calibrate, tmp_path, rub
         ({"task": "7"}, ("project", "task"), '[null, "7"]'),
         ({"other": "7"}, ("project", "task"), None),
         ({"project": "p", "task": "7"}, (), None),
-        ({"task": 7}, ("task",), "[7]"),
+        ({"project": "a/b", "task": "c"}, ("project", "task"), '["a/b", "c"]'),
     ],
 )
 def test_the_cluster_of_a_trace(attributes, names, expected):
     assert find_cluster(attributes, names) == expected
 
 
-def test_different_attributes_are_different_clusters():
-    seen = [
-        find_cluster({"project": one, "task": other}, ("project", "task"))
-        for one, other in [("a/b", "c"), ("a", "b/c"), ("a", None), (None, "a"), ("a", "null")]
-    ]
-    assert len(set(seen)) == 5
-
-
-# Bad input
-
-
-def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(calibrate, tmp_path, rubric):
-    """ANSI escapes, newlines and direction marks in ids, names and notes; all are kept as data."""
-    ids = [f"in {ESC}", f"odd\nid\u202e{ESC}"]
-    run = make_run(tmp_path / "run", rubric, [said(one, "alpha") for one in ids], judge=f"m{ESC}")
-    rows = [
-        label(one, rubric, "beta", by=f"ann{ESC}", note=f"note {ESC}\nmore", evidence=[f"q{ESC}"])
-        for one in (*ids, f"gone\n{ESC}")
-    ]
-    made, out = calibrate(run, labels_of(tmp_path, *rows), "--disagreements", "--full")
-    assert {one["trace_id"] for one in made["joined"]} == set(ids)
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-
-
 # Refused, and no look
 
 
+TEST = {"split": "test"}
 ANN, BOB = {"annotator": "ann"}, {"annotator": "bob"}
 REFUSED = {
     "several annotators": ([("t0", "alpha", ANN), ("t1", "alpha", BOB)], (), "ann, bob"),
@@ -303,12 +210,24 @@ REFUSED = {
         "--design",
     ),
     "another rubric": ([("t0", "alpha", {"rubric": "other"})], (), "other"),
-    "no such rubric": ([("t0", "alpha", {})], ("--rubric", "other"), "the run has only faults"),
+    "no overlap": (
+        [("gone", "alpha", {}), ("passed", "alpha", {})],
+        (),
+        "labels: 1 missing, 1 skipped); the first is 'gone' (",
+    ),
+    "only test labels": ([(f"t{n}", "alpha", TEST) for n in (0, 1)], (), "2 labels"),
+    "no test label": ([("t0", "alpha", {"split": "dev"})], ("--final",), "--final"),
+    "a split is missing": ([("t0", "alpha", TEST), ("t1", "alpha", {})], (), "no split"),
+    "no such split": ([("t0", "alpha", {"split": "valid"})], (), "dev"),
+    "a corpus from one split": (
+        [("t0", "alpha", TEST)],
+        ("--final", "--population", "corpus"),
+        "annotate sample --split all",
+    ),
     "no such code": ([("t0", "alpha", {}), ("t1", "delta", {})], (), "delta"),
     "no design": ([("t0", "alpha", {})], ("--design", "nowhere.json"), "nowhere.json"),
     "no other run": ([("t0", "alpha", {})], ("--against", "nowhere"), "nowhere"),
     "the run itself": ([("t0", "alpha", {})], ("--against", "run"), "the run itself"),
-    "no cluster": ([("t0", "alpha", {})], ("--cluster", ""), "--cluster"),
     "no threshold": ([("t0", "alpha", {})], ("--min-agreement", "nan"), "--min-agreement"),
 }
 
@@ -322,20 +241,6 @@ def test_labels_that_cannot_be_used_are_refused_and_no_look_is_noted(
     said_in_words(done)
     assert word in done.err
     assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("traces", "word"),
-    [([("t1", "alpha"), ("t1",)], "t1"), ([("t0", "zeta")], "zeta")],
-    ids=["a trace twice", "a code of another rubric"],
-)
-def test_a_damaged_run_is_not_calibrated(annotate_cli, tmp_path, rubric, traces, word):
-    run = make_run(tmp_path / "run", rubric, [said(*one) for one in traces])
-    done = annotate_cli(
-        "calibrate", run, "--labels", labels_of(tmp_path, label("t0", rubric, "alpha"))
-    )
-    said_in_words(done)
-    assert word in done.err
 
 
 @pytest.mark.parametrize(

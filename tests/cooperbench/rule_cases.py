@@ -134,8 +134,6 @@ HITS = {
     "nothing clashes": (ASSURED, conflict(SAFE), [*said((1, SAFE)), *BOTH_PATCHES]),
     "nothing clashes, merge not reported": (ASSURED, conflict(SAFE, merge=None),
         [*said((1, SAFE)), *BOTH_PATCHES]),
-    "nothing clashes, then only doubted": (ASSURED,
-        conflict(SAFE, "b: Perhaps our patches do overlap."), [*said((1, SAFE)), *BOTH_PATCHES]),
     "nothing clashes, corrected and said again": (ASSURED, conflict(SAFE, CLASH, AGAIN),
         [*said((3, AGAIN)), *BOTH_PATCHES]),
     "no reply": (UNANSWERED, run(MAP, UNIT, patches={"b": ""}), said((2, UNIT), (1, MAP))),
@@ -151,9 +149,6 @@ HITS = {
         [("outcome", "out of memory")]),
     "fails alone": (LONE, clean(*CHAT, features=alone(False, False)), [FAILED]),
     "order accepted": (ORDERED, conflict(ORDER, AFTER_YOU), [*said((1, ORDER)), *BOTH_PATCHES]),
-    "order stated by both": (ORDERED,
-        conflict(ORDER, two := "b: You edit tides.py first, then I look."),
-        [*said((2, two), (1, ORDER)), *BOTH_PATCHES]),
     "both carry the work": (TWICE, twice("a: I add the ebb."), EBB_TWICE),
     "both carry the work, in two places": (TWICE,
         conflict(*CHAT, patches=both(patch("tides.py", 5, *EBB, "x = 1"), patch("tides.py", 5,
@@ -163,7 +158,6 @@ HITS = {
     "carried by others than those who meet": (SILENT,
         conflict(*CHAT, patches=both() | {"c": OTHER_FILE}), BOTH_PATCHES),
     "same place, unspoken": (SILENT, conflict(*CHAT), BOTH_PATCHES),
-    "same place, silent": (SILENT, conflict(), BOTH_PATCHES),
     "same place, not reported": (SILENT, run(patches=both()), BOTH_PATCHES),
     "negotiated": (NEGOTIATED, good(PROPOSED, COUNTERED, ACCEPTED),
         said((1, PROPOSED), (2, COUNTERED), (3, ACCEPTED))),
@@ -183,19 +177,9 @@ HITS = {
 
 MISSES = {
     ASSURED: {
-        "hedged": conflict("a: Our edits should not conflict."),
-        "on a condition": conflict("a: If you keep to moons.py, our edits do not conflict."),
         "corrected": conflict(SAFE, CLASH),
         "corrected by the same agent": conflict(SAFE, WRONG),
         "a clean merge": conflict(SAFE, merge="clean"),
-        "the patches do not meet": conflict(SAFE, patches=both(two=OTHER_FILE)),
-        "of a file in which they do not meet": conflict(
-            "a: Our edits do not conflict in moons.py.", patches=both(OURS + OTHER_FILE)
-        ),
-        "another agent's patch meets": conflict(f"c{SAFE[1:]}", patches=both() | {"c": OTHER_FILE}),
-        "both patches say the same there": conflict(
-            SAFE, patches=both(patch("tides.py", 5, "ebb = 1"), patch("tides.py", 4, "ebb = 1"))
-        ),
         "nothing there says anything": conflict(
             SAFE, patches=both(*(patch("tides.py", 5, x) for x in ("def __init__(", "else:")))
         ),
@@ -204,14 +188,10 @@ MISSES = {
         "a chat by turns that ends there": run(MAP, UNIT),
         "a chat by turns of a known team": run(MAP, UNIT, agents=(AgentEnd("a"), AgentEnd("b"))),
         "answered": run(UNIT, "b: It stores metres."),
-        "written past": run(UNIT, MAP),
-        "taken back": run(MAP, UNIT, "a: Never mind, the readme says it."),
         "nothing shows it": run(UNIT, patches={"b": ""}),
     },
     CLAIMED: {
         "a plan": dead(f"a: type: PLAN\nnote: {DONE[3:]}"),
-        "a promise": dead("a: I will add the tide unit."),
-        "hedged": dead("a: I think the tide unit is done."),
         "the partner's": dead(f"b{DONE[1:]}"),
         "its patch works alone": dead(DONE, patches=both(), features=alone(True, True)),
         "delivered": dead(DONE, patches=both(), status="Submitted"),
@@ -232,9 +212,6 @@ MISSES = {
     },
     ORDERED: {
         "not agreed": conflict(ORDER, "b: The moon needs a page of its own."),
-        "the other way round": conflict(ORDER, "b: I edit tides.py first, then you look."),
-        "an offer": conflict("a: If you prefer, I edit tides.py first.", AFTER_YOU),
-        "accepted by the same agent": conflict(ORDER, f"a{AFTER_YOU[1:]}"),
         "the patches do not meet": conflict(ORDER, AFTER_YOU, patches=both(two=OTHER_FILE)),
         "a clean merge": conflict(ORDER, AFTER_YOU, merge="clean"),
     },
@@ -244,7 +221,6 @@ MISSES = {
         "carried, a clean merge": twice(merge="clean"),
         "only promised": conflict(TAKEN),
         "only drafted": conflict(f"a: type: DRAFT\nnote: {DID[3:]}"),
-        "hedged": conflict(f"a: I think {DID[3:]}"),
         "taken back": conflict(DID, BACK),
         "the patches do not meet": conflict(DID, patches=both(two=OTHER_FILE)),
         "the patches of others meet": conflict(
@@ -292,7 +268,6 @@ MISSES = {
         "accepted by itself": good(TAKEN, f"a{GO_AHEAD[1:]}"),
         "accepted before": good("a: Hello to you.", GO_AHEAD, TAKEN),
         "accepted too late": good(TAKEN, *PAGE, GO_AHEAD),
-        "hedged": good("a: I might implement both features, mine and yours.", GO_AHEAD),
         "done already": good(DID, GO_AHEAD),
         "taken back": good(TAKEN, GO_AHEAD, BACK),
         "both patches hold it": good(TAKEN, GO_AHEAD, patches=both(OURS, OURS)),
@@ -307,7 +282,6 @@ BESIDE = {
     "all that was said": ([TD, IF], conflict(
         "b: I go first.", "a: You go first.", TAKEN, BACK, UNIT, features=alone(False, True)
     )),
-    "an open question is no symptom": ([], conflict(MAP, UNIT, patches=both(two=ELSEWHERE))),
     "work done twice": ([WO], twice(TAKEN, BACK)),
     "but not before an order": ([TD, WO], twice(ORDER, AFTER_YOU)),
     "one that fails alone stands beside": ([WO, IF], conflict(features=alone(False, True))),
@@ -318,8 +292,6 @@ BESIDE = {
     "an assurance has no symptom": ([], conflict(SAFE)),
     "what works alone fails together": ([], clean(*CHAT, features=alone(True, True))),
     "one of two fails alone": ([], clean(*CHAT, features=alone(False, True))),
-    "nothing meets": ([], conflict(patches=both(two=ELSEWHERE))),
-    "nothing is known": ([], run(*CHAT)),
     "any number of agents": ([WO], conflict(
         patches={"x": ELSEWHERE, "y": OTHER_FILE, "a": OURS, "b": THEIRS}
     )),

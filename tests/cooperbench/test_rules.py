@@ -12,12 +12,10 @@ from annotator.cooperbench.rules.case import Case
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import load_rubric
 from annotator.rubrics.evidence import check_verdict
-from annotator.traces import Message, Outcome, Trace, read_traces
+from annotator.traces import Message, read_traces
 from tests.conftest import EXAMPLES, ROOT, annotations
 from tests.cooperbench import rule_cases as made
-from tests.cooperbench.facts.diffs import talk
 from tests.cooperbench.rule_cases import BESIDE, CODES, HITS, MISSES, both, conflict, good, run
-from tests.growth import LIMIT, cuts, growth, parts
 
 NAMES = ("comm_errors", "symptoms", "emergent")
 COMM, SYMPTOMS, EMERGENT = RUBRICS = [load_rubric(name) for name in NAMES]
@@ -179,40 +177,7 @@ def test_each_kind_of_coordination_is_found_beside_the_others_and_quoted_of_who_
     assert senders == [["a", "b", "a"], ["a", "b"], ["a", "b"]]
 
 
-def test_a_line_that_looks_like_a_header_does_not_end_its_hunk():
-    # "--- x" is the removed line "-- x"; read as a header it would name another file.
-    head = "--- a/q.sql\n+++ b/q.sql\n@@ -5,3 +5,3 @@\n line 5\n"
-    one, two = (f"{head}--- old note\n+-- new {x} note\n line 7\n" for x in ("tide", "moon"))
-    [claim] = decide(conflict(patches=both(one, two)), SYMPTOMS).claims
-    assert quotes(claim) == [("patch:a", "+-- new tide note"), ("patch:b", "+-- new moon note")]
-
-
 # --- long input ---------------------------------------------------------------------------------
-
-
-def refuse():
-    raise AssertionError("steps and task texts must not be read")
-
-
-def test_never_reads_steps_or_tasks():
-    messages = talk("a: Which unit is it in here?")
-    for passed in (None, False, True):
-        outcome = Outcome(passed, "conflicts")
-        trace = Trace("t", "test", "", messages, {}, outcome, read_steps=refuse, read_tasks=refuse)
-        assert [status(trace, rubric) == "found" for rubric in RUBRICS] == [False] * 3
-
-
-@pytest.mark.parametrize("part", parts(10))
-@pytest.mark.parametrize("text", ["a", "?", ".", " ", "\n", "a? ", "no ", "so ", ", ", "- ", "if "])
-def test_long_messages_of_one_repeated_text(text, part):
-    def verdicts(long):
-        said = [Message(n, "ab"[n % 2], (), long) for n in range(1, 4)]
-        one, two = run(*said), good(*said)
-        return [decide(one, COMM), decide(one, SYMPTOMS), decide(two, EMERGENT)]
-
-    small, large = cuts(text * 100_000, part)
-    assert growth(verdicts, small, large) < LIMIT
-    assert all(verdict.claims == () and verdict.undecided for verdict in verdicts(large))
 
 
 @pytest.mark.parametrize("senders", [1, 2, 60])

@@ -18,14 +18,9 @@ from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore
 from annotator.traces import Unreadable, read_traces
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
-from tests.conftest import write_run
+from tests.conftest import run_name, write_run
 
 DRAWN = {"task": "p/1", "split": "dev", "inclusion_probability": 0.25, "design": "d1"}
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 def span(quote, source="message:1", start=0, code=None):
@@ -123,7 +118,6 @@ def test_columns_are_carried_over(tmp_path, rubric):
     ("name", "other", "said"),
     [
         ("inclusion_probability", 0.5, r"0\.25 \(.*line 1\) and 0\.5 \(.*line 2\)"),
-        ("split", "test", r"dev \(.*line 1\) and test \(.*line 2\)"),
         ("task", "p/\x1b2", "p/1 .* and p/\ufffd2 "),
         ("design", "d2", "d1 .* and d2 "),
     ],
@@ -132,12 +126,10 @@ def test_columns_must_not_contradict_each_other(tmp_path, rubric, name, other, s
     """Nothing is shown or written before it is known how the traces were drawn."""
     first, second = pair_of(tmp_path, rubric, DRAWN, DRAWN | {name: other})
     labels = read_labels([tmp_path / "l.jsonl"], rubric.scheme())
-    for act in (
-        lambda: combine_drawing(first, second),
-        lambda: compare_annotators(labels, "ann", "bob"),
-    ):
-        with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
-            act()
+    with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
+        combine_drawing(first, second)
+    with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
+        compare_annotators(labels, "ann", "bob")
 
 
 def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_path, rubric):
@@ -192,17 +184,13 @@ def test_what_was_skipped_is_written_and_what_was_decided_otherwise_is_named(tmp
     ("made", "kept"),
     [
         (span("I take a.py"), True),
-        (span("take", start=2), True),
         (span("I take b.py"), False),
         (span("take", start=3), False),
         (span("I take a.py", source="message:9"), False),
-        (span("I take a.py", source="outcome"), False),
     ],
 )
 def test_a_place_is_kept_only_where_the_quote_stands(tmp_path, rubric, made, kept):
-    write_run(
-        tmp_path / "logs" / "m" / "coop" / "x_task" / "1" / "f1_f2", [("agent1", "I take a.py")]
-    )
+    write_run(tmp_path / run_name(1), [("agent1", "I take a.py")])
     [trace] = read_traces([str(tmp_path / "logs")])
     more = {"spans": [made], "evidence": [made["quote"]]}
     first, _ = pair_of(tmp_path, rubric, more, {})

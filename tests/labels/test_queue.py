@@ -1,24 +1,17 @@
 """Sheets as queues: who labels what in which order, and where the traces are."""
 
-import csv
 import hashlib
 import json
-import random
 from pathlib import Path
 
 import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import read_design, read_sources
-from annotator.calibration.sample.sheets import FIELDS, write_sheet
+from annotator.calibration.sample.sheets import FIELDS
 from annotator.labels.queue import Item, is_sheet, read_sheet
-from tests.calibration.build import make_rubric, make_run, said, write_labels
+from tests.calibration.build import make_run, said, write_labels
 from tests.conftest import EXAMPLES
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 @pytest.fixture
@@ -63,18 +56,6 @@ def test_a_drawn_sheet_is_a_queue_for_each_person(annotate_cli, tmp_path, rubric
     assert first[0].extra.keys() == {"order", "task", "inclusion_probability", "design", "rater"}
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_rows_come_in_their_order_with_their_columns(tmp_path, rubric, suffix):
-    rows = [row(rubric, n) for n in range(1, 13)]
-    random.Random(0).shuffle(rows)
-    file = tmp_path / f"s.{suffix}"
-    write_sheet(file, rows)
-    items = read_sheet(file, rubric)
-    assert [one.trace_id for one in items] == [f"t{n}" for n in range(1, 13)]
-    extra = {"order": 1, "task": "p/1", "split": "dev", "inclusion_probability": 0.5}
-    assert items[0] == Item("t1", extra | {"design": "d1", "rater": 1})
-
-
 def test_a_sheet_as_a_spreadsheet_saves_it_and_half_labelled(tmp_path, rubric):
     file = tmp_path / "s.csv"
     lines = [
@@ -84,12 +65,9 @@ def test_a_sheet_as_a_spreadsheet_saves_it_and_half_labelled(tmp_path, rubric):
     ]
     file.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
     assert is_sheet(file)
-    assert [
-        (one.trace_id, one.extra["inclusion_probability"]) for one in read_sheet(file, rubric)
-    ] == [
-        ("=t1", 0.25),
-        ("t2", 0.25),
-    ]
+    items = read_sheet(file, rubric)
+    assert [one.trace_id for one in items] == ["=t1", "t2"]
+    assert [one.extra["inclusion_probability"] for one in items] == [0.25, 0.25]
 
 
 def test_a_list_of_traces_is_enough(tmp_path, rubric):
@@ -104,15 +82,11 @@ def test_a_list_of_traces_is_enough(tmp_path, rubric):
     [
         ({"rubric": "causes"}, "rubric: the sheet is for 'causes', not for 'faults'"),
         ({"rubric_sha256": "0" * 64}, "another version of the rubric: 000000000000, not {sha}"),
-        ({"trace_id": " "}, "trace_id: missing"),
         ({"trace_id": None}, "trace_id: missing"),
         ({"inclusion_probability": 0}, "inclusion_probability: found 0, expected a number above 0"),
         ({"inclusion_probability": float("nan")}, "inclusion_probability: found nan"),
-        ({"inclusion_probability": 1.5}, "inclusion_probability: found 1.5"),
         ({"order": "first"}, "order: found 'first', expected a whole number"),
-        ({"order": 1e300}, "order: found 1e+300"),
         ({"rater": 0}, "rater: found 0"),
-        ({"rater": True}, "rater: found a boolean"),
         ({"task": ["p"]}, "task: found a list, expected a text"),
         ({"trace_id": "t1", "task": "q"}, "'t1' stands in {file}, line 1 too, with other columns"),
     ],
@@ -128,8 +102,6 @@ def test_a_wrong_row_is_named(tmp_path, rubric, fields, message):
     ("name", "data", "message"),
     [
         ("s.csv", b"a,b\n1,2\n", "neither JSON nor a table of labels"),
-        ("s.csv", b"PK\x03\x04", "binary data"),
-        ("s.jsonl", b"", "empty"),
         ("s.jsonl", b"{\n", "line 1: not valid JSON"),
         ("s.csv", b"trace_id,rubric,annotator,primary\n", "no rows for rater 1, nor for anybody"),
         ("no.csv", None, "no such file"),
@@ -147,15 +119,10 @@ def test_what_is_no_sheet_is_said(tmp_path, rubric, name, data, message):
     [
         ("s.csv", b"trace_id,rubric\n", True),
         ("s.CSV", b'\xef\xbb\xbf"order";"Trace_ID";"rubric"\n', True),
-        ("s.tsv", b"order\ttrace_id\trubric\n", True),
         ("s.ndjson", b'\n{"trace_id": "t", "rubric": "r"}\n{', True),
         ("s.csv", b"trace_id,other\n", False),
         ("s.csv", b"\xff\xfet\x00", False),
-        ("s.csv", b'"trace_id', False),
-        ("s.csv", b"", False),
         ("s.jsonl", b"\xff\n", False),
-        ("s.jsonl", b"[" * 9999, False),
-        ("s.jsonl", b'{"trace_id": "t", "rubric": null}', False),
         ("s.jsonl", b'{"trace_id": "t", "rubric": "r", "messages": []}', False),
         ("s.json", b'{"trace_id": "t", "rubric": "r"}', False),
         ("s.txt", b"trace_id,rubric\n", False),
@@ -187,41 +154,23 @@ def test_the_design_says_where_the_traces_are(annotate_cli, tmp_path):
 
 
 def test_sources_are_no_part_of_what_a_design_is(annotate_cli, tmp_path, run):
-    """By hand: the id of a design of before is the hash of all its fields, sorted."""
+    """By hand: the id of a design is the hash of all its other fields, sorted. A round on top of
+    it has its sources.
+    """
     assert annotate_cli("sample", run, "-n", 10, "--split", "all", "--out", "s.csv").code == 0
     file = tmp_path / "s.csv.design.json"
-    new = read_design(file)
     value = json.loads(file.read_text())
     assert value.pop("sources") == [str(tmp_path / "logs")]
     assert value.pop("format") == "auto"
-    file.write_text(json.dumps(value))
-    old = read_design(file)
     digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
-    assert old.id == new.id == digest
-    with (tmp_path / "s.csv").open(newline="") as text:
-        assert {one["design"] for one in csv.DictReader(text)} == {digest}
-    assert read_sources(tmp_path / "s.csv") is None
-    # A round on top of it knows where the traces are.
-    done = annotate_cli(
-        *("sample", run, "--from", file, "--top-up", "alpha=2", "--out", "more.csv")
-    )
+    assert read_design(file).id == digest
+    done = annotate_cli("sample", run, "--from", file, "--top-up", "alpha=2", "--out", "more.csv")
     assert done.code == 0, done.err
     assert read_sources(tmp_path / "more.csv") == ((str(tmp_path / "logs"),), "auto")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not valid JSON"),
-        ('"alpha', "not valid JSON"),
-        ('{"sources": ["a"]}', None),
-    ],
-)
-def test_a_damaged_design_tells_nothing_of_its_strata(tmp_path, text, message):
-    (tmp_path / "s.csv.design.json").write_text(text)
-    if message is None:
-        assert read_sources(tmp_path / "s.csv") is None
-        return
-    with pytest.raises(AnnotatorError, match=message) as error:
+def test_a_damaged_design_tells_nothing_of_its_strata(tmp_path):
+    (tmp_path / "s.csv.design.json").write_text('"alpha')
+    with pytest.raises(AnnotatorError, match="not valid JSON") as error:
         read_sources(tmp_path / "s.csv")
     assert "alpha" not in str(error.value)

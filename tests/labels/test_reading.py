@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import sanitize_line
 from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
 from annotator.rubrics import Scheme
@@ -78,16 +75,12 @@ def test_every_field_of_a_line_is_read(tmp_path):
         (row(), PRIMARY, ("work_overlap",)),
         (row(primary=None), PRIMARY, ()),
         (row(primary="none"), PRIMARY, ()),
-        (row(primary=" None "), ONE, ()),
         (row(secondary=["repetition"]), PRIMARY, ("work_overlap", "repetition")),
         (row(secondary=None, evidence=None, note=None, confidence=None), ONE, ("work_overlap",)),
         (without("primary", secondary=["repetition", "work_overlap"]), MANY, (IDS[2], IDS[0])),
-        (row(primary=None, secondary=["repetition"]), MANY, ("repetition",)),
         (row(secondary=["repetition"]), MANY, ("work_overlap", "repetition")),
         (row(primary=None, secondary=[]), MANY, ()),
-        (without("primary", secondary=["none"]), MANY, ()),
         (row(primary="none", secondary=["none"]), MANY, ()),
-        (row(confidence=4.0), PRIMARY, ("work_overlap",)),
     ],
 )
 def test_codes(tmp_path, fields, codes, expected):
@@ -128,17 +121,6 @@ def test_annotators_and_rubrics(tmp_path):
     assert LabelFiles([file]).count_rubrics() == {"symptoms": 2, "causes": 2}
 
 
-def test_a_list_of_objects_and_one_object_are_read_too(tmp_path):
-    both = saved(tmp_path / "a.json", [row(), row(trace_id="t2")])
-    single = saved(tmp_path / "b.json", row(trace_id="t3"))
-    labels = read_labels([both, single], PRIMARY)
-    assert [one.where for one in labels.labels] == [
-        f"{both}, record 1",
-        f"{both}, record 2",
-        f"{single}",
-    ]
-
-
 def test_format_is_told_by_content_and_bom_and_blank_lines_do_not_matter(tmp_path):
     odd = tmp_path / "labels.txt"
     odd.write_bytes(b"\xef\xbb\xbf" + f"{json.dumps(row())}\r\n\r\n".encode())
@@ -173,21 +155,15 @@ SPAN = {"quote": "abc", "source": "outcome", "start": 0, "end": 3}
 WRONG = [
     (row(skipped=True), PRIMARY, "skipped", "true, but the trace has a label"),
     (without("primary", skipped=1, note="n"), PRIMARY, "primary", "missing, but note is filled"),
-    (without("primary", skipped=True, confidence=3), ONE, "primary", "but confidence is filled"),
     (without("primary", skipped=True, note=3), ONE, "note", "found 3, expected a text"),
     (without("primary", spans=[SPAN]), MANY, "secondary", "missing, but spans is filled"),
     (row(spans={}), PRIMARY, "spans", "found an object, expected a list of quotes with places"),
     (row(spans=[SPAN, None]), PRIMARY, "spans", "number 2: expected the texts quote and source"),
     (row(spans=[SPAN | {"start": "0"}]), PRIMARY, "spans", "the whole numbers start and end"),
-    (row(spans=[SPAN | {"quote": " "}]), PRIMARY, "spans", "expected the texts quote and source"),
     (row(spans=[SPAN | {"end": 4}]), PRIMARY, "spans", "from 0 to 4, but the quote has 3"),
-    (row(spans=[SPAN | {"end": 10**40}]), PRIMARY, "spans", "to a very large number"),
     (row(spans=[SPAN | {"code": "zzz"}]), PRIMARY, "spans", "symptoms has no code 'zzz'"),
     (row(primary="work_overlapp"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
-    (row(primary="WORK_OVERLAP"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
-    (row(primary="nan"), PRIMARY, "primary", "no code 'nan'"),
     (row(primary="zzz"), PRIMARY, "primary", "it has work_overlap, parameter_flow, repetition"),
-    (row(primary="nonee"), PRIMARY, "primary", "did you mean 'none'?"),
     (row(primary=""), PRIMARY, "primary", "empty; write null for none"),
     (row(primary=3), PRIMARY, "primary", "found 3, expected a list of one code"),
     (row(primary=["work_overlap", "repetition"]), PRIMARY, "primary", "found 2 codes"),
@@ -195,33 +171,24 @@ WRONG = [
     (row(secondary=["repetition"]), ONE, "secondary", "one code per trace"),
     (row(secondary=["work_overlap"]), PRIMARY, "secondary", "is the primary code already"),
     (row(secondary=["repetition"] * 2), PRIMARY, "secondary", "'repetition' stands in it twice"),
-    (row(secondary=["repetitio"]), PRIMARY, "secondary", "did you mean 'repetition'?"),
     (row(secondary="repetition"), PRIMARY, "secondary", "expected a list of codes"),
-    (row(secondary=[1]), PRIMARY, "secondary", "found 1 in the list"),
     (row(secondary=["none"]), PRIMARY, "secondary", "'none' beside codes"),
-    (row(primary="none", secondary=["repetition"]), MANY, "primary", "'none' beside codes"),
     (without("primary", note="hm"), PRIMARY, "primary", "but note is filled; write none or"),
-    (without("primary", secondary=["repetition"]), ONE, "primary", "but secondary is filled"),
     (without("primary", evidence=["a"], note="b"), MANY, "secondary", "evidence and note are"),
     (without("trace_id"), PRIMARY, "trace_id", "missing"),
-    (row(trace_id=" "), PRIMARY, "trace_id", "missing"),
-    (without("primary", trace_id=None), PRIMARY, "trace_id", "missing"),
     (without("annotator"), PRIMARY, "annotator", "missing"),
-    (row(annotator=""), PRIMARY, "annotator", "missing"),
     (without("rubric"), PRIMARY, "rubric", "missing; write the rubric's id, symptoms say"),
-    (row(rubric={}), PRIMARY, "rubric", "found an object"),
     (row(evidence="quote"), PRIMARY, "evidence", "expected a list of quotes"),
     (row(evidence=["q", ""]), PRIMARY, "evidence", "an empty text in the list"),
-    (row(evidence=[{"quote": "q"}]), PRIMARY, "evidence", "found an object in the list"),
+    (row(step="late"), PRIMARY, "step", "found 'late'"),
     (row(note=["n"]), PRIMARY, "note", "found a list, expected a text"),
-    (row(split=1), PRIMARY, "split", "expected a text"),
     *(
         (row(confidence=one), PRIMARY, "confidence", "expected a whole number 1 to 5")
-        for one in (0, 6, 2.5, "3", True, [], float("nan"), float("inf"), 10**40)
+        for one in (0, 6, 2.5, "3", True, float("nan"))
     ),
     *(
         (row(inclusion_probability=one), PRIMARY, "inclusion_probability", "above 0 and at most 1")
-        for one in (0, -0.1, 1.01, "0.5", False, float("nan"), float("inf"), 10**400)
+        for one in (0, 1.01, "0.5", False, float("nan"))
     ),
     (
         row(rubric_sha256="b" * 64),
@@ -230,8 +197,6 @@ WRONG = [
         f"another version of the rubric: {'b' * 12}, not {'a' * 12}",
     ),
     ([], PRIMARY, "line 2", "found a list, expected an object"),
-    (None, PRIMARY, "line 2", "found null"),
-    ("text", PRIMARY, "line 2", "found a string"),
 ]
 
 
@@ -281,67 +246,11 @@ def test_a_trace_labelled_twice_by_one_annotator_names_both_places(tmp_path, oth
     assert f"{one}, line 1 already" in problem(one, one)
 
 
-def test_strange_text_is_shown_on_one_line(tmp_path):
-    text = problem(lines(tmp_path / "l.jsonl", row(primary="\x1b[31m\u202eevil\nline" + "x" * 999)))
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    assert "\n" not in text
-    assert len(text) < 700
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        ("l.jsonl", b"", "empty"),
-        ("l.jsonl", b" \n \n", "empty"),
-        ("l.jsonl", b"\x00\x01\x02", "binary data"),
-        ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
-        ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-        ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
-        ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
-        ("l.json", b"[1, 2", "not valid JSON"),
-        ("l.json", b"[]", "an empty list"),
-        ("l.json", b"[3]", "record 1: found a number"),
-        ("l.jsonl", b'{"a": "\xe4"}\n', "line 1: not UTF-8"),
-        ("l.json", b'[{"a": "\xe4"}]\n', "not UTF-8 at byte"),
-        ("l.jsonl", b'{"a":' * 9000 + b"\n", "JSON"),
-        ("l.json", b"[" * 90000, "nested too deeply"),
-        ("l.txt", b"hello world\n", "neither JSON nor a table of labels"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\n", "no label for the rubric symptoms"),
-        ("l.csv", b"trace id,rubric,annotator,primary\n", "trace_id: no such column, is it 'tr"),
-        ("l.csv", b"trace_id,rubric,primary\n", "annotator: no such column; add it"),
-        ("l.csv", b"trace_id,rubric,annotator,primary,primary\n", "'primary' stands twice"),
-        ("l.csv", b'trace_id,rubric,annotator,primary\n"t1,a,b,c\n', "line 2: not a table"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\nt,symptoms,a,none,x\n", "5 cells, but 4 c"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\nt\xe4,symptoms,a,none\n", "line 2: not UT"),
-        ("l.csv", b"trace_id,rubric,annotator,primary\nt,,a,none\n", "line 2: rubric: missing"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, name, data, message):
-    file = tmp_path / name
-    file.write_bytes(data)
-    text = problem(file)
-    assert text.startswith(str(file))
-    assert message in text
-    if "no label" in message or "rubric" in message:
-        assert LabelFiles([file]).count_rubrics() == {}
-    else:
-        with pytest.raises(AnnotatorError):
-            LabelFiles([file]).count_rubrics()
-
-
-def test_folders_and_pipes_that_hold_no_labels(tmp_path):
-    import os
-
-    os.mkfifo(tmp_path / "pipe")
-    assert "not a regular file" in problem(tmp_path / "pipe")
+def test_a_folder_or_a_link_that_holds_no_labels(tmp_path):
     assert f"{tmp_path}: no file with labels in this folder" in problem(tmp_path)
     lines(tmp_path / "l.jsonl", row())
-    for name, message in (("m.jsonl", "Too many levels"), ("n.csv", "not a regular file")):
-        file = tmp_path / name
-        file.symlink_to(name) if name == "m.jsonl" else os.mkfifo(file)
-        assert f"{file}: {message}" in problem(tmp_path)
-        file.unlink()
+    (tmp_path / "m.jsonl").symlink_to("m.jsonl")
+    assert f"{tmp_path / 'm.jsonl'}: Too many levels" in problem(tmp_path)
 
 
 def test_no_label_for_the_rubric_names_those_that_are_there(tmp_path):
@@ -399,11 +308,9 @@ def test_a_table_as_a_spreadsheet_saves_it(tmp_path, separator, encoding):
         ("work_overlap,repetition;parameter_flow,,", PRIMARY, (IDS[0], IDS[2], IDS[1])),
         ('work_overlap,"repetition, parameter_flow",,', PRIMARY, (IDS[0], IDS[2], IDS[1])),
         ('work_overlap,"[""repetition""]",,', PRIMARY, ("work_overlap", "repetition")),
-        ("work_overlap,none,,", PRIMARY, ("work_overlap",)),
         (",repetition;work_overlap,,", MANY, ("repetition", "work_overlap")),
         (",none,,", MANY, ()),
         ("none,,,", MANY, ()),
-        ("NONE,,,", ONE, ()),
     ],
 )
 def test_codes_in_cells(tmp_path, cells, codes, expected):
@@ -411,45 +318,10 @@ def test_codes_in_cells(tmp_path, cells, codes, expected):
     assert only(read_labels([file], codes)).codes == expected
 
 
-@pytest.mark.parametrize(
-    ("cells", "codes", "message"),
-    [
-        (",repetition,,", PRIMARY, "primary: missing, but secondary is filled; write none or"),
-        (",none,,", PRIMARY, "primary: missing, but secondary is filled"),
-        (",,quote,hm", ONE, "primary: missing, but evidence and note are filled"),
-        (",,,hm", MANY, "secondary: missing, but note is filled; write none or a code"),
-        ("nan,,,", PRIMARY, "no code 'nan'"),
-        ("work_overlap,[repetition],,", PRIMARY, "no code '[repetition]'"),
-        ('work_overlap,"[1]",,', PRIMARY, "secondary: found 1 in the list"),
-    ],
-)
-def test_problems_in_cells(tmp_path, cells, codes, message):
-    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,{cells}")
-    text = problem(file, codes=codes)
-    assert text.startswith(f"{file}, line 2: ")
-    assert message in text
-
-
-def test_numbers_in_cells(tmp_path):
-    header = "trace_id,rubric,annotator,primary,confidence,inclusion_probability"
-    good = table(tmp_path / "a.csv", header, "t1,symptoms,ann,none,3.0,1")
-    assert only(read_labels([good], PRIMARY)).confidence == 3
-    bad = table(tmp_path / "b.csv", header, "t1,symptoms,ann,none,high,nan")
-    text = problem(bad)
-    assert "confidence: found 'high', expected a whole number" in text
-    assert "inclusion_probability: found nan, expected a number" in text
-
-
 def test_the_apostrophe_before_a_formula_is_dropped(tmp_path):
     file = table(tmp_path / "l.csv", ",".join(COLUMNS[:4]), "'=a/b,symptoms,'@ann,none")
     label = only(read_labels([file], PRIMARY))
     assert (label.trace_id, label.annotator) == ("=a/b", "@ann")
-
-
-def test_a_cell_may_be_long(tmp_path):
-    quote = "x" * 500_000
-    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,none,,{quote},")
-    assert only(read_labels([file], PRIMARY)).evidence == (quote,)
 
 
 def test_a_table_of_many_codes_needs_no_primary_column(tmp_path):
@@ -513,8 +385,6 @@ def test_label_studio_reads_all_its_controls(tmp_path):
         ([choice("symptom", "repetition", "work_overlap")], MANY, (IDS[2], IDS[0])),
         ([choice("symptoms", "repetition"), choice("x", "work_overlap")], ONE, (IDS[2],)),
         ([choice("quality", "good"), choice("code", "repetition")], ONE, (IDS[2],)),
-        ([choice("secondary", "none")], MANY, ()),
-        ([choice("primary", "repetition", "work_overlap")], MANY, (IDS[2], IDS[0])),
         ([choice("confidence", "3"), choice("code", "none")], ONE, ()),
     ],
 )
@@ -522,24 +392,6 @@ def test_label_studio_controls_of_other_names(tmp_path, results, codes, expected
     file = saved(tmp_path / "export.json", [task(by(3, *results))])
     label = only(read_labels([file], codes))
     assert (label.codes, label.annotator) == (expected, "3")
-
-
-@pytest.mark.parametrize(
-    ("results", "message"),
-    [
-        ([choice("primary", "work_overlap", "repetition")], "primary: found 2 codes"),
-        ([choice("primary", "overlap_work")], "primary: symptoms has no code 'overlap_work'"),
-        ([choice("a", "x"), choice("b", "y")], "cannot be told from their names (a, b); name it"),
-        ([choice("a", "none"), choice("b", "none")], "cannot be told"),
-        ([choice("confidence", "3")], "primary: missing, but confidence is filled"),
-        ([{"type": "rating", "value": {"rating": 9}}, choice("primary", "none")], "confidence: f"),
-        (["odd"], "result: found a string, expected an object"),
-    ],
-)
-def test_label_studio_problems(tmp_path, results, message):
-    text = problem(saved(tmp_path / "export.json", [task(by(1, *results))]))
-    assert "record 1 (task 17), annotation 1" in text
-    assert message in text
 
 
 def test_label_studio_cancelled_and_empty_are_not_labelled(tmp_path):
@@ -574,8 +426,6 @@ def minimal(**fields: Any) -> dict[str, Any]:
     ("fields", "codes", "expected"),
     [
         ({"primary": "work_overlap", "secondary": {"choices": list(IDS[1:])}}, PRIMARY, IDS),
-        ({"primary": "none"}, PRIMARY, ()),
-        ({"code": "repetition"}, ONE, ("repetition",)),
         ({"code": {"choices": ["repetition", "work_overlap"]}}, PRIMARY, (IDS[2], IDS[0])),
         ({"code": [{"choices": ["repetition"]}, "work_overlap"]}, MANY, (IDS[2], IDS[0])),
     ],
@@ -633,9 +483,7 @@ def test_potato_user_states_below_the_output_folder(tmp_path):
     "record",
     [
         {"user_id": "ann", "instance_id": "t1", "label_annotations": {"p": {"repetition": "3"}}},
-        {"id": "t1", "label_annotations": {"p": {"repetition": True, "work_overlap": False}}},
         {"user_id": "ann", "instance_id": "t1", "labels": {"p": {"repetition": "repetition"}}},
-        {"user_id": "ann", "instance_id": "t1", "labels": {"p": {"labels": {"repetition": True}}}},
         {"user_id": "ann", "instance_id": "t1", "labels": {"primary": "repetition"}},
         {
             "user_id": "ann",
@@ -662,7 +510,6 @@ def test_potato_instances(tmp_path, record):
     [
         ("user,instance_id,displayed_text,p:::repetition,p:::work_overlap", "ann,t1,hello.x,3,"),
         ("instance_id,user_id,p.repetition,p.work_overlap,p._spans", "t1,ann,repetition,,[]"),
-        ("instance_id,user_id,annotator_origin,primary.repetition", "t1,ann,human,1"),
     ],
 )
 def test_potato_tables(tmp_path, header, cells):
@@ -688,101 +535,61 @@ def test_potato_output_beside_other_files_is_not_guessed(tmp_path):
     assert f"Potato's output, and {other}; name the files" in problem(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
-        ({"primary": {"repetitio": "1"}}, "did you mean 'repetition'?"),
-        ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
-        ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
-        ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found 'high'"),
-        ([["x", "y"]], "label: found a string, expected an object"),
-        ("text", "labels: found a string"),
-    ],
-)
-def test_potato_problems(tmp_path, labels, message):
-    record = {"user_id": "ann", "instance_id": "t1", "label_annotations": labels}
-    text = problem(lines(tmp_path / "annotated_instances.jsonl", record))
-    assert text.startswith(f"{tmp_path / 'annotated_instances.jsonl'}, line 1")
-    assert message in text
+# Files that cannot be read
 
 
-# Anything
+CELLS = f"{','.join(COLUMNS)}\nt1,symptoms,ann,".encode()
 
 
-def attempt(path: Path, codes: Scheme) -> None:
-    """Read a file of anything: labels come out, or an error that is safe to show."""
-    for read in (lambda: read_labels([path], codes), lambda: LabelFiles([path]).count_rubrics()):
-        text = "read"
-        try:
-            read()
-        except AnnotatorError as error:
-            text = str(error)
-        assert sanitize_line(text, 1 << 20) == text.replace("\n  ", " ")
-        assert text.encode()
-
-
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from([*IDS, "none", "symptoms", "primary", "t1"])
-)
-KEYS = st.sampled_from(
-    [
-        *COLUMNS,
-        *("confidence", "annotations", "data", "result", "completed_by", "was_cancelled", "value"),
-        *("choices", "type", "from_name", "labels", "text", "rating", "annotation_id", "lead_time"),
-        *("instance_id", "user_id", "label_annotations", "instance_id_to_label_to_value", "spans"),
-        *("instance_id_ordering", "origin", "schema", "name", "inclusion_probability", "design"),
-    ]
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=5)
+PROBLEMS = [  # file, content, message, and codes other than PRIMARY
+    ("l.jsonl", b"", "empty"),
+    ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
+    ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+    ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
+    ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
+    ("l.json", b"[]", "an empty list"),
+    ("l.jsonl", b'{"a": "\xe4"}\n', "line 1: not UTF-8"),
+    ("l.json", b"[" * 90000, "nested too deeply"),
+    ("l.txt", b"hello world\n", "neither JSON nor a table of labels"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\n", "no label for the rubric symptoms"),
+    ("l.csv", b"trace id,rubric,annotator,primary\n", "trace_id: no such column, is it 'tr"),
+    ("l.csv", b"trace_id,rubric,primary\n", "annotator: no such column; add it"),
+    ("l.csv", b"trace_id,rubric,annotator,primary,primary\n", "'primary' stands twice"),
+    ("l.csv", b'trace_id,rubric,annotator,primary\n"t1,a,b,c\n', "line 2: not a table"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\nt,symptoms,a,none,x\n", "5 cells, but 4 c"),
+    ("l.csv", b"trace_id,rubric,annotator,primary\nt,,a,none\n", "line 2: rubric: missing"),
+    ("l.csv", CELLS + b",repetition,,", "primary: missing, but secondary is filled; write none or"),
+    ("l.csv", CELLS + b",,quote,hm", "primary: missing, but evidence and note are filled", ONE),
+    ("l.csv", CELLS + b",,,hm", "secondary: missing, but note is filled; write none or", MANY),
+    ("l.csv", CELLS + b"work_overlap,[repetition],,", "no code '[repetition]'"),
+    *(
+        ("export.json", [task(by(1, *results))], message)
+        for results, message in [
+            ([choice("primary", "work_overlap", "repetition")], "primary: found 2 codes"),
+            ([choice("a", "x"), choice("b", "y")], "cannot be told from their names (a, b); name"),
+            ([choice("confidence", "3")], "primary: missing, but confidence is filled"),
+            ([{"type": "rating", "value": {"rating": 9}}, choice("primary", "none")], "confidence"),
+            (["odd"], "result: found a string, expected an object"),
+        ]
     ),
-    max_leaves=25,
-)
-FUZZ = settings(max_examples=200, suppress_health_check=list(HealthCheck))
-CODES = st.sampled_from([ONE, PRIMARY, MANY])
-SEEDS = [
-    row(secondary=["repetition"], evidence=["q"], note="n", confidence=3, design="d"),
-    task(by({"email": "a"}, choice("primary", "none"), choice("x", "y"))),
-    minimal(primary="none", note="n", confidence=[{"rating": 2}], span=[{"text": "q"}]),
-    {"user_id": "a", "instance_id_to_label_to_value": {"t": [[{"schema": "p", "name": "x"}, 1]]}},
-    {"user_id": "a", "instance_id": "t", "labels": {"p": {"none": 1}}, "spans": {"q": [{}]}},
+    *(
+        ("annotated_instances.jsonl", {"id": "t1", "label_annotations": labels}, message)
+        for labels, message in [
+            ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
+            ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
+            ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
+            ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found"),
+            ("text", "labels: found a string"),
+        ]
+    ),
 ]
 
 
-def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to every value inside a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    found = [here] if here else []
-    for key, one in inner:
-        nested = isinstance(one, (dict, list))
-        found += places(one, (*here, key)) if nested else [(*here, key)]
-    return found
-
-
-@FUZZ
-@given(data=st.binary(max_size=300), suffix=st.sampled_from(["jsonl", "json", "csv"]), codes=CODES)
-@example(data=b'{"a":' * 5000, suffix="json", codes=ONE)
-def test_random_bytes(tmp_path, data, suffix, codes):
-    file = tmp_path / f"l.{suffix}"
-    file.write_bytes(data)
-    attempt(file, codes)
-
-
-@FUZZ
-@given(data=st.data(), codes=CODES)
-def test_random_values_in_each_place(tmp_path, data, codes):
-    seed = json.loads(json.dumps(data.draw(st.sampled_from(SEEDS))))
-    *path, last = data.draw(st.sampled_from(places(seed)))
-    inner = seed
-    for key in path:
-        inner = inner[key]
-    inner[last] = data.draw(VALUES)
-    attempt(lines(tmp_path / "l.jsonl", seed), codes)
+@pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case[2])
+def test_files_that_cannot_be_read(tmp_path, case):
+    name, content, message, *codes = case
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    text = problem(file, codes=codes[0] if codes else PRIMARY)
+    assert text.startswith(str(file))
+    assert message in text

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -26,11 +25,6 @@ from tests.conftest import ROOT
 PASSAGE = Passage("I take it", "message:1", 3, 12, "alpha")
 SHEET = {"order": 4, "task": "p/1", "split": "dev", "inclusion_probability": 0.25}
 SHEET |= {"design": "d1", "rater": 2}
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 @pytest.fixture
@@ -112,54 +106,13 @@ def test_a_decision_is_a_line_of_the_contract(file, rubric):
 
 
 @pytest.mark.parametrize(
-    ("choice", "decision", "primary", "secondary"),
-    [
-        ("primary", Decision("t"), None, []),
-        ("primary", Decision("t", "none"), None, []),
-        ("one", Decision("t", "alpha"), "alpha", []),
-        ("many", Decision("t"), None, []),
-        ("many", Decision("t", "alpha", ("beta",)), None, ["alpha", "beta"]),
-        ("many", Decision("t", None, ("beta",)), None, ["beta"]),
-    ],
-)
-def test_codes_stand_where_the_rubric_has_them(
-    tmp_path, file, choice, decision, primary, secondary
-):
-    with opened(file, make_rubric(tmp_path, choice)) as store:
-        store.decide(decision)
-    (line,) = lines(file)
-    assert (line["primary"], line["secondary"]) == (primary, secondary)
-
-
-def test_a_skipped_trace_is_not_labelled_yet(file, rubric):
-    with opened(file, rubric) as store:
-        store.decide(Decision("t1", "alpha"))
-        store.decide(Decision("t2", note="ask bob", skipped=True, seconds=2))
-    assert "primary" not in lines(file)[1]
-    labels = read_labels([file], rubric.scheme())
-    assert [one.trace_id for one in labels.labels] == ["t1"]
-    assert labels.unlabelled == ("t2",)
-    with opened(file, rubric) as store:
-        assert store.decisions["t2"] == Decision("t2", note="ask bob", skipped=True, seconds=2)
-
-
-@pytest.mark.parametrize(
     ("choice", "decision", "message"),
     [
         ("primary", Decision("t", "alpa"), "did you mean 'alpha'?"),
-        ("one", Decision("t", "alpha", ("beta",)), "one code per trace"),
         ("primary", Decision("t", "alpha", quotes=(" ",)), "evidence: found an empty text"),
-        ("primary", Decision("t", "alpha", seconds=-1), "seconds: found -1"),
         ("primary", Decision("t", "alpha", seconds=float("nan")), "seconds: found nan"),
-        ("primary", Decision(" ", "alpha"), "trace_id: missing"),
         ("primary", Decision("t", "alpha", skipped=True), "skipped: true, but the trace has a"),
-        ("primary", Decision("t", confidence=3, skipped=True), "but confidence is filled"),
         ("many", Decision("t", evidence=(PASSAGE,), skipped=True), "evidence and spans are filled"),
-        (
-            "primary",
-            Decision("t", "alpha", evidence=(replace(PASSAGE, end=13),)),
-            "spans: number 1: from 3 to 13, but the quote has 9 characters",
-        ),
     ],
 )
 def test_what_is_no_decision_changes_nothing(tmp_path, file, choice, decision, message):
@@ -206,36 +159,7 @@ def test_lines_of_others_stay_as_they_are(tmp_path, file, rubric):
     assert len(lines_ := file.read_bytes().split(b"\n")) == len(others) + 3, lines_
 
 
-def test_long_and_odd_texts(file, rubric):
-    note = "\u2028\u2029\x85\x0b\r\n\x00\x1b[31m'\"\\" + "ü" * 5_000_000
-    with opened(file, rubric) as store:
-        store.decide(Decision("t\u2028\x1b[1m", "alpha", quotes=("a\ud800b",), note=note))
-    with opened(file, rubric) as store:
-        (read,) = store.decisions.values()
-    assert (read.trace_id, read.quotes) == ("t\u2028\x1b[1m", ("a\ufffdb",))
-    assert read.note == note
-    (label_,) = read_labels([file], rubric.scheme()).labels
-    assert label_.note == note
-
-
 # Going back
-
-
-def test_undo_goes_back_step_by_step(file, rubric):
-    a, b, c = (Decision("t1", code) for code in ("alpha", "beta", "gamma"))
-    other = Decision("t2", note="later", skipped=True)
-    with opened(file, rubric) as store:
-        assert store.undo() is None
-        for decision in (a, other, b, c):
-            store.decide(decision)
-        assert [store.undo(), store.undo()] == [Undone("t1", c, b), Undone("t1", b, a)]
-        assert store.decisions == {"t1": a, "t2": other}
-        assert store.undo() == Undone("t2", other, None)
-        store.decide(b)
-        assert [store.undo(), store.undo()] == [Undone("t1", b, a), Undone("t1", a, None)]
-        assert store.undo() is None
-        assert store.decisions == {}
-    assert file.read_bytes() == b""
 
 
 def test_undo_goes_on_with_earlier_sessions_the_latest_first(file, rubric):
@@ -491,15 +415,10 @@ def test_a_change_by_another_program_is_not_overwritten(file, rubric):
 
 NOT_LABELS = [
     ("s.csv", b"trace_id,rubric\n", "label into a .jsonl file"),
-    ("s.json", b"[]", "label into a .jsonl file"),
     ("l.jsonl", b"trace_id,rubric,annotator,primary\nt1,faults,ann,\n", "line 1: not valid JSON"),
     ("l.jsonl", b'{"trace_id": "t1", "rubric": "faults"}\n{"trace_id"\n', "line 2: not valid JSON"),
     ("l.jsonl", b'{"messages": []}\n', "line 1: no label (a JSON object with trace_id and rubric"),
-    ("l.jsonl", b"hello", "line 1: not valid JSON"),
-    ("l.jsonl", b"[1]\n\n3\n", "line 3: no label"),
     ("l.jsonl", b'{"trace_id": "\xff", "rubric": "faults"}\n', "line 1: not UTF-8"),
-    ("l.jsonl", b"\x00\x01\x02\n", "binary data"),
-    ("l.jsonl", b"[" * 100_000 + b"\n", "line 1: JSON nested too deeply"),
 ]
 
 
@@ -530,7 +449,7 @@ def test_wrong_labels_of_the_annotator_are_named(file, rubric, rows, message):
         assert set(store.decisions) == {"t0"}
 
 
-@pytest.mark.parametrize("who", ["", " ", "a\nb", "\x1b[31m", "a" * 101, " ann"])
+@pytest.mark.parametrize("who", ["", "a\nb", "a" * 101, " ann"])
 def test_an_annotator_has_a_name(file, rubric, who):
     assert "expected a name" in refused(file, rubric, who)
     assert not file.exists()
@@ -574,13 +493,9 @@ def test_exact_passages_are_evidence(rubric, passages):
     ("passage", "problem"),
     [
         (Passage("x", "message:9", 0, 1), 'quote "x" of message:9: the trace has no such text'),
-        (Passage("x", "\x1b", 0, 1), 'quote "x" of \ufffd: the trace has no such text'),
         (place("exit", "message:3"), "faults takes no quotes from the tools, only from messages,"),
         (place("take", shift=1), "other words stand from 6 to 10"),
-        (Passage("so", "message:1", 0, 2), "other words stand"),
         (Passage("end", "message:1", -3, 0), "no place from -3 to 0 in 22 characters"),
-        (Passage("end", "message:1", 19, 99), "no place from 19 to 99"),
-        (Passage("", "message:1", 4, 4), "nothing but white space"),
         (place("\n\t"), "nothing but white space"),
         (place("one\ntwo", "message:2"), "it runs across two pieces"),
     ],

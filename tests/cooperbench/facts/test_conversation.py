@@ -18,7 +18,7 @@ from annotator.cooperbench.facts.messages import choose_main_type, count_types
 from annotator.cooperbench.facts.prose import MOST_TEXT
 from annotator.traces import Message, Outcome, Trace
 from tests.cooperbench.facts.diffs import change, checked, quotes, run, talk
-from tests.growth import FACTOR, LIMIT, cuts, growth, parts
+from tests.growth import LIMIT, cuts, growth, parts
 
 FOLDER = Path(__file__).parent
 TABLES = yaml.safe_load((FOLDER / "tables.yaml").read_text(encoding="utf-8"))
@@ -255,19 +255,15 @@ def test_what_is_not_read_is_said():
     assert [one.about["source"] for one in checked(many, "not_read")] == ["message:2001"]
 
 
-def test_a_long_question_is_cut_between_words():
+def test_a_long_question_is_cut_between_words_and_a_clause_is_not():
     text = "Which unit does your tide table store, given " + "many other tables " * 80 + "too?"
     trace = run([f"a: {text}"])
     [quote] = quotes(trace, checked(trace, "question")[0])
     assert len(quote) <= 300
     assert text[len(quote)] == " "
-    whole = (
-        "Which unit does your table store (the one for tides), given "
-        + "many tables " * 40
-        + "too?"
-    )
-    trace = run([f"a: {whole}"])
-    assert quotes(trace, checked(trace, "question")[0]) == [whole]  # a clause is not cut
+    clause = "Which unit does your table store (the tides), given " + "many tables " * 40 + "too?"
+    trace = run([f"a: {clause}"])
+    assert quotes(trace, checked(trace, "question")[0]) == [clause]
 
 
 def test_no_passage_crosses_a_break():
@@ -323,25 +319,11 @@ def test_kinds_have_meanings_and_one_module_each():
     assert len(KINDS) == sum(len(kinds) for kinds, _ in DRAWERS)
 
 
-def test_odd_names_do_not_reach_a_sentence_raw():
-    """Names of agents and files are strangers' text; ``says`` is one line to show."""
-    odd, path = "x\u202e\x1b[31m\x00\ud800\n\u2066y", "ti\u202edes\x1b.py"
-    patches = {odd: change("+ti\u202ede = 1", path), "b": change("+ti\u202ede = 4", path)}
-    said = f"Our edits merge cleanly. You go first. I will implement both mine and yours. {path}"
-    lines = [(odd, said), ("b", f"Agreed. {said}"), (odd, f"\ud800\u202e {said}")]
-    messages = tuple(Message(n, sender, (), text) for n, (sender, text) in enumerate(lines, 1))
-    trace = Trace("run", "test", "", messages, patches)
-    kinds = {fact.kind for fact in checked(trace)}  # which looks at every sentence
-    assert {"assurance_refuted", "order_lost", "partner_work"} <= kinds
-
-
 HOSTILE = [
     *("a", ".", "? ", " ", "a/", "_", "`", "```\n", "type: X\n", "code: x\nnote: y\n", "1"),
     *("I will add a_b and ", "no conflict, ", "you go on ", "lines 1, ", "> quoted text\n"),
-    *("\udcff I'll add \udcff_\udcff. ", "I added a_b.\x00\r\n", "İ I'LL ", "no ", "not "),
-    *("implement ", "both ", "so that we ", "your ", "if ", "first ", "on top ", "before you "),
-    *("either ", "patch graded ", "i removed ", "disjoint ", "only my ", "wait for you "),
-    *("no merge conflict line ", "you push x first ", "; ", "please send ", "which "),
+    *("\udcff I'll add \udcff_\udcff. ", "I added a_b.\x00\r\n", "İ I'LL ", "please send "),
+    *("implement both ", "so that we ", "patch graded ", "no merge conflict line "),
 ]  # fmt: skip
 
 
@@ -357,29 +339,6 @@ def test_hostile_messages_take_bounded_time(piece, part):
     small, large = cuts(piece * (100_000 // len(piece)), part, MOST_TEXT)
     assert growth(lambda text: list(draw_facts(drawn(text))), small, large) < LIMIT
     assert any(fact.kind == "not_read" for fact in checked(drawn(large)))
-
-
-MANY = [
-    *("Our edits merge cleanly. ", "You go first. ", "Which unit is it now? ", "Agreed on that. "),
-    *("I'll do your half too. ", "I removed your row from my patch. ", "I won't touch a.py. "),
-    *("I added a_b. ", "Let's take a list instead. ", "```\ntide_1 = level(1)\n```\n"),
-]
-
-
-@pytest.mark.parametrize("part", parts(10))
-@pytest.mark.parametrize("senders", ["a", "ab"])
-@pytest.mark.parametrize("piece", MANY)
-def test_many_messages_take_bounded_time(piece, senders, part):
-    rows = "\n".join(f"+tide_{n} = level({n})" for n in range(50))
-    patches = {"a": change(rows), "b": change(f"{rows}\n+x y")}
-
-    def many(count):
-        text = piece * (5_000 // len(piece))
-        lines = (f"{senders[n % len(senders)]}: {text}" for n in range(count))
-        return run(talk(*lines), patches, merge="conflicts")
-
-    small, large = many(240 // part // FACTOR), many(240 // part)
-    assert growth(lambda trace: list(draw_facts(trace)), small, large) < LIMIT
 
 
 @pytest.mark.parametrize("part", parts(3))

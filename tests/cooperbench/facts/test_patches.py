@@ -3,16 +3,12 @@
 import random
 import shutil
 import subprocess
-from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from annotator.cooperbench.facts import draw_facts, patches, truncation
 from annotator.cooperbench.patches.diff import is_same_path, parse_patch
 from tests.cooperbench.facts.diffs import HEAD, change, checked, quotes, run, trace
-from tests.growth import FACTOR, LIMIT, growth, parts
 
 KINDS = (*patches.MEETINGS, *patches.MERGES, *patches.CARRIED, *truncation.KINDS)
 MEETING = ("hunks_overlap", "hunks_adjoin")
@@ -20,25 +16,18 @@ MEETING = ("hunks_overlap", "hunks_adjoin")
 GIT = "diff --git a/{0} b/{1}\n"
 FILES = {
     "changed": (HEAD.format("x.py") + "@@ -1 +1 @@\n-a = 1\n+a = 2\n", ("x.py", "x.py", "")),
-    "git": (GIT.format("x.py", "x.py") + "index 1..2 100644\n" + change(" a", "x.py"),
-            ("x.py", "x.py", "")),
     "new": ("--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+a\n", ("x.py", "x.py", "new")),
     "new, empty": (GIT.format("x.py", "x.py") + "new file mode 100644\n", ("x.py", "x.py", "new")),
     "deleted": ("--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", ("x.py", "x.py", "deleted")),
     "renamed": (GIT.format("a/x.py", "b/y.py") + "similarity index 100%\nrename from a/x.py\n"
                 "rename to b/y.py\n", ("b/y.py", "a/x.py", "renamed")),
-    "copied": (GIT.format("x.py", "y.py") + "copy from x.py\ncopy to y.py\n",
-               ("y.py", "x.py", "")),
     "binary": (GIT.format("x.png", "x.png") + "Binary files a/x.png and b/x.png differ\n",
                ("x.png", "x.png", "binary")),
-    "binary, plain": ("Binary files a/x.png and b/x.png differ\n", ("x.png", "x.png", "binary")),
     "binary, git": (GIT.format("x.png", "x.png") + "GIT binary patch\nliteral 10\nzc$@-\n\n",
                     ("x.png", "x.png", "binary")),
     "blanks": (GIT.format("a b.py", "a b.py") + "new mode 100755\n", ("a b.py", "a b.py", "")),
     "quoted": ('--- "a/caf\\303\\251.py"\n+++ "b/caf\\303\\251.py"\n@@ -1 +1 @@\n-a\n+b\n',
                ("café.py", "café.py", "")),
-    "times": ("--- x.py\t2020-01-01\n+++ x.py\t2020-01-02\n@@ -1 +1 @@\n-a\n+b\n",
-              ("x.py", "x.py", "")),
     "windows": ("--- a/x.py\r\n+++ b/x.py\r\n@@ -1 +1 @@\r\n-a\r\n+b\r\n", ("x.py", "x.py", "")),
     "no name": ("@@ -1 +1 @@\n-a\n+b\n", ("", "", "")),
 }  # fmt: skip
@@ -71,10 +60,7 @@ MALFORMED = {
     "too short": HEAD.format("a.py") + "@@ -1,9 +1,9 @@\n-a\n+b\n" + change("+x", "b.py"),
     "too long": HEAD.format("a.py") + "@@ -1 +1 @@\n-a\n+b\n+c\n c\n" + change("+x", "b.py"),
     "no such header": HEAD.format("a.py") + "@@ nonsense @@\n-a\n" + change("+x", "b.py"),
-    "combined": "diff --cc a.py\n--- a/a.py\n+++ b/a.py\n@@@ -1 -1 +1 @@@\n++a\n"
-    + change("+x", "b.py"),
     "prose between": change("+a", "a.py") + "That was it.\n\n" + change("+x", "b.py"),
-    "signature": change("+a", "a.py") + "-- \n2.39.2\n\n" + change("+x", "b.py"),
     "removed dashes": change("--- x\n+++ y\n a", "a.py") + change("+x", "b.py"),
     "no newline": change("-a\n\\ No newline at end of file\n+b", "a.py") + change("+x", "b.py"),
 }
@@ -93,10 +79,8 @@ def test_a_malformed_part_does_not_lose_the_rest(text):
     [
         ("shop/parser.py", True),
         ("parser.py", True),
-        ("./shop/parser.py", True),
         ("/srv/repo/shop/parser.py", True),
         ("arser.py", False),
-        ("shop", False),
         ("", False),
     ],
 )
@@ -176,13 +160,11 @@ BINARY = "Binary files a/shop/parser.py and b/shop/parser.py differ\n"
 SHORT = HEAD.format("x") + "@@ -1,9 +1,9 @@\n-a\n+b\n"
 MERGES = {
     "other files": (PLAIN, change("+a", "b.py"), "clean"),
-    "one empty": (PLAIN, "", "clean"),
     "a line between": (change("-a\n+x\n b\n c"), change(" a\n b\n-c\n+y"), "clean"),
     "the same change": (PLAIN, change(" a\n-b\n+c\n d", section="x"), "clean"),
     "the same patch": (PLAIN, PLAIN + "\n", "identical"),
     "the same line": (PLAIN, change(" a\n-b\n+e\n d"), "conflicts"),
     "beside each other": (change("-a\n+b\n c"), change(" a\n-c\n+d"), "conflicts"),
-    "both insert": (change(" a\n+b\n c"), change(" a\n+d\n c"), "conflicts"),
     "both create": (NEW.format("x") + "+a\n", NEW.format("x") + "+b\n", "conflicts"),
     "binary": (BINARY, BINARY + "\n" + change("+a", "x"), "not known"),
     "binary beside a conflict": (
@@ -284,49 +266,14 @@ def test_code_shown_in_messages_is_not_carried_over_and_blanks_do_not_count():
 # --- any text -----------------------------------------------------------------------------------
 
 
-@cache
-def hostile(part):
-    """Patches, what is long in each one part in so many of the whole."""
-    n = 100_000 // part
-    x, head = "x" * n, HEAD.format("x.py")
-    huge = 10**9 // part**3  # what counts to a number that stands there takes far too long
-    apart, near = range(5, n, 9), range(1, n, 2)
-    return {
-        "ten megabytes": change("+a = 1\n+def f(x): pass\n" * (2 * n) + "+b"),
-        "half a million lines": head + f"@@ -0,0 +1,{5 * n} @@\n" + "+x = 1\n" * 5 * n,
-        "a long line": change(f"+{x * 20}"),
-        "repeated letters": change(f"+{x}\n+def {x}({x}):"),
-        "repeated blanks": change(f"+x: {' ' * n}\n+x{' ' * n}y\n+def __init__({' ' * n}"),
-        "many files": "".join(change("+a = 1", f"{k}.py") for k in range(3_000 // part)),
-        "many hunks": head + "@@ -1 +1 @@\n-a = b\n+b = c\n" * (n // 5),
-        "many conflicts": head + "".join(f"@@ -{k},2 +{k},2 @@\n-x{k}\n+b{k}\n c\n" for k in apart),
-        "many insertions": head + "".join(f"@@ -{k},0 +{k} @@\n+b {k}\n" for k in near),
-        "no newline": head + "@@ -1,3 +1,3 @@\n-\n\\ No newline\n-\n\\ No newline\n+b\n c\n",
-        "line 0": head + "@@ -0,2 +0,2 @@\n-a\n+b\n c\n",
-        "surrogates": change("+def f(\ud800): '\udfff'\n+x\ud800y = 1", "a\ud800.py"),
-        "marks": change("+\u202eabc def\n+a\u0301b = c\x85d = 1\n+\x0c\x1c x = 2", "a\u202e.py"),
-        "huge numbers": head + f"@@ -{huge},{huge} +1,{huge} @@\n+a b\n",
-        "only blanks": "\n" * (30 * n),
-        "prose": "I could not make a patch, sorry.",
-    }
-
-
-@pytest.mark.parametrize("part", parts(10))
-@pytest.mark.parametrize("name", hostile(1_000))
-def test_hostile_patches_take_bounded_time(name, part):
-    def both(text):
-        return trace(text, text.replace("+b", "+c"))
-
-    small, text = (hostile(one)[name] for one in (FACTOR * part, part))
-    assert growth(lambda text: draw_facts(both(text)).of(*KINDS), small, text) < LIMIT
-    shown = both(text)
-    for fact in draw_facts(shown).of(*KINDS)[:30]:
-        quotes(shown, fact)
-
-
 def test_what_is_not_read_is_said():
-    for name, part in (("ten megabytes", 2), ("half a million lines", 4), ("prose", 8)):
-        text = hostile(part)[name]
+    head = HEAD.format("x.py")
+    for text in (
+        change("+a = 1\n+def f(x): pass\n" * 100_000 + "+b"),
+        head + "@@ -0,0 +1,125000 @@\n" + "+x = 1\n" * 125_000,
+        "I could not make a patch, sorry.",
+        head + f"@@ -{10**9},{10**9} +1,{10**9} @@\n+a b\n@@ nonsense @@\n-a\n",
+    ):
         [said] = checked(trace(text), "not_read")
         assert said.about["source"] == "patch:agent1"
         assert 0 < said.about["characters"] <= len(text)
@@ -334,20 +281,6 @@ def test_what_is_not_read_is_said():
     assert said.about["characters"] == len("@@ nonsense @@\n-a\n")
     many = checked(trace(*[change("+a = 1")] * 12), "not_read")
     assert [said.agents for said in many] == [("agent11",), ("agent12",)]
-
-
-PIECES = [
-    *("--- a/x.py\n", "+++ b/x.py\n", "@@ -1,3 +1,4 @@ class A:\n", "+def f(a,\n", "+):\n", "\n"),
-    *("-def f(a):\n", "+    return []\n", " class A:\n", "+    self.x = {}\n", "+@dataclass\n"),
-    *("\\ No newline\n", "+'''\n", "+import a, b\n", "\r\n", "+é\x00 b"),
-]
-TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8)).map("".join)
-
-
-@settings(max_examples=150)
-@given(TEXTS, TEXTS)
-def test_any_text_gives_quotable_facts(one, two):
-    checked(trace(one, two))
 
 
 def test_real_runs(real_runs):
