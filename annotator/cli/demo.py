@@ -1,10 +1,12 @@
-"""``annotate demo``: the whole way on runs that come with the tool, with recorded answers."""
+"""``annotate demo``: the full workflow on runs that come with the tool, with recorded answers."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,8 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
 from annotator.cli.options import verbose_option
 from annotator.cli.output import put_tables, say
+from annotator.reports.digits import format_limits, format_percent
+from annotator.rubrics import NONE, load_rubric
 
 if TYPE_CHECKING:
     from annotator import Calibration
@@ -44,21 +48,30 @@ def command(rubric: str, out: Path, verbose: bool) -> None:
     """
     traces = write_traces(out / "traces")
     run = judge_recorded(traces, rubric, out / rubric)
+    labels = out / "labels.jsonl"
+    text = (find_resources("demo") / labels.name).read_text(encoding="utf-8")
+    if labels.exists() and labels.read_text(encoding="utf-8") != text:
+        raise AnnotatorError(f"{labels}: not the demo's labels; name another --out")
+    write_file(labels, text)
     say(
-        f"48 two-agent coding runs, judged by a frontier language model (answers recorded"
-        f" {RECORDED}, replayed).\n"
+        "48 two-agent coding runs, judged by a frontier language model\n"
+        f"(answers recorded {RECORDED}, replayed).\n"
     )
     put_tables(api.count(run), verbose=verbose)
-    labels = out / "labels.jsonl"
-    write_file(labels, (find_resources("demo") / labels.name).read_text(encoding="utf-8"))
-    say("\n" + _describe_correction(api.calibrate(run, labels, rubric, annotators=(_READER,))))
+    with TemporaryDirectory() as folder:  # to show the demo is no look at the labels
+        calibration = api.calibrate(
+            run, labels, rubric, annotators=(_READER,), ledger=Path(folder, "looks.jsonl")
+        )
+    say("\n" + fill(_describe_correction(calibration), 80))
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
+    folder_, file = shlex.quote(str(out / rubric)), shlex.quote(str(labels))
     for line in (
+        "",
         "next:",
-        f"  annotate view {out / rubric}        every finding in its trace",
-        f"  annotate calibrate {out / rubric} --labels {labels} --annotator {_READER}",
+        f"  annotate view {folder_}    every finding in its trace",
+        f"  annotate calibrate {folder_} --labels {file} --annotator {_READER}",
         f"  annotate demo --rubric {other}",
-        "  annotate TRACES --rubric symptoms --model NAME   your own runs",
+        "  annotate traces/ --rubric symptoms --model NAME    your own runs",
     ):
         click.echo(line, err=True)
 
@@ -69,10 +82,15 @@ def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:
     It is an ordinary run with a batch file: one call writes the requests, the next reads answers.
 
     Raises:
-        AnnotatorError: the recording has no answer to a request, because a prompt has changed.
+        AnnotatorError: the recording has no answer to a request, because a prompt has changed; or
+            ``out`` holds another run.
     """
-    if api.is_run(out) and api.open_run(out).manifest.status == "finished":
-        return api.open_run(out)
+    if api.is_run(out):
+        run = api.open_run(out)
+        if run.judge != f"llm:{MODEL}" or run.scheme(rubric).sha256 != load_rubric(rubric).sha256:
+            raise AnnotatorError(f"{out}: another run; name another --out")
+        if run.manifest.status == "finished":
+            return run
     with TemporaryDirectory() as folder:
         requests, results = Path(folder, "requests.jsonl"), Path(folder, "results.jsonl")
         for answered in (False, True):
@@ -131,12 +149,14 @@ def write_traces(folder: Path) -> Path:
 
 
 def _describe_correction(calibration: "Calibration") -> str:
-    rows = [row for row in calibration.rows if row.corrected.value is not None]
+    rows = [row for row in calibration.rows if row.corrected.value and row.code != NONE]
     rows.sort(key=lambda row: -(row.corrected.value or 0.0))
     shares = ", ".join(
-        f"{row.code} {100 * (row.corrected.value or 0):.0f} %"
-        f" [{100 * (row.corrected.low or 0):.0f}, {100 * (row.corrected.high or 0):.0f}]"
+        f"{row.code} {format_percent(row.corrected)} % {format_limits(row.corrected)}"
+        + ("" if row.mark == "ok" else f" ({row.mark})")
         for row in rows[:_TOP]
     )
-    count = len(calibration.labelled)
-    return f"What people would say, estimated from {count} labelled runs: {shares}."
+    return (
+        f"Corrected by the labels of {len(calibration.labelled)} runs, given by another language"
+        f" model that did not see the judge's answers: {shares}."
+    )

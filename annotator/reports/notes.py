@@ -25,8 +25,8 @@ _UNDECIDED = {
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "transferred", "rejected-most", "no-shares", "outcome-unknown", "read-in-part"),
-    *("no-rule", "few-labels", "sampling", "one-task", "corrected", "few-tasks", "independent"),
-    *("tasks", "undecided", "rejected-all"),
+    *("no-rule", "few-labels", "sampling", "one-task", "undecided", "bounds", "few-tasks"),
+    *("independent", "tasks", "corrected", "rejected-all"),
 )
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
 
@@ -68,9 +68,7 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
     """Yield which codes have no share, and which traces the shares are of."""
     scheme = counts.rubric
     if unknown := [code.id for code in scheme.codes if not code.judged]:
-        yield Note(
-            f"The judge has no rule for {', '.join(unknown)}: not 0, but not known.", "no-rule"
-        )
+        yield Note(f"The judge has no rule for {', '.join(unknown)}: unknown, not 0.", "no-rule")
     if screens := [code.id for code in scheme.codes if code.screen]:
         yield Note(
             f"Can be found, cannot be ruled out: {', '.join(screens)}. The true share lies within"

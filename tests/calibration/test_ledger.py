@@ -41,7 +41,7 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
     assert noted == "1-one 2-one 3-two 1-two 2-one"
     assert {one["labels_sha256"] for one in lines(file)} == {hash_label_files([file])}
     assert "2 judges were compared with these test labels" in done.out
-    shown = annotate_cli("report", one, "--calibration", one / "calibration.json").out
+    shown = annotate_cli("report", "-v", one, "--calibration", one / "calibration.json").out
     assert "split test, look 2, 2 judges" in shown
 
 

@@ -31,7 +31,7 @@ def test_the_recorded_answers_are_counted(annotate_cli, tmp_path, rubric, judged
     assert f"{judged} of 48 traces judged" in done.out
     assert f"Most common: {top}" in done.out
     assert f"{count}/{judged}" in done.out
-    assert "What people would say, estimated from" in done.out
+    assert "given by another language model that did not see" in " ".join(done.out.split())
     assert f"annotate view runs/demo/{rubric}" in done.err
     assert annotate_cli("demo", "--rubric", rubric).out == done.out  # the run is there
 
@@ -50,3 +50,16 @@ def test_a_recording_that_does_not_fit_is_refused(annotate_cli, tmp_path):
     talk.write_text(talk.read_text().replace('"message": "', '"message": "Well, ', 1))
     with pytest.raises(AnnotatorError, match=r"no answer to a request of comm_errors.*record_demo"):
         judge_recorded(traces, "comm_errors", tmp_path / "run")
+
+
+def test_what_is_not_the_demos_is_left_alone(annotate_cli, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "labels.jsonl").write_text("my labels")
+    done = annotate_cli("demo", "--out", "mine")
+    assert (done.code, "name another --out" in done.err) == (2, True)
+    assert (tmp_path / "mine" / "labels.jsonl").read_text() == "my labels"
+    run = annotate_cli(
+        ROOT / "examples" / "traces", "--rubric", "symptoms", "--out", "own/symptoms"
+    )
+    done = annotate_cli("demo", "--out", "own")
+    assert (run.code, done.code, "another run; name another --out" in done.err) == (0, 2, True)

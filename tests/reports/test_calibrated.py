@@ -106,7 +106,7 @@ def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, traces(), known=["alpha", "beta"])
     out = annotate_cli("report", "-v", run, *calibrate(run, labels(rubric))).out
     gamma = table_rows(out)["gamma"]
-    assert gamma[1] == "-"  # not 0, but not known
+    assert gamma[1] == "-"  # unknown, not 0
     assert gamma[-4] == "8.3"  # 5 of 60 labelled traces, no flag: 5 / 60
 
 

@@ -226,7 +226,7 @@ def test_a_primary_rubric(annotate_cli, tmp_path, first):
     gamma = table["rows"][2]
     assert [gamma[key] for key in ("code", "k", "value", "low")] == ["gamma", None, None, None]
     assert gamma["reason"] == "the judge has no rule for this code"
-    assert any("not 0, but not known" in note for note in table["notes"])
+    assert any("unknown, not 0" in note for note in table["notes"])
 
 
 def test_groups(annotate_cli, tmp_path, first):

@@ -1,7 +1,9 @@
 """The frequency table that a terminal shows: a sentence, few columns, the largest share first."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from textwrap import fill
 
 from annotator.base.text import format_count, sanitize_line
 from annotator.reports.digits import (
@@ -20,17 +22,19 @@ from validation import Estimate, Interval
 # The marks of corrected shares.
 MARKS = {
     "thin": "fewer than 5 labels where the judge gave this code",
-    "blind": "no label has this code, the judge's or a person's",
+    "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, too",
 }
 _NOTES = 2  # that are shown
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
-_LONGEST_NAME = 28
+_LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
+_NAMED = 3  # codes in the sentence
 _WIDTH = 80
 _SHORT_CODE = 6  # one that is this short says little by itself: C3a
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_brief(table: FrequencyTable, full: Table) -> Table:
@@ -43,16 +47,23 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
     groups = [row for row in rows if row.kind == "group"]
     header, lines = _write_rows(rows, table)
-    notes = rank_notes(full.notes, corrected=bool(table.correction))
-    rest = len(notes) - _NOTES
-    more = [f"{format_count(rest, 'more note')}: -v"] if rest > 0 else []
+    bounded = any(name.startswith("bounds") for name in header)
+    notes = [
+        note
+        for note in rank_notes(full.notes, corrected=bool(table.correction))
+        if bounded or getattr(note, "id", "") not in ("bounds", "screens")
+    ]
+    votes = full.lines[:1] if table.votes else []
+    hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
+    more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
+    blocks = [_explain_marks(rows), votes, _show_examples(rows, table)]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{_write_summary(table)}",
+        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
         header=header,
         rows=lines,
         notes=[*notes[:_NOTES], *more],
-        lines=[*_explain_marks(rows), *_show_examples(rows, table)],
+        lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
         records=(),
@@ -74,29 +85,60 @@ def _write_summary(table: FrequencyTable) -> str:
     if not table.judged:
         return read
     codes = [row for row in table.rows if row.kind == "code"]
-    if any(_has_share(row) for row in codes):
-        top = max(codes, key=lambda row: find_share(row) or 0.0)
-        return f"{read} {_describe_top(top, table)}"
-    hits = sorted((row for row in codes if row.count), key=lambda row: -(row.count or 0))
-    if not hits:
+    if any(_has_share(row) for row in codes) and not _has_unshared(codes):
+        return f"{read} {_describe_top(codes, table)}"
+    counted = sorted((row for row in codes if row.count), key=lambda row: -(row.count or 0))
+    if not counted:
         return f"{read} No code was found."
-    counts = ", ".join(f"{_write_name(row)} in {row.count}" for row in hits[:3])
+    counts = ", ".join(f"{_write_name(row)} in {row.count}" for row in counted[:_NAMED])
     return f"{read} Found: {counts}."
 
 
-def _describe_top(row: Row, table: FrequencyTable) -> str:
-    share = _get_share(row)
-    value = find_share(row)
-    if not share or not value:
-        unknown = any(row.share is None for row in table.rows)
-        return f"No trace has any of the codes{' that the judge can find' if unknown else ''}."
+def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
+    """Return the largest share, and the codes that have it."""
+    value = max(find_share(row) or 0.0 for row in codes)
+    by = ""
+    if table.correction:
+        by = " of other traces" if table.correction.transferred else ""
+        by = f", corrected by the labels{by}"
+    if not value:
+        if by:
+            return f"No code has a share above 0{by}."
+        unknown = " that the judge can find" if any(row.share is None for row in codes) else ""
+        return f"None of the {table.judged} judged traces has any of the codes{unknown}."
+    tops = [row for row in codes if find_share(row) == value]
+    names = [_write_name(row) for row in tops]
     of = "traces with a code" if table.of_labelled else "judged traces"
-    of = "traces" if row.labels or table.people else of
-    text = f"Most common: {_write_name(row)}, {format_number(100 * value, 0)} % of {of}"
-    if ends := find_limits(share):
-        low, high = (format_number(100 * end, 0) for end in ends)
-        text += f" ({100 * share.confidence:g} % interval {low} to {high})"
-    return f"{text}, corrected by your labels." if row.labels else f"{text}."
+    if (table.people or table.correction) and not table.of_labelled:
+        of = "traces"
+    size = f"{_round(value)} % of {of}"
+    if len(tops) > 1:
+        few = f"{', '.join(names[:-1])} and {names[-1]}"
+        top = f"Most common: {few if len(tops) <= _NAMED else f'{len(tops)} codes'}, {size} each"
+    else:
+        top = f"Most common: {names[0]}, {size}"
+        share = _get_share(tops[0])
+        if share and (ends := find_limits(share)):
+            level = f"{100 * share.confidence:g} %"
+            top += f" ({level} interval {_round(ends[0])} to {_round(ends[1])})"
+    larger = [row.code for row in codes if table.correction and _may_exceed(row, value)]
+    unknown = f"; not known: {', '.join(larger[:_NAMED])}" if larger else ""
+    return f"{top}{by}{unknown}."
+
+
+def _may_exceed(row: Row, value: float) -> bool:
+    """Whether the share of a code is not known, and may be larger."""
+    ends = find_limits(_get_share(row))
+    return not _has_share(row) and (ends is None or ends[1] > value)
+
+
+def _has_unshared(rows: Sequence[Row]) -> bool:
+    """Whether a code was found and has no share, because the judge cannot rule it out."""
+    return any(row.count and not row.labels and not _has_share(row) for row in rows)
+
+
+def _round(share: float) -> str:
+    return format_number(100 * share, 1 if 0 < share < 0.01 else 0)
 
 
 def _write_title(table: FrequencyTable) -> str:
@@ -113,13 +155,18 @@ def _write_title(table: FrequencyTable) -> str:
 
 
 def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[Line]]:
-    """Return the header and the cells of the rows."""
+    """Return the header and the cells of the rows, in 80 columns."""
     total = table.n + table.undecided + table.failed
     level = f"{100 * table.correction.confidence:g}" if table.correction else "95"
     shares = any(row.share and row.share.value is not None for row in rows)
-    columns = {"code": [_write_name(row) for row in rows]}
+    columns: dict[str, list[str]] = {}
     if shares:
-        columns["traces"] = [_write_count(row, table.n) for row in rows]
+        columns["traces"] = [
+            str(row.count)
+            if table.of_labelled and row.kind == "none"
+            else _write_count(row, table.n)
+            for row in rows
+        ]
         columns["judged %" if table.correction else "%"] = [format_percent(r.share) for r in rows]
     else:
         columns["found in"] = [_write_count(row, total) for row in rows]
@@ -129,23 +176,29 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
         columns[f"{level} % interval"] = [format_limits(_get_share(row)) for row in rows]
     if table.correction:
         columns["mark"] = [row.labels.mark if row.labels else UNDEFINED for row in rows]
-    elif not shares or table.undecided + table.failed > _OPEN * total:
+    elif not shares or table.undecided + table.failed > _OPEN * total or _has_unshared(rows):
         columns["bounds %"] = [format_bounds(r.bounds) if r.bounds else UNDEFINED for r in rows]
-    if shares and any(row.anywhere not in (None, row.count) for row in rows):
-        columns["+secondary"] = [
-            UNDEFINED if row.anywhere is None else str(row.anywhere) for row in rows
-        ]
-    return tuple(columns), list(zip(*columns.values(), strict=True))
+    many = any(row.anywhere not in (None, row.count) for row in rows)
+    if shares and many and not table.correction:
+        columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
+    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
+    names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
 def _write_name(row: Row) -> str:
     """Return a code, with its name if that says more than the code."""
-    code = sanitize_line(row.code, _LONGEST_NAME)
+    code, name = sanitize_line(row.code, 64), sanitize_line(row.name, 64)
     if row.kind == "group":
         return f"{code} (group)"
-    name = sanitize_line(row.name, _LONGEST_NAME)
     tells = row.kind == "code" and name.lower().replace(" ", "_") != code.lower()
     return f"{code} ({name})" if tells and len(code) <= _SHORT_CODE else code
+
+
+def _shorten(name: str, room: int) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart."""
+    end = room // 3
+    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
 
 
 def _write_count(row: Row, n: int) -> str:
@@ -185,10 +238,11 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     lines = ["For example:"]
     for code in codes:
         example = table.examples[code]
-        name = sanitize_line(code, _LONGEST_NAME)
+        name = sanitize_line(code, 28)
         trace = sanitize_line(example.trace_id, _WIDTH - 4 - len(name))
         lines.append(f"  {name}  {trace}")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
-            lines.append(f'    "{sanitize_line(quote.strip(), _WIDTH - 9 - len(label))}"  {label}')
+            text = _COLOUR.sub("", quote).strip()
+            lines.append(f'    "{sanitize_line(text, _WIDTH - 9 - len(label))}"  {label}')
     return lines

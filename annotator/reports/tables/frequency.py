@@ -100,6 +100,8 @@ def _sort(table: FrequencyTable) -> FrequencyTable:
 def _find_size(row: Row) -> tuple[float, int]:
     """Return what a row is sorted by: its share, corrected if it can be, and then its count."""
     value = find_share(row)
+    if value is None and row.bounds and not row.labels:
+        value = row.bounds[0]
     return -1.0 if value is None else value, -1 if row.count is None else row.count
 
 
