@@ -4,7 +4,44 @@ This is the public Python API. A name is imported when it is first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors; each name is imported when it is first used
+    from annotator.api import aannotate as aannotate
+    from annotator.api import annotate as annotate
+    from annotator.api import calibrate as calibrate
+    from annotator.api import compare as compare
+    from annotator.api import count as count
+    from annotator.api import count_labels as count_labels
+    from annotator.api import count_together as count_together
+    from annotator.api import draw as draw
+    from annotator.api import find_conflicts as find_conflicts
+    from annotator.api import forecast as forecast
+    from annotator.api import judge_lines as judge_lines
+    from annotator.api import llm as llm
+    from annotator.api import load_calibrations as load_calibrations
+    from annotator.api import merge as merge
+    from annotator.api import summarize as summarize
+    from annotator.base.errors import AnnotatorError as AnnotatorError
+    from annotator.calibration.model import Calibration as Calibration
+    from annotator.reports.table import Table as Table
+    from annotator.rubrics import Rubric as Rubric
+    from annotator.rubrics import load_rubric as load_rubric
+    from annotator.rubrics.annotations import Annotation as Annotation
+    from annotator.rubrics.annotations import Claim as Claim
+    from annotator.rubrics.annotations import Quote as Quote
+    from annotator.rubrics.annotations import Verdict as Verdict
+    from annotator.rubrics.annotations import read_annotations as read_annotations
+    from annotator.rubrics.evidence import locate as locate
+    from annotator.runs.forecast import project_usage as project_usage
+    from annotator.runs.run import Run as Run
+    from annotator.runs.run import open_run as open_run
+    from annotator.traces import Message as Message
+    from annotator.traces import Trace as Trace
+    from annotator.traces import Traces as Traces
+    from annotator.traces import load_traces as load_traces
+    from annotator.traces import read_traces as read_traces
+    from annotator.traces.lines import dump_trace as dump_trace
 
 __version__ = "0.1.0"
 
@@ -53,3 +90,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,6 @@
 """The way in from Python: the same answers as the command line's, as values."""
 
+import ast
 import asyncio
 import contextlib
 import io
@@ -398,3 +399,54 @@ def test_a_file_that_cannot_be_read_keeps_its_reason_beside_one_of_its_name(tmp_
     [problem] = [item for item in items if not isinstance(item, an.Trace)]
     assert "not valid JSON" in problem.reason
     assert problem.id != "x.json"
+
+
+def test_the_names_that_type_checkers_see_are_those_that_are_imported():
+    tree = ast.parse((ROOT / "annotator" / "__init__.py").read_text())
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        node.names[0].name: node.module for node in block.body if isinstance(node, ast.ImportFrom)
+    }
+    assert seen == an._NAMES
+    assert dir(an) == sorted(an.__all__)
+
+
+def test_values_say_what_they_are(tmp_path):
+    """15 of the 17 examples are judged or left open, 2 passed."""
+    run = an.annotate(ROOT / "examples" / "traces", "symptoms", out=tmp_path / "run")
+    judged = "3 labelled, 12 undecided, 2 skipped"
+    assert repr(run) == f"<Run {tmp_path}/run: symptoms, judge rules, {judged}>"
+    assert "<th>undecided</th><td>12</td>" in run._repr_html_()
+    [table] = an.count(run)
+    assert re.fullmatch(r"<Table symptoms v4 .*: 14 rows>", repr(table))
+    labels = shutil.copy(ROOT / "examples" / "labels.jsonl", tmp_path)
+    made = an.calibrate(run, labels, "symptoms")
+    assert re.match(r"<Calibration symptoms, judge rules: 15 labels of author, kappa ", repr(made))
+    assert "<td>work_overlap</td><td>-</td><td>6.7</td>" in made._repr_html_()
+
+
+def test_findings_are_a_row_a_quote(tmp_path):
+    run = an.annotate(ROOT / "examples" / "traces", "symptoms")
+    frame = run.findings()
+    quotes = [
+        (one.trace_id, finding.code, quote.quote, quote.start)
+        for one in run.annotations()
+        for finding in one.findings
+        for quote in finding.evidence
+    ]
+    assert (
+        list(frame[["trace_id", "code", "quote", "start"]].itertuples(index=False, name=None))
+        == quotes
+    )
+    assert set(frame["attribute_setting"]) == {"coop"}
+    empty = an.annotate(an.Trace(id="t", format="x", path=""), "symptoms")
+    assert list(empty.findings().columns)[:3] == ["trace_id", "rubric", "code"]
+
+
+def test_traces_are_read_from_a_path():
+    folder = ROOT / "examples" / "traces"
+    assert [one.id for one in an.read_traces(folder)] == [
+        one.id for one in an.read_traces([str(folder)])
+    ]
+    with pytest.raises(AnnotatorError, match="no such file"):
+        list(an.read_traces("nowhere"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import list_names
@@ -14,17 +14,31 @@ if TYPE_CHECKING:
     from annotator.rubrics import Scheme
 
 
+class CalibrationOptions(TypedDict, total=False):
+    """Options of a calibration, as fields of :class:`annotator.calibration.model.Request`."""
+
+    annotators: str | Sequence[str]
+    against: Sequence[Run]
+    cluster: str | Sequence[str]
+    design: Path | None
+    ledger: Path | None
+    final: bool
+    confidence: float
+    seed: int
+    population: Literal["process", "corpus"]
+
+
 def calibrate(
     run: Run,
     labels: str | Path | Sequence[str | Path],
     rubric: str | None = None,
-    **options: Any,
+    **options: Unpack[CalibrationOptions],
 ) -> "Calibration":
     """Compare the judge of a run with people's labels for one rubric, as ``annotate calibrate``
     does. The ledger beside the labels records this use.
 
     ``rubric`` may be omitted if the labels are for one rubric of the run. ``options``: fields of
-    :class:`annotator.calibration.request.Request`, such as ``annotators`` or ``confidence``.
+    :class:`annotator.calibration.model.Request`, such as ``annotators`` or ``confidence``.
 
     Raises:
         AnnotatorError: the labels are unreadable or not of this run, or several rubrics, annotators
@@ -42,7 +56,7 @@ def calibrate_rubrics(
     run: Run,
     labels: str | Path | Sequence[str | Path],
     rubrics: Sequence[str] = (),
-    **options: Any,
+    **options: Unpack[CalibrationOptions],
 ) -> "list[Calibrated]":
     """Calibrate a run for each rubric with labels, or for those named, as :func:`calibrate` does;
     return each calibration with the labels and annotations that it compares.
@@ -66,7 +80,7 @@ def compare_annotators(
     second: str,
     rubrics: Sequence[str] = (),
     run: Run | None = None,
-    **options: Any,
+    **options: Unpack[CalibrationOptions],
 ) -> "list[Annotators]":
     """Compare one annotator with another, for each rubric with labels, or for those named; the
     ledger does not record it. ``options`` as in :func:`calibrate`; ``run`` has the tasks of the

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
@@ -33,11 +33,33 @@ JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudg
 """The types that :func:`annotator.judges.build.build_judge` takes."""
 
 
+class JudgingOptions(TypedDict, total=False):
+    """Options of :func:`annotate`: those of :func:`aannotate`."""
+
+    out: str | Path | None
+    resume: bool
+    format: str
+    limit: int | None
+    only: Only
+    concurrency: int
+    rejected: IfRejected
+    least_read: float
+    shard: Shard | None
+    engine: str | None
+    workers: int | None
+    address: str | None
+    pilot: int | None
+    command: str
+    on_start: Callable[[Run], None] | None
+    on_progress: Callable[[RunProgress], None] | None
+    on_notice: Callable[[str], None] | None
+
+
 def annotate(
     traces: TraceSource | Traces,
     rubric: RubricSource | Sequence[RubricSource],
     judge: JudgeSource = "rules",
-    **options: Any,
+    **options: Unpack[JudgingOptions],
 ) -> Run:
     """Judge traces by a rubric or several, and return the run. ``options``: see :func:`aannotate`.
 

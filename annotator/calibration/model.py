@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -180,7 +181,7 @@ class Look:
     judges: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Calibration:
     """A judge measured by people's labels, for one rubric.
 
@@ -235,6 +236,33 @@ class Calibration:
     population: Literal["process", "corpus"]
     cautions: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        kappa = self.agreement.kappa
+        value = "-" if kappa.value is None else f"{kappa.value:.2f}"
+        if kappa.low is not None and kappa.high is not None:
+            value += f" [{kappa.low:.2f}, {kappa.high:.2f}]"
+        names = ", ".join(self.labels.annotators)
+        return (
+            f"<Calibration {self.rubric}, judge {self.judge}: {len(self.labelled)} labels of"
+            f" {names}, kappa {value}, n {kappa.n}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the calibration as a notebook shows it: shares in percent."""
+
+        def write(value: float | None) -> str:
+            return "-" if value is None else f"{100 * value:.1f}"
+
+        heads = ("code", "judged %", "corrected %", "low", "high", "mark")
+        rows: list[tuple[str, ...]] = [heads]
+        for row in self.rows:
+            judged = row.judged.value if row.judged else None
+            shares = (judged, row.corrected.value, row.corrected.low, row.corrected.high)
+            rows.append((row.code, *map(write, shares), row.mark))
+        lines = ("".join(f"<td>{escape(cell)}</td>" for cell in cells) for cells in rows)
+        table = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<p>{escape(repr(self))}</p><table>{table}</table>"
 
     @property
     def labelled(self) -> tuple[LabelledTrace, ...]:

@@ -81,9 +81,10 @@ class TableRequest:
             return api.count(*self.runs, **options, joint=self.joint)
         options |= {name: getattr(self, name) for name in ("annotators", "final", "design")}
         options["traces"] = self.traces or None
+        runs: Sequence[Run | None] = self.runs or (None,)
         return [
             table
-            for run in self.runs or [None]
+            for run in runs
             for table in api.count_labels(self.label_files, self.rubrics, run=run, **options)
         ]
 

@@ -46,7 +46,7 @@ def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
     return record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table:
     """A title, the names of the columns, rows of cells as they are printed, and notes.
 
@@ -141,6 +141,10 @@ class Table:
 
     def __str__(self) -> str:
         return (self.brief or self).to("table")
+
+    def __repr__(self) -> str:
+        size = f"{len(self.rows)} rows" if self.rows else "no rows"
+        return f"<Table {sanitize_line(self.title, 120)}: {size}>"
 
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it; texts of traces are escaped."""

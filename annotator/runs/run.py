@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
 
 IN_MEMORY = "the run in memory"
+_STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
+_QUOTE = ("quote", "source", "start", "end", "match")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run: its manifest, as it was when the run was opened, and its annotations.
 
@@ -36,11 +39,27 @@ class Run:
 
     manifest: Manifest
     folder: Path | None = None
-    memory: Sequence[Annotation] = field(default=(), repr=False)
+    memory: Sequence[Annotation] = ()
     shard_folders: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return name_place(self.folder) if self.folder else IN_MEMORY
+
+    def __repr__(self) -> str:
+        statuses = ", ".join(f"{count} {status}" for status, count in self._count_statuses())
+        rubrics = ", ".join(self.schemes)
+        return f"<Run {self}: {rubrics}, judge {self.judge}, {statuses or 'nothing judged'}>"
+
+    def _repr_html_(self) -> str:
+        """Return the run as a notebook shows it."""
+        facts = [("run", str(self)), ("rubrics", ", ".join(self.schemes)), ("judge", self.judge)]
+        facts += [(status, str(count)) for status, count in self._count_statuses()]
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)
+        return f"<table>{''.join(rows)}</table>"
+
+    def _count_statuses(self) -> list[tuple[str, float]]:
+        totals = self.manifest.totals
+        return [(status, count) for status in _STATUSES if (count := totals.get(status))]
 
     @property
     def id(self) -> str:
@@ -92,6 +111,31 @@ class Run:
         import pandas as pd
 
         return pd.DataFrame(list(make_rows([self])), columns=list(COLUMNS))
+
+    def findings(self) -> "DataFrame":
+        """Return a row for each quote of each accepted finding: trace, rubric, code, whether the
+        code is the primary one, rationale, quote, source, offsets, and attributes of the trace.
+
+        Raises as :meth:`annotations` does.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "trace_id": annotation.trace_id,
+                "rubric": annotation.rubric,
+                "code": finding.code,
+                "primary": finding.code == annotation.primary,
+                "rationale": finding.rationale,
+                **{name: getattr(quote, name) for name in _QUOTE},
+                **{f"attribute_{key}": value for key, value in annotation.attributes.items()},
+            }
+            for annotation in self.annotations()
+            for finding in annotation.findings
+            for quote in finding.evidence
+        ]
+        columns = ["trace_id", "rubric", "code", "primary", "rationale", *_QUOTE]
+        return pd.DataFrame(rows, columns=None if rows else columns)
 
     def to_dataset(self) -> "Dataset":
         """Return the same rows as a data set in memory. Raises as :meth:`annotations` does."""

@@ -44,7 +44,7 @@ _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 
 
 def read_traces(
-    sources: Sequence[str | Trace],
+    sources: TraceSource,
     format: str = "auto",
     *,
     keep: Callable[[str, bool], bool] | None = None,
@@ -58,7 +58,7 @@ def read_traces(
     given folder; else the record's own id (``file:line`` if it has none).
 
     Args:
-        sources: at least one.
+        sources: a path, or several paths and traces.
         format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
             name, or ``module:name``.
         keep: called before a trace is read, with its id and True, or with the path of an ignored
@@ -67,7 +67,7 @@ def read_traces(
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
-    for ref in discover(sources, format):
+    for ref in discover(tuple(_flatten([sources], [])), format):
         name, is_trace = (ref.path, False) if isinstance(ref, Ignored) else (ref.id, True)
         if keep and not keep(name, is_trace):
             continue
