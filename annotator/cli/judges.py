@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from annotator.base.errors import SettingsError
 from annotator.base.text import hide_url_secrets
 from annotator.cli.options import Number, PluginChoice, add_options
+from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
     BuiltJudge,
@@ -185,6 +186,9 @@ def choose_judge(
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
     if name is None:
         name = "llm" if options["models"] else "rules"
+        for url, model in find_servers() if name == "rules" else ():
+            flags = f"--model {shlex.quote(model)} --base-url {url}"
+            notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
     if name != "llm" and not file:
         return _build_without_model(name, options, explicit, notice)
