@@ -12,7 +12,7 @@ from annotator import __version__
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded, write_file
 from annotator.base.remote import localize
-from annotator.base.text import describe_validation, dump_json
+from annotator.base.text import describe_validation, dump_json, sanitize_line
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import HasCodes, Scheme, load_rubric
 from annotator.rubrics.annotations import Annotation
@@ -243,10 +243,8 @@ class Calibration:
         if kappa.low is not None and kappa.high is not None:
             value += f" [{kappa.low:.2f}, {kappa.high:.2f}]"
         names = ", ".join(self.labels.annotators)
-        return (
-            f"<Calibration {self.rubric}, judge {self.judge}: {len(self.labelled)} labels of"
-            f" {names}, kappa {value}, n {kappa.n}>"
-        )
+        text = f"{self.rubric}, judge {self.judge}: {len(self.labelled)} labels of {names}"
+        return f"<Calibration {sanitize_line(text, 300)}, kappa {value}, n {kappa.n}>"
 
     def _repr_html_(self) -> str:
         """Return the calibration as a notebook shows it: shares in percent."""

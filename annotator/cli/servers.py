@@ -2,13 +2,14 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 
 from annotator.base.text import sanitize_line
 
 # Where Ollama, LM Studio, llama.cpp and vLLM listen.
 PORTS = (11434, 1234, 8080, 8000)
-_SECONDS = 0.3  # for a connection, and for its answer
+_SECONDS = 0.5  # for one server
 _LARGEST = 1 << 20  # bytes of a list of models
 
 
@@ -19,19 +20,26 @@ def find_servers() -> Iterator[tuple[str, str]]:
             socket.create_connection(("127.0.0.1", port), _SECONDS).close()
         except OSError:
             continue
-        if model := _find_model(url := f"http://127.0.0.1:{port}/v1"):
-            yield url, model
+        if model := _find_model(port):
+            yield f"http://127.0.0.1:{port}/v1", model
 
 
-def _find_model(url: str) -> str:
+def _find_model(port: int) -> str:
     """Return the first model of a server; "" if it does not list models as OpenAI does."""
-    from http.client import HTTPException  # only where something listens
-    from urllib.request import ProxyHandler, build_opener
+    from http.client import HTTPConnection, HTTPException  # only where something listens
 
+    end = time.monotonic() + _SECONDS
+    connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
+    body = bytearray()
     try:
-        opener = build_opener(ProxyHandler({}))
-        with opener.open(f"{url}/models", timeout=_SECONDS) as answer:
-            models = json.loads(answer.read(_LARGEST))["data"]
-        return sanitize_line(str(models[0]["id"]), 120)
-    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        connection.request("GET", "/v1/models")
+        answer = connection.getresponse()
+        while answer.status == 200 and (piece := answer.read1(1 << 16)):
+            body += piece
+            if len(body) > _LARGEST or time.monotonic() > end:
+                return ""
+        return sanitize_line(str(json.loads(body)["data"][0]["id"]), 120)
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
         return ""
+    finally:
+        connection.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_errors, replace_folder, write_file
 from annotator.base.remote import localize, name_place, refuse_url
+from annotator.base.text import sanitize_line
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, find_annotations, read_placed
 from annotator.runs.dataset import COLUMNS, build_dataset, make_rows
@@ -48,13 +49,19 @@ class Run:
     def __repr__(self) -> str:
         statuses = ", ".join(f"{count} {status}" for status, count in self._count_statuses())
         rubrics = ", ".join(self.schemes)
-        return f"<Run {self}: {rubrics}, judge {self.judge}, {statuses or 'nothing judged'}>"
+        if self.manifest.status != "finished":  # whose totals may be older
+            statuses = self.manifest.status
+        text = f"{rubrics}, judge {self.judge}, {statuses or 'no annotations'}"
+        return f"<Run {sanitize_line(f'{self}: {text}', 400)}>"
 
     def _repr_html_(self) -> str:
         """Return the run as a notebook shows it."""
         facts = [("run", str(self)), ("rubrics", ", ".join(self.schemes)), ("judge", self.judge)]
         facts += [(status, str(count)) for status, count in self._count_statuses()]
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)
+        rows = (
+            f"<tr><th>{escape(name)}</th><td>{escape(sanitize_line(text, 200))}</td></tr>"
+            for name, text in facts
+        )
         return f"<table>{''.join(rows)}</table>"
 
     def _count_statuses(self) -> list[tuple[str, float]]:
