@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note, format_count
+from annotator.base.text import format_count
 from annotator.calibration.agreement import (
     Basis,
     compare_attribution,
@@ -391,8 +391,9 @@ def _list_warnings(
             " attribution, or the run is older than it): not compared."
         )
     if matched.design == "unknown":
-        unknown = "The labels carry no inclusion probabilities: treated as a uniform random sample."
-        warnings.append(Note(unknown, "sampling"))
+        warnings.append(
+            "The labels carry no inclusion probabilities: treated as a uniform random sample."
+        )
     if not sample.clusters.named:
         by = "+".join(request.cluster)
         reason = f"No trace tells its {by}" if by else "--cluster none"
