@@ -137,6 +137,36 @@ def _count(
     return mark_runs(tables, runs)
 
 
+def describe_methods(
+    *runs: Run,
+    calibration: "CalibrationSource | None" = None,
+    transfer: bool = False,
+    by: str | None = None,
+    cluster: Sequence[str] | None = None,
+) -> list[str]:
+    """Return the paragraph on methods for a paper, one for each table of :func:`count`.
+
+    ``calibration``: default: the ``calibration.json`` in the directory of a run, if there is one.
+    Raises as :func:`count` does.
+    """
+    from annotator.reports.methods import describe_methods as describe
+
+    _check_once(runs)
+    paragraphs = []
+    for run in runs:
+        source = calibration
+        beside = run.folder / "calibration.json" if run.folder else None
+        if source is None and beside and beside.exists():
+            source = beside
+        calibrations = group_calibrations(source)
+        for table in _count([run], calibrations, transfer, by, cluster=cluster):
+            candidates = (calibrations or {}).get(table.rubric, ())
+            fitting = [each for each in candidates if each.judge_sha256 == run.judge_sha256]
+            fitting = fitting or list(candidates)  # transferred
+            paragraphs.append(describe(run, table, fitting[0] if fitting else None))
+    return paragraphs
+
+
 def _check_once(runs: Sequence[Run]) -> None:
     if len({run.id for run in runs}) < len(runs):
         raise AnnotatorError("a run was given twice, and would count as often")

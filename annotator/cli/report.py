@@ -20,7 +20,7 @@ from annotator.cli.options import (
     plot_option,
     verbose_option,
 )
-from annotator.cli.output import put_tables, say_notice, say_partial, say_written
+from annotator.cli.output import put_tables, say, say_notice, say_partial, say_written
 from annotator.cli.tables import TableRequest
 from annotator.reports import table
 
@@ -117,6 +117,12 @@ FORMATS = {
 )
 @click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
 @click.option(
+    "--methods",
+    is_flag=True,
+    help="Print the paragraph on methods for a paper instead of the tables; with the"
+    " calibration.json in RUN, or --calibration.",
+)
+@click.option(
     "--compare",
     "sides",
     nargs=2,
@@ -164,6 +170,7 @@ def command(
     out: Path | None,
     push: str | None,
     verbose: bool,
+    methods: bool,
     **options: Any,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
@@ -196,6 +203,19 @@ def command(
         api.check_figure(figure)
     opened = api.open_runs(runs)
     request = TableRequest(opened, **options)
+    if methods:
+        names = ("--calibration", "--transfer", "--by", "--cluster", "--methods", "--out")
+        if wrong := sorted(flag for flag, value in flags.items() if value and flag not in names):
+            raise click.UsageError(f"--methods goes with no {wrong[0]}")
+        paragraphs = api.describe_methods(
+            *opened,
+            calibration=request.calibrations,
+            transfer=request.transfer,
+            by=request.by,
+            cluster=request.cluster_by,
+        )
+        say("\n\n".join(paragraphs))
+        return
     if sides and request.by:
         put_comparison(request, sides, format_, path)
         values = f"--by {request.by} --values {' '.join(sides)}"
