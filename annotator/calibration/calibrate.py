@@ -51,7 +51,7 @@ from annotator.calibration.model import (
     Request,
     count_labels,
 )
-from annotator.calibration.sample.design import Design, find_design, read_design
+from annotator.calibration.sample.design import Design, find_design, list_trace_ids, read_design
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
@@ -74,7 +74,8 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     """
     # Read the labels, and match them with annotations.
     scheme = run.schemes[rubric]
-    labels = request.labels.read(scheme)
+    trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids)
     of_annotators, annotators = select_labels(labels, request.annotators)
     labelled = {label.trace_id for label in labels.labels}
     sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
@@ -439,7 +440,8 @@ def compare_annotators(
     """
     if first == second:
         raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
-    labels = request.labels.read(scheme)
+    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(

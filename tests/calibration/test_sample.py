@@ -67,7 +67,7 @@ def sample(annotate_cli, tmp_path):
     """Draw from a run: the sheet's rows, its design and what was printed."""
 
     def draw(run, *options, split="all", out="s.jsonl"):
-        done = annotate_cli("sample", run, "--split", split, "--out", out, *options)
+        done = annotate_cli("sample", run, "--show-ids", "--split", split, "--out", out, *options)
         assert done.code == 0, done.err
         return sheet_of(tmp_path / out), design_of(tmp_path / out), done
 
@@ -237,7 +237,7 @@ def test_floors_grow_with_the_sample(annotate_cli, sample, tmp_path, run):
         assert design.strata["beta"].drawn >= beta
     done = annotate_cli("sample", run, "-n", 10, "--out", "no.jsonl")
     said_in_words(done)
-    assert "cannot cover 3 strata with 5 each. Use -n 15" in done.err
+    assert "cannot cover 4 strata with 5 each. Use -n 16" in done.err
     assert not (tmp_path / "no.jsonl").exists()
 
 
@@ -354,7 +354,6 @@ def test_traces_without_a_judge(annotate_cli, sample, tmp_path, runs):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["run"], "--out"),
         (["run", "--out", "no/such/s.csv"], "cannot write"),
         (["run", "--out", "s.csv", "--rubric", "other"], "other"),
         (["run", "--out", "s.csv", "-n", "0"], "0"),
@@ -553,7 +552,7 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, sample, tmp_pat
 def test_undecided_traces_are_a_stratum_of_their_own(sample, panel, more, sizes):
     _, design, done = sample(panel, "-n", 20, "--double", 0, *more)
     assert {name: one.size for name, one in design.strata.items()} == sizes
-    assert f"20 traces from {sum(sizes.values())} " in done.out
+    assert done.out.startswith(f"20 of {sum(sizes.values())} traces drawn into s.jsonl.")
     assert f"{41 - sum(sizes.values())} traces without a judgement" in done.err
 
 
