@@ -385,8 +385,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration, and the compared labels and annotations by trace."""
+    """A calibration, and the compared labels and annotations by trace. ``ledgers``: the files
+    that note this look.
+    """
 
     calibration: Calibration
     labels: Mapping[str, Label]
     annotations: Mapping[str, Annotation]
+    ledgers: tuple[Path, ...] = ()

@@ -11,7 +11,7 @@ from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
 from annotator.cli.options import add_path_option, add_reader_options
-from annotator.cli.output import say, say_next
+from annotator.cli.output import say_next, say_notice
 from annotator.cli.pages import add_server_options, announce_page, require_web
 
 
@@ -75,7 +75,7 @@ def command(port: int, open_: bool, **options: Any) -> None:
     options["file"] = options["file"] or locate_labels(options["sources"])
     with prepare(WorkRequest(**options)) as work:
         where = escape_controls(name_place(options["file"]))
-        say(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
+        say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
         label(work, port=port, ready=_announce(options["file"].parent, announce_page(open_)))
 
 

@@ -157,7 +157,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve
     assert [label.trace_id for label in found] == drawn
     assert len(drawn) == 6  # of the 15 failed ones, of which the rules decide 3
     assert {label.inclusion_probability for label in found} == {0.4}
-    said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
+    said = tool("calibrate", "-v", "run", "--labels", "labels.jsonl", cwd=tmp_path)
     assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
 
 
@@ -211,7 +211,7 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
     adjudicate += ("--adjudicate", "ann", "bob", "--from", "ann.jsonl", "--from", "bob.jsonl")
     serve(*adjudicate).stop()
-    said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
+    said = tool("calibrate", "-v", "run", "--labels", "gold.jsonl", cwd=tmp_path)
     assert "3 labels by gold." in said.out
     assert "The judge left 2 labelled traces undecided, where people say" in said.out
     assert "1 traces of the sheet are not labelled yet." in said.out
