@@ -143,28 +143,39 @@ def describe_methods(
     transfer: bool = False,
     by: str | None = None,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
 ) -> list[str]:
-    """Return the paragraph on methods for a paper, one for each table of :func:`count`.
-
-    ``calibration``: default: the ``calibration.json`` in the directory of a run, if there is one.
-    Raises as :func:`count` does.
+    """Return the paragraph on methods for a paper, one for each table of :func:`count`, whose
+    arguments and errors are the same.
     """
     from annotator.reports.methods import describe_methods as describe
 
-    _check_once(runs)
-    paragraphs = []
-    for run in runs:
-        source = calibration
-        beside = run.folder / "calibration.json" if run.folder else None
-        if source is None and beside and beside.exists():
-            source = beside
-        calibrations = group_calibrations(source)
-        for table in _count([run], calibrations, transfer, by, cluster=cluster):
-            candidates = (calibrations or {}).get(table.rubric, ())
-            fitting = [each for each in candidates if each.judge_sha256 == run.judge_sha256]
-            fitting = fitting or list(candidates)  # transferred
-            paragraphs.append(describe(run, table, fitting[0] if fitting else None))
-    return paragraphs
+    tables = _count(runs, group_calibrations(calibration), transfer, by, False, cluster, joint)
+    by_id = {run.id: run for run in runs}
+    return [describe(by_id[table.run or ""], table) for table in tables]
+
+
+def find_calibrations(*runs: Run, on_notice: Callable[[str], None] | None = None) -> list[Path]:
+    """Return the ``calibration.json`` in the directory of each run; none unless each run has one
+    that fits its judge and traces. ``on_notice`` is called with the reason if one is not used.
+    """
+    from annotator.calibration.correct import fit_calibration
+    from annotator.calibration.model import read_calibrations
+
+    places = [(run, run.folder / "calibration.json") for run in runs if run.folder]
+    files = [(run, file) for run, file in places if file.is_file()]
+    for run, file in files:
+        reason = "a report of several runs needs one of each" if len(files) < len(runs) else ""
+        try:
+            for rubric, calibrations in read_calibrations([file]).items():
+                if rubric in run.schemes and not reason:
+                    reason = fit_calibration(run, rubric, calibrations)[2]
+        except AnnotatorError as error:
+            reason = str(error)
+        if reason:
+            (on_notice or _ignore)(f"{file} is not used: {reason}. Calibrate {run} again")
+            return []
+    return [file for _, file in files]
 
 
 def _check_once(runs: Sequence[Run]) -> None:

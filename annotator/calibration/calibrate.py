@@ -150,7 +150,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         clusters=len(sample.clusters) if sample.clusters.named else None,
         cluster_by=request.cluster if sample.clusters.named else (),
         ids_sha256=sample.ids_sha256,
-        labels=_summarize_labels(request, annotators, split, matched),
+        labels=_summarize_labels(request, annotators, split, matched, design),
         look=None,
         agreement=_agree(matched, scheme, (), request.confidence),
         agreement_of_all=_agree(
@@ -240,7 +240,11 @@ def _compare_run(
 
 
 def _summarize_labels(
-    request: Request, annotators: tuple[str, ...], split: str, matched: MatchedLabels
+    request: Request,
+    annotators: tuple[str, ...],
+    split: str,
+    matched: MatchedLabels,
+    design: Design | None,
 ) -> LabelsUsed:
     files = request.labels
     sampled, labelled = matched.sampled or (None, None)
@@ -258,6 +262,8 @@ def _summarize_labels(
         undecided=matched.undecided,
         drawn=sampled,
         labelled=labelled,
+        strata_by=design.strata_by if design else None,
+        sampled_from=design.size if design else None,
     )
 
 

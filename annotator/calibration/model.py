@@ -141,7 +141,8 @@ class LabelsUsed:
     ``design`` is ``uniform``, ``stratified`` or ``unknown``. ``n`` labels are of traces that the
     judge decided, in ``clusters`` clusters (None: independent traces). The tuples hold the ids of
     the other labelled traces. ``drawn`` and ``labelled`` are the numbers of sampled traces and of
-    those with a label, None without a design.
+    those with a label, None without a design. ``strata_by`` and ``sampled_from``: the kind of its
+    strata, as :data:`annotator.calibration.sample.design.Strata`, and its number of traces.
     """
 
     files: tuple[str, ...]
@@ -157,6 +158,8 @@ class LabelsUsed:
     undecided: tuple[str, ...] = ()
     drawn: int | None = None
     labelled: int | None = None
+    strata_by: Literal["codes", "votes", "none"] | None = None
+    sampled_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
