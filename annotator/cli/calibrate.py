@@ -203,9 +203,9 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
         return files
     name, sheet = shlex.quote(str(run)), run / "sheet.csv"
     steps = [f"annotate sample {name} -n 60", f"annotate label {shlex.quote(str(sheet))}"]
-    commands = "\n  ".join(steps[sheet.exists() :])
+    commands = ", then ".join(steps[sheet.exists() :])
     raise AnnotatorError(
-        f"{run}: no labels*.jsonl in this run. Make them with\n  {commands}\nor name them with"
+        f"{run}: no labels*.jsonl in this run. Make them with {commands}. Or name them with"
         " --labels FILE"
     )
 

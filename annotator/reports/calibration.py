@@ -108,10 +108,10 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
         )
     codes = [row for row in calibration.rows if row.code != NONE]
     unknown = [sanitize_line(row.code, 64) for row in codes if row.corrected.value is None]
-    known = [row for row in codes if row.corrected.value]
-    if not known:
+    counted = [row for row in codes if row.corrected.value]
+    if not counted:
         return
-    top = max(known, key=lambda row: row.corrected.value or 0.0)
+    top = max(counted, key=lambda row: row.corrected.value or 0.0)
     judged = ""
     if top.judged:
         judged = f"; {_write_rate(top.judged).partition(' (')[0]} by the judge alone"
