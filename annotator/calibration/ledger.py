@@ -6,6 +6,7 @@ beside the label file and counts looks at its labels, not at the file's name.
 
 import hashlib
 import json
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import LineLog, read_bounded
+from annotator.base.files import LineLog, explain_errors, read_bounded
 from annotator.base.text import Note
 from annotator.calibration.model import Calibrated, Look, Request
 from annotator.labels import Label
@@ -27,7 +28,7 @@ LEDGER = ".looks.jsonl"
 def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrated:
     """Write the look into the ledgers and return the calibration with it.
 
-    The ledgers are beside the labels, or in the run's folder if that one cannot be written.
+    The ledgers are beside the labels, or in the run's folder if theirs is write-protected.
 
     Raises:
         AnnotatorError: a ledger that the request names cannot be read or written.
@@ -50,6 +51,8 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     look, notes = None, list[str]()
     try:
         try:
+            if not request.ledger:
+                _refuse_protected(ledgers)
             noted = note_look(ledgers, entry, notes.append)
         except AnnotatorError:
             if request.ledger or not run.folder:
@@ -71,6 +74,14 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     warnings = (*calibration.warnings, *notes)
     calibration = replace(calibration, look=look, warnings=warnings)
     return replace(calibrated, calibration=calibration, ledgers=tuple(ledgers))
+
+
+def _refuse_protected(ledgers: Sequence[Path]) -> None:
+    """Raise :class:`AnnotatorError` for a folder without write permission, which root ignores."""
+    for ledger in ledgers:
+        with explain_errors(ledger):
+            if not ledger.parent.stat().st_mode & stat.S_IWUSR:
+                raise AnnotatorError(f"{ledger.parent} is write-protected")
 
 
 def locate_ledgers(labels: Sequence[Path]) -> list[Path]:

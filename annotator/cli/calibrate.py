@@ -86,7 +86,7 @@ MISSED, UNDECIDED = 1, 4
 @add_path_option(
     "--ledger",
     help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl; in"
-    " RUN if that cannot be written]",
+    " RUN if that is write-protected]",
 )
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
 @click.option(

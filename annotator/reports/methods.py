@@ -250,6 +250,7 @@ def _write_agreement(agreement: RaterAgreement) -> str:
 
 def _write_limits(estimate: "Estimate", unit: int, decimals: int) -> str:
     if estimate.low is None or estimate.high is None:
-        return f"no interval: {sanitize_line(estimate.reason or 'not known', 200)}"
+        reason = (estimate.reason or "not known").removeprefix("no interval: ")
+        return f"no interval: {sanitize_line(reason, 200)}"
     low, high = (format_number(unit * end, decimals) for end in (estimate.low, estimate.high))
     return f"{100 * estimate.confidence:g} % interval {low} to {high}"

@@ -1,6 +1,7 @@
 """The ledger of looks: what it counts, and what happens when it is cut off or cannot be written."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -124,12 +125,19 @@ def test_what_is_counted_together(tmp_path):
 
 def test_a_ledger_that_cannot_be_written(annotate_cli, calibrate, tmp_path, rubric, file):
     """Looks are noted beside the run then; those noted beside the labels still count."""
+    (tmp_path / "people").mkdir()
+    file = shutil.copy(file, tmp_path / "people" / file.name)
     run, ledger = judge(tmp_path, rubric, "one"), locate_ledgers([file])[0]
     calibrate(judge(tmp_path, rubric, "two"), file)
-    (tmp_path / ".labels.jsonl.looks.jsonl.lock").mkdir()  # no lock, so no writing
+    before = ledger.read_text()
+    ledger.parent.chmod(0o555)  # root could write there
     made, _ = calibrate(run, file)
+    ledger.parent.chmod(0o755)
     assert (made["look"]["look"], made["look"]["judges"]) == (2, 2)
+    assert ledger.read_text() == before
     assert len((run / ledger.name).read_text().splitlines()) == 1
+    ledger.unlink()
+    ledger.mkdir()
     (run / f".{ledger.name}.lock").mkdir()
     made, out = calibrate(run, file)
     assert "This look was not noted" in out
