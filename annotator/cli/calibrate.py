@@ -9,7 +9,7 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import name_place
-from annotator.base.text import dump_json
+from annotator.base.text import dump_json, list_first
 from annotator.calibration.ledger import LEDGER
 from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
@@ -48,7 +48,7 @@ MISSED, UNDECIDED = 1, 4
     "files",
     multiple=True,
     help="People's labels: JSONL, CSV, a Label Studio or Potato export. Repeatable.  [default:"
-    " RUN/labels*.jsonl]",
+    " RUN/labels*.jsonl, or those beside RUN]",
 )
 @click.option(
     "--rubric",
@@ -189,24 +189,25 @@ def command(
 
 
 def _find_labels(run: Path | None) -> tuple[Path, ...]:
-    """Return the files of labels in the directory of a run.
+    """Return the files of labels in the directory of a run, else beside it.
 
     Raises:
         AnnotatorError: there is none.
     """
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")
-    files = tuple(
-        file for file in sorted(run.glob("labels*.jsonl")) if not file.name.endswith(LEDGER)
-    )
-    if files:
-        return files
+    for folder in (run, run.parent):
+        candidates = sorted(folder.glob("labels*.jsonl"))
+        files = tuple(file for file in candidates if not file.name.endswith(LEDGER))
+        if files:
+            say_notice(f"labels: {list_first([name_place(file) for file in files], 5)}")
+            return files
     name, sheet = shlex.quote(str(run)), run / "sheet.csv"
     steps = [f"annotate sample {name} -n 60", f"annotate label {shlex.quote(str(sheet))}"]
     commands = ", then ".join(steps[sheet.exists() :])
     raise AnnotatorError(
-        f"{run}: no labels*.jsonl in this run. Make them with {commands}. Or name them with"
-        " --labels FILE"
+        f"{run}: no labels*.jsonl in this run or beside it. Make them with {commands}. Or name"
+        " them with --labels FILE"
     )
 
 

@@ -78,8 +78,10 @@ def test_a_run_of_two_rubrics_has_a_sheet_for_each(annotate_cli, tmp_path, rubri
 
 
 def test_a_calibration_that_fits_no_more_is_not_used(annotate_cli, run, rubric):
-    write_labels(run / "labels.jsonl", [label(f"gpt{n % 2}/{n}", rubric) for n in range(40)])
-    assert annotate_cli("calibrate", run).code == 0
+    beside = run.with_name("labels-ann.jsonl")  # of several runs, say
+    write_labels(beside, [label(f"gpt{n % 2}/{n}", rubric) for n in range(40)])
+    done = annotate_cli("calibrate", run)
+    assert (done.code, f"labels: {beside}" in done.err) == (0, True)
     copy = run.with_name("copy")
     shutil.copytree(run, copy)
     manifest = json.loads((copy / "run.json").read_text())
