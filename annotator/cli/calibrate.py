@@ -182,8 +182,9 @@ def command(
         where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         say_notice(f"this look at the labels is noted in {name_place(where)}")
     say_written(file)
-    say_next("report", run, *(("--calibration", out) if out else ()), purpose="the corrected table")
-    say_next("report", run, "--methods", purpose="the paragraph for a paper")
+    report = ("report", name_place(run), *(("--calibration", name_place(out)) if out else ()))
+    say_next(*report, purpose="the corrected table")
+    say_next(*report, "--methods", purpose="the paragraph for a paper")
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _check_thresholds(agreements, min_agreement, min_kappa)
 
