@@ -121,9 +121,9 @@ class LabelFiles:
             yield from _read_content(content, scheme, problems)
 
 
-def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
+def read_labels(files: Iterable[Path], scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
     """Return the labels of a rubric from files, as :meth:`LabelFiles.read`."""
-    return LabelFiles(files).read(scheme)
+    return LabelFiles(files).read(scheme, trace_ids)
 
 
 class _LabelBuilder:

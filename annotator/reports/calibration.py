@@ -52,8 +52,9 @@ def make_brief(calibration: Calibration) -> Table:
         calibration.rows, key=lambda row: (row.code == NONE, -(row.corrected.value or 0))
     )
     cells = [_write_cells(row, calibration.judged, ranged=False) for row in codes]
-    lines = [(*row[1:5], row[-1]) for row in cells]
-    header = ("traces", "judged %", "corrected %", level, "mark")
+    first = 1 if any(row.judged for row in codes) else 3  # a judge may have no shares
+    lines = [(*row[first:5], row[-1]) for row in cells]
+    header = ("traces", "judged %", "corrected %", level, "mark")[first - 1 :]
     room = _WIDTH - sum(2 + max(map(len, column)) for column in zip(header, *lines, strict=True))
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])

@@ -10,7 +10,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.remote import find_url, is_hub, localize
 from annotator.base.text import format_count, sanitize_line
 from annotator.calibration.sample.design import list_trace_ids, read_sources
-from annotator.labels import Label, LabelFiles
+from annotator.labels import Label, LabelFiles, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
     TwoReaders,
@@ -187,7 +187,7 @@ def _compare(
         )
     files = request.pair_files or (request.file,)
     trace_ids = chain(list_trace_ids(None, rubric.id, None, files), library.ids())
-    return compare_annotators(LabelFiles(files).read(rubric.scheme(), trace_ids), *pair)
+    return compare_annotators(read_labels(files, rubric.scheme(), trace_ids), *pair)
 
 
 def _prepare_adjudication(
