@@ -164,8 +164,12 @@ def find_calibrations(*runs: Run, on_notice: Callable[[str], None] | None = None
 
     places = [(run, run.folder / "calibration.json") for run in runs if run.folder]
     files = [(run, file) for run, file in places if file.is_file()]
+    if files and len(files) < len(runs):
+        names = ", ".join(str(file) for _, file in files)
+        (on_notice or _ignore)(f"{names} is not used: not all of these runs have one")
+        return []
     for run, file in files:
-        reason = "a report of several runs needs one of each" if len(files) < len(runs) else ""
+        reason = ""
         try:
             for rubric, calibrations in read_calibrations([file]).items():
                 if rubric in run.schemes and not reason:
