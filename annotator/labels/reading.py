@@ -4,7 +4,6 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +26,20 @@ from annotator.traces.records import name_type, parse_json
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # files beside labels
-# Places of the labels in Potato's output folder, the best first; the others repeat it.
-_POTATO = (
-    "user_state.json",
-    "*/user_state.json",
-    "annotation_output/*/user_state.json",
-    "annotated_instances.*",
-    "annotation_output/annotated_instances.*",
-    "*/annotated_instances.*",
-)
 _HEAD = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One JSON value of a file, and its place."""
-
-    path: Path
-    where: str
-    value: Any
-
-
-Content = _Record | LabelTable | str
-"""A part of a file of labels; a text is a problem there."""
+Content = tuple[str, Any] | LabelTable | str
+"""A part of a file of labels: a JSON value with its place, a table, or a problem there."""
 
 
 class LabelFiles:
     """Files of labels, each opened and parsed once, for any number of rubrics.
 
     Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
-    Label Studio's JSON and JSON-MIN exports (:mod:`annotator.labels.label_studio`) and Potato's
-    output (:mod:`annotator.labels.potato`). A folder gives the files in it. A file that cannot be
-    read is a problem of :meth:`read`.
+    Label Studio's JSON export (:mod:`annotator.labels.label_studio`) and Potato's tables
+    (:mod:`annotator.labels.potato`). A folder gives the files in it. A file that cannot be read is
+    a problem of :meth:`read`.
 
     ``paths``: as given. ``digests``: the SHA-256 of each file.
     """
@@ -190,7 +171,7 @@ def _name_file(path: Path) -> str:
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
-    """Yield the files (of a folder its label files, sorted, or Potato's) or problems."""
+    """Yield the files (of a folder its label files, sorted) or problems."""
     for path in paths:
         try:
             if path.is_dir():
@@ -216,14 +197,7 @@ def _list_folder(folder: Path) -> Sequence[Path | str]:
         and not path.name.endswith(_OURS)
         and not path.is_dir()
     ]
-    matches = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
-    potatoes = next(filter(None, matches), [])
-    other_files = [path for path in files if path.stem not in ("user_state", "annotated_instances")]
-    if potatoes and other_files:  # they may hold labels, too
-        first = _name_file(other_files[0])
-        message = f"Potato's output, and {first}; name the files that hold labels"
-        return [f"{_name_file(folder)}: {message}"]
-    return potatoes or files or [f"{_name_file(folder)}: no file with labels in this folder"]
+    return files or [f"{_name_file(folder)}: no file with labels in this folder"]
 
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
@@ -239,14 +213,13 @@ def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     elif text[0] not in "[{":
         yield parse_table(data, name)
     elif _has_lines(path, text):
-        yield from _parse_lines(path, data)
+        yield from _parse_lines(data, name)
     else:
-        yield from _parse_whole(path, data)
+        yield from _parse_whole(data, name)
 
 
-def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
+def _parse_whole(data: bytes, name: str) -> Iterator[Content]:
     """Yield the JSON value of a file, or those of its one list."""
-    name = _name_file(path)
     try:
         value = parse_json(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -255,12 +228,12 @@ def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
         yield str(error)
     else:
         if not isinstance(value, list):
-            yield _Record(path, name, value)
+            yield name, value
         elif not value:
             yield f"{name}: an empty list; there are no labels in it"
         else:
             for n, record in enumerate(value, 1):
-                yield _Record(path, f"{name}, record {n}", record)
+                yield f"{name}, record {n}", record
 
 
 def _has_lines(path: Path, head: str) -> bool:
@@ -277,14 +250,13 @@ def _has_lines(path: Path, head: str) -> bool:
     return bool(rest.strip())
 
 
-def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
-    name = _name_file(path)
+def _parse_lines(data: bytes, name: str) -> Iterator[Content]:
     for n, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
         where = f"{name}, line {n}"
         try:
-            yield _Record(path, where, parse_json(line.decode("utf-8-sig"), name, line=n))
+            yield where, parse_json(line.decode("utf-8-sig"), name, line=n)
         except UnicodeDecodeError:
             yield f"{where}: not UTF-8; save the file as UTF-8"
         except AnnotatorError as error:
@@ -297,28 +269,22 @@ def _read_content(content: Content, scheme: Scheme, problems: Problems) -> Itera
         problems.add(content)
     elif isinstance(content, LabelTable):
         yield from read_table_rows(content, scheme, problems)
-    elif not isinstance(content.value, dict):
+    elif not isinstance(content[1], dict):
         problems.add(
-            f"{content.where}: found {name_type(content.value)}, expected an object with a label"
+            f"{content[0]}: found {name_type(content[1])}, expected an object with a label"
         )
     else:
         try:
-            yield from _read_record(content.value, content.where, content.path, scheme)
+            yield from _read_record(content[1], content[0], scheme)
         except AnnotatorError as error:
             problems.add(str(error))
 
 
-def _read_record(
-    value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
-) -> Iterator[LabelRow]:
+def _read_record(value: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     if label_studio.is_min(value):
-        return label_studio.read_min(value, where, scheme)
-    if "trace_id" in value:
-        return iter([LabelRow(where, value)])
-    if label_studio.is_task(value):
+        raise AnnotatorError(f"{where}: Label Studio's JSON-MIN; export JSON instead")
+    if potato.is_json(value):
+        raise AnnotatorError(f"{where}: Potato's JSON; let Potato write CSV or TSV")
+    if "trace_id" not in value and label_studio.is_task(value):
         return label_studio.read_task(value, where, scheme)
-    if potato.is_state(value):
-        return potato.read_state(value, where, path, scheme)
-    if potato.is_record(value):
-        return potato.read_record(value, where, path, scheme)
     return iter([LabelRow(where, value)])
