@@ -44,9 +44,8 @@ def owns(file: str) -> bool:
 def claims(folder: str, files: frozenset[str]) -> bool:
     """Whether a folder of this name with these files is a run.
 
-    It is if it is named like one and holds any of the runner's files, or if a conversation, a patch
-    or a trajectory lies in it with another of them. A conversation.json alone makes a run only if
-    no other JSON lies beside it.
+    It is named like one and holds a file of the runner; or holds several, or a conversation.json
+    without other JSON.
     """
     runner_files = {file for file in files if owns(file)}
     if not runner_files or _PAIR.fullmatch(folder):
@@ -58,8 +57,6 @@ def claims(folder: str, files: frozenset[str]) -> bool:
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     """Return the run in ``folder``, which holds the files ``names``.
-
-    Any file may be missing, except that a run of several agents needs ``conversation.json``.
 
     Raises:
         UnreadableTrace: a file is broken, or a run of several agents has no conversation.
@@ -269,10 +266,7 @@ def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
 def _read_tasks(
     folder: str, location: Mapping[str, str], owners: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return each agent's first prompt, followed by its feature's text if the prompt lacks it.
-
-    The text is that of the data set beside ``logs``.
-    """
+    """Return each agent's first prompt, and its feature's text if the prompt lacks it."""
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
     for agent, number in owners.items():

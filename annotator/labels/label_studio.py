@@ -30,12 +30,9 @@ def is_min(value: Mapping[str, Any]) -> bool:
 
 
 def read_task(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
-    """Yield a row for each annotation, or one without an annotator.
+    """Yield a row for each annotation, or one without an annotator; raises AnnotatorError.
 
     A cancelled or empty annotation is not labelled yet.
-
-    Raises:
-        AnnotatorError: a part has an unexpected form.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
     ids = read_ids(expect_object(task.get("data"), f"{where}: data"), scheme)

@@ -30,11 +30,7 @@ def is_json(value: Mapping[str, Any]) -> bool:
 
 
 def read_line(cells: Mapping[str, str], where: str, scheme: Scheme) -> LabelRow | None:
-    """Return the row of a line of a table; None for that of a machine.
-
-    Raises:
-        AnnotatorError: several questions, and none of them is named primary.
-    """
+    """Return the row of a line of a table; None for that of a machine; raises AnnotatorError."""
     if (cells.get("origin") or cells.get("annotator_origin") or "human") != "human":
         return None
     separator = ":::" if any(":::" in name for name in cells) else "."

@@ -36,12 +36,8 @@ Content = tuple[str, Any] | LabelTable | str
 class LabelFiles:
     """Files of labels, each opened and parsed once, for any number of rubrics.
 
-    Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
-    Label Studio's JSON export (:mod:`annotator.labels.label_studio`) and Potato's tables
-    (:mod:`annotator.labels.potato`). A folder gives the files in it. A file that cannot be read is
-    a problem of :meth:`read`.
-
-    ``paths``: as given. ``digests``: the SHA-256 of each file.
+    JSON lines, one JSON list, CSV or TSV, Label Studio's JSON, Potato's tables; a folder gives its
+    files. ``paths``: as given. ``digests``: the SHA-256 of each file.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -61,11 +57,7 @@ class LabelFiles:
             yield from _parse_file(path, data)
 
     def count_rubrics(self) -> dict[str, int]:
-        """Return the number of rows for each rubric id, unchecked. Exports of tools name no rubric.
-
-        Raises:
-            AnnotatorError: the files cannot be read.
-        """
+        """Return the number of rows for each rubric id, unchecked; raises AnnotatorError."""
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
@@ -78,15 +70,7 @@ class LabelFiles:
         return dict(counts)
 
     def read(self, scheme: Scheme) -> Labels:
-        """Return the labels of a rubric.
-
-        A row without ``primary`` is not labelled yet; "no code" is null, or the word none.
-
-        Raises:
-            AnnotatorError: all problems, the first twenty with their places: an unreadable file, an
-                unknown code, a missing or wrong field, a trace labelled twice by one annotator,
-                another version of the rubric; or no label at all.
-        """
+        """Return the labels of a rubric; AnnotatorError with all problems, or without a label."""
         problems = Problems()
         builder = _LabelBuilder(scheme, problems)
         for row in self.read_rows(scheme, problems):

@@ -118,9 +118,7 @@ class VisitedFiles:
 
 
 def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
-    """Yield the traces of the sources, in order. Run folders are not opened, files are.
-
-    A second trace with an id is :class:`Unreadable`.
+    """Yield the traces of the sources, in order; a second one with an id is :class:`Unreadable`.
 
     Raises:
         AnnotatorError: a source does not exist, or ``format`` is unknown.
@@ -146,12 +144,8 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
 def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
     """Yield the path and the format of each file, and a document of it.
 
-    The format is None if a document among the first is of no known format; then that document is
-    yielded, else the first. If the file cannot be read, the document is an
-    :class:`UnreadableTrace`.
-
-    Raises:
-        AnnotatorError: as :func:`discover`.
+    A document of no known format comes first, with None. If the file cannot be read, the document
+    is an :class:`UnreadableTrace`.
     """
     for ref in _find_all(sources, format):
         if not isinstance(ref, TraceRef):
@@ -198,13 +192,10 @@ def find_files(
     """Yield the run folders and files below one source, sorted, without opening them.
 
     Args:
-        source: a folder, file, glob or URL.
+        source: a folder, file, glob or URL; AnnotatorError if nothing has that name.
         format: as in :func:`discover`.
         visited: the files of other sources, which are not yielded again.
         base: the folder below which the id of a named file begins.
-
-    Raises:
-        AnnotatorError: nothing has that name.
     """
     visited = visited or VisitedFiles()
     path = localize(source)
@@ -253,10 +244,7 @@ def _discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
 
 def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
-    """Yield the folders and files below all sources, each once, and the traces among the sources.
-
-    Paths of copies of URLs are the URLs.
-    """
+    """Yield the folders and files below all sources, each once, and the sources' traces."""
     names = [source for source in sources if isinstance(source, str) and not is_hub(source)]
     paths = [Path(os.path.abspath(localize(source))) for source in names]
     folders = [path.parent for path in paths if path.is_file()]
@@ -380,10 +368,7 @@ def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | No
 def _make_run_ref(
     folder: str, names: Names, reader: Any, root: Path, inside: Path
 ) -> TraceRef | Unreadable:
-    """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``.
-
-    Its id is the path below the last folder named ``logs``, else below ``root``.
-    """
+    """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``."""
     parts = name_place(folder).split(os.sep)  # noqa: PTH206 - a Path takes longer to make
     if "logs" in parts[:-1]:
         logs = max(n for n, name in enumerate(parts[:-1]) if name == "logs")
@@ -433,11 +418,7 @@ def stamp_file(path: str) -> tuple[int, int] | None:
 def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
-    """Return the records of a file by number: of one document in memory, of others on disk.
-
-    Raises:
-        UnreadableTrace: the file cannot be read.
-    """
+    """Return the records of a file by number; raises UnreadableTrace."""
     contents = open_contents(file)
     if not isinstance(contents, Document):
         return copy_records(contents)
@@ -484,10 +465,7 @@ def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
 
 
 def _find_grouping(records: list[Record], format: str) -> Any | None:
-    """Return the format that groups records into traces; None if each is a trace by itself.
-
-    The first record of a known format decides.
-    """
+    """Return the format of the first known record if it groups records into traces, else None."""
     for _, _, load in records:
         with suppress(UnreadableTrace):
             document = load()
@@ -545,10 +523,7 @@ def _describe(document: Any, format: str) -> str:
 
 
 def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
-    """Yield the traces of grouped records of a file, in the order in which they begin.
-
-    It keeps 16 bytes a record, however far apart the records of a trace are.
-    """
+    """Yield the traces of grouped records, in the order in which they begin; 16 bytes a record."""
     groups: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
     singles = array("Q")

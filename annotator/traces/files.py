@@ -67,11 +67,7 @@ def open_file(path: str) -> io.BufferedReader:
 
 
 def read_bytes(folder: str, name: str, limit: int = 0) -> bytes:
-    """Return the bytes of a file in a folder, or its first ``limit`` bytes.
-
-    Raises:
-        UnreadableTrace: the file is missing, not regular (a pipe), not allowed, or too large.
-    """
+    """Return the bytes of a file in a folder, or its first ``limit``; raises UnreadableTrace."""
     path = f"{folder}/{name}"
     if limit:
         with open_file(path) as file:
@@ -137,11 +133,7 @@ class JsonLines:
     scratch: Any = field(default=None, compare=False)  # a folder that is removed with this value
 
     def records(self, number: int = 1, offset: int = 0) -> Iterator[Record]:
-        """Yield the lines from line ``number`` at byte ``offset`` on, but empty ones.
-
-        Raises:
-            UnreadableTrace: the file cannot be read.
-        """
+        """Yield the lines from line ``number`` at byte ``offset`` on, but empty ones."""
         with _open(self.path) as (file, encoding):
             if not self.seekable:
                 for n, line in islice(enumerate(_read_lines(file, encoding), 1), number - 1, None):
@@ -170,12 +162,7 @@ class Rows:
     rows: Callable[[], Iterable[Any]]
 
     def records(self) -> Iterator[Record]:
-        """Yield the records.
-
-        Raises:
-            UnreadableTrace: the file cannot be read.
-            AnnotatorError: a data set of the hub cannot be loaded.
-        """
+        """Yield the records; raises UnreadableTrace, for the hub AnnotatorError."""
         return ((n, 0, partial(_return, row)) for n, row in enumerate(self.rows(), 1))
 
     def at(self, number: int, _: int) -> Any:
@@ -191,11 +178,7 @@ Contents = Document | JsonLines | Rows
 
 
 def open_contents(path: str) -> Contents:
-    """Return the document or the records of a file or data set.
-
-    Raises:
-        UnreadableTrace: the file is missing, closed, empty, a pipe, or of no such type.
-    """
+    """Return the document or the records of a file or data set; raises UnreadableTrace."""
     name = Path(path).name
     if path.startswith("hf://"):
         return Rows(path, lambda: load_hub_records(path))
@@ -225,13 +208,7 @@ def open_contents(path: str) -> Contents:
 
 
 def copy_records(contents: JsonLines | Rows) -> JsonLines:
-    """Return records as lines that are found by their byte.
-
-    Records of tables and compressed files are copied to a temporary file.
-
-    Raises:
-        UnreadableTrace, AnnotatorError: as its records.
-    """
+    """Return records as lines found by their byte: those of tables in a temporary file."""
     if isinstance(contents, JsonLines) and contents.seekable:
         return contents
     scratch = TemporaryDirectory(ignore_cleanup_errors=True)
@@ -350,11 +327,7 @@ def _read_parquet(path: str) -> Iterator[Any]:
 
 
 def _read_arrow(path: str) -> Iterator[Any]:
-    """Yield the rows of an Arrow file, or of a stream in a file; raises what pyarrow raises.
-
-    Raises:
-        OSError: the stream does not end where the file does. pyarrow reads it as a shorter one.
-    """
+    """Yield the rows of an Arrow file or stream; pyarrow reads a cut stream as a shorter one."""
     import pyarrow as pa
 
     with open_file(path), pa.memory_map(path) as source:

@@ -11,13 +11,10 @@ from annotator.base.errors import AnnotatorError
 
 
 def load_hub_records(source: str) -> Iterator[Any]:
-    """Yield the records of a hub data set ``hf://org/name[:split]``, one in memory at a time.
+    """Yield the records of a hub data set ``hf://org/name[:split]``, by default of ``train``.
 
-    The split is ``train`` unless named. A folder ``org/name`` below the current one is read in
-    place of the hub's, as ``datasets.load_dataset`` does.
-
-    Raises:
-        AnnotatorError: the data set cannot be loaded.
+    A folder ``org/name`` below the current one is read in place of the hub's. Raises
+    :class:`AnnotatorError` if it cannot be loaded.
     """
     name, _, split = source.removeprefix("hf://").partition(":")
     _check_reachable(source, name)

@@ -40,11 +40,7 @@ LABEL_KEYS = frozenset(
 
 
 def parse_json(text: str | bytes, name: str, *, line: int | None = None) -> Any:
-    """Return the JSON value in ``text``; errors name the file ``name`` and the ``line``.
-
-    Raises:
-        UnreadableTrace: no JSON, or JSON nested too deeply.
-    """
+    """Return the JSON value in ``text``; UnreadableTrace says ``name`` and ``line``."""
     try:
         return from_json(text)  # in half the time
     except (TypeError, ValueError):
@@ -166,10 +162,7 @@ def parse_number(value: Any) -> Any:
 
 
 def walk_path(record: Any, path: str) -> Any:
-    """Return the value at a dotted path (``trace.trajectory``, ``runs.0.id``), else None.
-
-    A key may itself hold dots. JSON in a text on the way is parsed.
-    """
+    """Return the value at a dotted path (``runs.0.id``), also through JSON in a text; else None."""
     return next(_walk(record, path), None)
 
 
@@ -222,10 +215,7 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
 def read_attributes(
     record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the scalars of a record as attributes, and a note for each value left out.
-
-    Keys in ``consumed`` are skipped; people's labels are left out and named.
-    """
+    """Return the scalars of a record as attributes, and a note for each value left out."""
     attributes: dict[str, Any] = {}
     problems: list[str] = []
     nested: list[str] = []
@@ -260,14 +250,11 @@ def describe_outcome(
 
 
 def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Return the features that a run was to build, its agents, and how patches were merged.
+    """Return fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists read.
 
     Args:
         fields: may hold ``features`` (a list), or ``pair`` (a list, or a text like "3+4");
             ``agents`` (a list of names, or a number); and ``strategy``.
-
-    Returns:
-        Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
     """
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}

@@ -70,10 +70,7 @@ def _cover(kind: str, match: re.Match[str]) -> str:
 
 
 def redact(trace: Trace) -> Trace:
-    """Return a trace with every text redacted; its id, its path and its numbers stay.
-
-    Agents with addresses for names get distinct covers, the same in every text.
-    """
+    """Return a trace with every text redacted; agents named by addresses get distinct covers."""
     names = _cover_names(_list_names(trace))
 
     def cover(text: str) -> str:

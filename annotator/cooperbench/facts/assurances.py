@@ -214,9 +214,8 @@ def states_clash(sentence: Sentence) -> bool:
 def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     """Return how a sentence bounds its sender's changes, or None.
 
-    ``only`` is true if the sender keeps to the named files or code, false if it leaves them alone.
-    ``files`` are the named files. If code or lines are named too, the list is empty: other parts of
-    the files are free.
+    ``only``: it keeps to the ``files``; else it leaves them alone. They are none if code or lines
+    are named too, as other parts of the files are free.
     """
     match = _BOUND.search(sentence.low)
     if match is None or sentence.asks is not None:
@@ -268,11 +267,7 @@ def _make_fact(
 
 
 def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:
-    """Yield an assurance if the sender's patch and a partner's change one place differently.
-
-    If it names files or code, the place must be in one of these. ``independent`` is refuted only by
-    a merge that conflicts.
-    """
+    """Yield an assurance if the patches change one place (one it names) differently."""
     claim, agent = fact.about["claim"], fact.agents[0]
     if claim == "independent" and facts.trace.outcome.merge != "conflicts":
         return

@@ -84,10 +84,7 @@ def assents(message: ParsedMessage) -> bool:
 
 
 def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the questions, each followed by its ``no_reply`` if no partner sends anything after it.
-
-    If a partner sent messages that were not read, there is no ``no_reply``.
-    """
+    """Yield the questions, each followed by a ``no_reply`` if no partner sends anything later."""
     messages = facts.messages
     unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
     last = {message.sender: message.n for message in messages}

@@ -25,10 +25,7 @@ _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
 def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the harness's reports: the merge, crashes, then feature by feature.
-
-    Only the last :data:`MOST_OUTPUT` characters of a test output are read: runners sum up there.
-    """
+    """Yield the harness's reports: the merge, crashes, then feature by feature."""
     trace = facts.trace
     places = _locate_texts(trace)
     if trace.outcome.merge:

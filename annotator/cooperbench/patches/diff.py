@@ -113,17 +113,13 @@ class Patch:
 def parse_patch(text: str) -> Patch:
     """Parse a unified diff; any other text has no files.
 
-    A hunk with wrong counts keeps the lines that can belong to it, and is not ``complete``. A hunk
-    with an invalid header counts as unread.
+    A hunk with wrong counts is not ``complete``; one with an invalid header counts as unread.
     """
     return _LineReader(text).patch()
 
 
 def is_same_path(name: str, other: str) -> bool:
-    """Whether two paths can name one file: equal, or one ends in the other by whole folders.
-
-    An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
-    """
+    """Whether two paths can name one file: equal, or one ends in the other by whole folders."""
     name, other = (f"/{path.strip().removeprefix('./').strip('/')}" for path in (name, other))
     return "/" not in (name, other) and (name.endswith(other) or other.endswith(name))
 

@@ -47,8 +47,7 @@ class Case:
     ) -> Claim | None:
         """Return a claim with its passages as quotes, without those inside another.
 
-        It is None if a passage of a patch says nothing, or if another quoted patch has all its
-        lines too and they need not differ (``shared``).
+        It is None if a passage of a patch says nothing, or (but for ``shared``) is in another too.
         """
         outer = [x for x in dict.fromkeys(spans) if not any(_is_within(x, span) for span in spans)]
         quotes = [Quote(self.facts.text(span), span.source) for span in outer]

@@ -71,15 +71,11 @@ def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
 
 
 def find_groups(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the groups of a run of several agents, first the one that says whether it spoke.
-
-    A run without the attribute, or one that spoke although it could not, is in "spoke" or in no
-    group: in "all that could" it would be selected by its messages.
-    """
+    """Return the groups of a run of several agents, first the one that says whether it spoke."""
     if channel is None:
         return (SPOKE,) if trace.spoken else (SILENT,)
     could = has_channel(trace.attributes, channel)
-    if trace.spoken:
+    if trace.spoken:  # in "all that could", one that is not known to would be selected by speaking
         return (SPOKE, COULD) if could else (SPOKE,)
     return {True: (QUIET, COULD), False: (COULD_NOT,), None: ()}[could]
 
@@ -129,10 +125,9 @@ def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]
 def compare_groups(
     groups: Iterable[TalkGroup], channel: Channel | None, spoke_anyway: int
 ) -> tuple[TalkDifference, ...]:
-    """Return the differences of these shares, Newcombe's, the main one first.
+    """Return Newcombe's differences of these shares, the main one first.
 
-    If runs spoke although they could not (``spoke_anyway``), there is no difference: those that
-    remain in "could not" are selected by their silence.
+    None if runs spoke although they could not: the rest of "could not" is selected by its silence.
     """
     shares = {group.of: group.shares for group in groups}
     differences = []

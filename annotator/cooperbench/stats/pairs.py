@@ -60,8 +60,7 @@ class Runs:
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
         """Count a run if it is solo or coop and has a task and an outcome or a merge.
 
-        ``cluster`` are the attributes to resample by. They name the pair only if the run has no
-        attribute ``task``: ``project`` alone does not make one pair of two tasks.
+        ``cluster``: the attributes to resample by; they name the pair of a run without ``task``.
         """
         setting = get_setting(trace)
         counts = _count_outcome(trace, setting)
@@ -118,10 +117,8 @@ def _count_results(*results: tuple[str, bool]) -> Counts:
 def compare_pairs(runs: Runs, spoke_anyway: int) -> Iterator[PairComparison]:
     """Yield the shares of two groups of runs on the pairs that have runs of both.
 
-    A pair of one model counts once, with the share of its runs. If every pair has one run of each
-    kind and a task of its own, the interval of the difference is Newcombe's for pairs; else tasks
-    are resampled. With too few pairs, or with runs that spoke although they could not
-    (``spoke_anyway``), there is no difference.
+    A pair of one model counts once. Single runs of tasks of their own have Newcombe's interval for
+    pairs; else tasks are resampled.
     """
     cells = [item for pairs in runs.of.values() for item in pairs.items()]
     unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)

@@ -67,11 +67,7 @@ written NUL, which no name has, since a pattern follows one."""
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of one ``--format``.
-
-    ``origin`` names the distribution of a plug-in or the file of a map; ``agent_name`` is the
-    pattern that finds an agent's name in a sender's.
-    """
+    """The readers of one ``--format``, their origin, and the pattern of agents' names."""
 
     folders: tuple[Any, ...] = ()
     documents: tuple[Any, ...] = ()
@@ -81,9 +77,8 @@ class Readers:
 
 @lru_cache(maxsize=16)  # asked for at every place
 def load_readers(format: str) -> Readers:
-    """Return the readers that ``format`` names: ``auto`` (all built-in ones), a name of
-    ``FORMATS``, ``map:FILE``, a plug-in's name, or ``module:name``; after a ``#`` a pattern for the
-    names of agents.
+    """Return the readers that ``format`` names: ``auto``, a name of ``FORMATS``, ``map:FILE``, a
+    plug-in's name, or ``module:name``; after a ``#`` a pattern for the names of agents.
 
     Raises:
         AnnotatorError: there is no such format, or its plug-in, map or pattern cannot be used.
@@ -124,11 +119,7 @@ def _choose(format: str) -> Readers:
 
 
 class PluginReader:
-    """A reader from elsewhere: if it raises, the document is unreadable.
-
-    Raises:
-        AnnotatorError: it lacks ``matches`` or ``read``.
-    """
+    """A reader from elsewhere: if it raises, the document is unreadable."""
 
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")

@@ -79,11 +79,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
-    """Return the sources that may be no agents.
-
-    Such a source never uses a model, others do, and it answers fenced code or has no state. Outputs
-    of a CodeExecutorAgent, and a person's words in a state, look like an agent's messages.
-    """
+    """Return the sources that may be no agents: they run code, or their state says nothing."""
     thinkers = {
         get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
     }

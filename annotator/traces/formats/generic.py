@@ -47,12 +47,7 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace. Scalars of the record, and those in its ``attributes``, are attributes;
-    ``system`` is a first message of the harness.
-
-    Raises:
-        UnreadableTrace: a message is not an object.
-    """
+    """Return the trace; raises UnreadableTrace for a message that is no object."""
     record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
     key = "" if isinstance(document, list) else _find_list(record) or ""
     items = list(record[key])

@@ -64,11 +64,7 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace.
-
-    Raises:
-        UnreadableTrace: an event is no object, or there is none.
-    """
+    """Return the trace; raises UnreadableTrace without events, or for one that is no object."""
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_find_events(record) or [])

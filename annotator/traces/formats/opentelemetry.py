@@ -74,10 +74,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 
 
 def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span.
-
-    Its keys are ``role``, ``agent``, ``name`` (of a tool), ``model``, ``inputs`` and ``outputs``.
-    """
+    """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span."""
     tree = _nest(fields)
     kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "")
     role: Role = _ROLES.get(kind, "other")
