@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import os
-import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -66,14 +65,10 @@ def open_file(path: str) -> io.BufferedReader:
         raise UnreadableTrace(f"{Path(path).name}: {error.strerror or error}") from error
 
 
-def read_bytes(folder: str, name: str, limit: int = 0) -> bytes:
-    """Return the bytes of a file in a folder, or its first ``limit``; raises UnreadableTrace."""
-    path = f"{folder}/{name}"
-    if limit:
-        with open_file(path) as file:
-            return file.read(limit)
+def read_bytes(folder: str, name: str) -> bytes:
+    """Return the bytes of a file in a folder; raises UnreadableTrace."""
     try:
-        return read_bounded(path)
+        return read_bounded(f"{folder}/{name}")
     except OSError as error:
         raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
 
@@ -86,14 +81,6 @@ def read_text(folder: str, name: str) -> str:
 def read_json(folder: str, name: str) -> Any:
     """Return the JSON value in a file; raises UnreadableTrace."""
     return parse_json(read_bytes(folder, name), name)
-
-
-def is_plain_file(path: str) -> bool:
-    """Whether a path is a regular file and no link."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 # --- the documents in a file

@@ -70,20 +70,6 @@ def parse_nested(value: Any) -> Any:
     return value
 
 
-def parse_first_item(text: str, key: str) -> Any:
-    """Return the first item of the list under ``key`` in a JSON object that begins with ``text``.
-
-    None if the item is not complete in ``text``.
-    """
-    before, colon, after = text.partition(f'"{key}":')
-    try:
-        json.loads(f'{before}"{key}": 0}}')  # else the key is in an inner object
-        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
-    except (ValueError, RecursionError):
-        return None
-    return item if colon else None
-
-
 def name_type(value: Any) -> str:
     """Return the type of a JSON value for an error message: ``a list``."""
     return _TYPE_NAMES.get(type(value), "an object")
