@@ -59,14 +59,13 @@ def redact_text(text: str) -> str:
 
 def _cover(kind: str, match: re.Match[str]) -> str:
     group = match.re.groups  # at most one
-    text, start, end = match[0], match.start(group), match.end(group)
-    secret, at = match[group], match.start()
-    word = f"[{kind}]"
+    secret, word = match[group], f"[{kind}]"
+    before, after = match.start(group) - match.start(), match.end(group) - match.start()
     covered = word.ljust(len(secret), "*") if len(secret) >= len(word) else "*" * len(secret)
     lines = "".join(
         mark if mark in "\r\n" else cover for mark, cover in zip(secret, covered, strict=True)
     )
-    return text[: start - at] + lines + text[end - at :]
+    return match[0][:before] + lines + match[0][after:]
 
 
 def redact(trace: Trace) -> Trace:

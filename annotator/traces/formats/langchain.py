@@ -12,13 +12,7 @@ from typing import Any
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
 from annotator.traces.model import Trace
-from annotator.traces.records import (
-    expect_object,
-    get_dict,
-    get_list,
-    get_text,
-    walk_path,
-)
+from annotator.traces.records import expect_object, get_dict, get_list, get_text, walk_path
 
 name = "langchain"
 
