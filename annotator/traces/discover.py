@@ -17,7 +17,6 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
-    DATASET_FILES,
     Document,
     JsonLines,
     Record,
@@ -320,8 +319,6 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         folders += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
         if reader := _find_folder_reader(folder, names.files, format):
             yield _make_run_ref(folder, names, reader, root, top)
-        elif load_readers(format).documents and names.files >= DATASET_FILES:
-            yield _make_file_ref(Path(folder), root)
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
-from annotator.base.errors import UnreadableTrace
+from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.files import (
     explain_errors,
     get_size_limit,
@@ -28,16 +30,12 @@ from annotator.base.files import (
     read_whole,
 )
 from annotator.base.text import decode, find_repeated
-from annotator.traces.hub import load_hub_records
 from annotator.traces.records import parse_json, parse_nested
 
 SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
 )
 """Suffixes of the files in a folder that are opened, in any case, also with .gz or .zst."""
-
-DATASET_FILES = frozenset(("dataset_info.json", "state.json"))
-"""Files of a folder in which `datasets` saved a data set."""
 
 _COMPRESSED = (".gz", ".zst")
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -168,9 +166,7 @@ def open_contents(path: str) -> Contents:
     """Return the document or the records of a file or data set; raises UnreadableTrace."""
     name = Path(path).name
     if path.startswith("hf://"):
-        return Rows(path, lambda: load_hub_records(path))
-    if os.path.isdir(path):  # noqa: PTH112 - as often as there are files
-        return Rows(name, lambda: _read_saved_dataset(path))
+        return Rows(path, lambda: _read_hub(path))
     suffix = _find_suffix(path)
     with _open(path) as (file, encoding):
         seekable = encoding is None and isinstance(file.raw, io.FileIO)
@@ -373,11 +369,36 @@ def _read_member(archive: Any, name: str) -> bytes:
     return read_whole(pa.input_stream(member, compression="zstd"))
 
 
-def _read_saved_dataset(folder: str) -> Iterator[Any]:
-    """Yield the records of a data set that ``Dataset.save_to_disk`` wrote."""
+# --- the hub
 
-    def read_parts() -> Iterator[Any]:
-        for entry in read_json(folder, "state.json")["_data_files"]:
-            yield from _read_arrow(f"{folder}/{entry['filename']}")
 
-    return _explain("a saved data set that cannot be read", read_parts())
+def _read_hub(source: str) -> Iterator[Any]:
+    """Yield the records of a hub data set ``hf://org/name[:split]``, by default of ``train``.
+
+    A folder ``org/name`` below the current one is read in place of the hub's. Raises
+    :class:`AnnotatorError` if it cannot be loaded.
+    """
+    name, _, split = source.removeprefix("hf://").partition(":")
+    _check_reachable(source, name)
+    import datasets  # 0.8 s: only for those who name a data set
+
+    try:
+        for record in datasets.load_dataset(name, split=split or "train", streaming=True):
+            yield dict(record)
+    except Exception as error:  # datasets raises errors of a dozen libraries
+        reason = " ".join(str(error).split())[:300]
+        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
+
+
+def _check_reachable(source: str, name: str) -> None:
+    """Raise :class:`AnnotatorError` if the hub has no address: `datasets` tries for 30 seconds."""
+    from urllib.request import getproxies  # takes 5 % of the start of any command
+
+    if Path(name).is_dir() or getproxies():
+        return
+    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError as error:
+        reason = f"{host} cannot be reached ({error.strerror or error})"
+        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error

@@ -4,8 +4,7 @@ Patterns are English. ``about["message"]`` of every fact is the number of its me
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
 from annotator.cooperbench.facts.prose import ParsedMessage, is_quotable, locate_sentence
@@ -88,7 +87,6 @@ def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
     messages = facts.messages
     unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
     last = {message.sender: message.n for message in messages}
-    remarks = _Remarks(messages)
     for message, sentence in facts.sentences():
         if sentence.asks is None:
             continue
@@ -104,41 +102,30 @@ def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
             continue
         if any(last.get(partner, 0) > message.n for partner in partners):
             continue
-        if remarks.after(message, _TAKEN_BACK):
+        if _find_later(messages, message, _TAKEN_BACK):
             continue
-        spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
+        remark = _find_later(messages, message, _NO_ANSWER)
+        spans = (span, remark or _find_last(messages, partners))
         says = f"No partner sends anything after what {format_agent(message.sender)} asks in "
         says += f'message {message.n}: "{text}"'
         yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
 
 
-class _Remarks:
-    """Agents' later remarks on their own questions, and their last sentences, cached."""
+def _find_later(
+    messages: Sequence[ParsedMessage], message: ParsedMessage, pattern: re.Pattern[str]
+) -> FactSpan | None:
+    """Return the first later sentence of the same sender that a pattern is in."""
+    for later in messages:
+        if later.n > message.n and later.sender == message.sender:
+            for sentence in later.sentences:
+                match = pattern.search(sentence.low)
+                if match and is_quotable(sentence.text):
+                    return locate_sentence(later, sentence, match.start())
+    return None
 
-    def __init__(self, messages: Sequence[ParsedMessage]) -> None:
-        self._messages = messages
-        self._sentences: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
-        self._last: dict[tuple[str, ...], FactSpan | None] = {}
 
-    def after(self, message: ParsedMessage, pattern: re.Pattern[str]) -> FactSpan | None:
-        """Return the first later sentence of the same sender that a pattern is in."""
-        key = message.sender, pattern
-        if key not in self._sentences:
-            self._sentences[key] = [
-                (later.n, locate_sentence(later, sentence, match.start()))
-                for later in self._messages
-                if later.sender == message.sender
-                for sentence in later.sentences
-                if is_quotable(sentence.text) and (match := pattern.search(sentence.low))
-            ]
-        sentences = self._sentences[key]
-        at = bisect_right(sentences, message.n, key=lambda pair: pair[0])
-        return sentences[at][1] if at < len(sentences) else None
-
-    def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
-        """Return the last sentence that some agents wrote."""
-        if agents not in self._last:
-            last = next((x for x in reversed(self._messages) if x.sender in agents), None)
-            usable = [x for x in last.sentences if is_quotable(x.text)] if last else []
-            self._last[agents] = locate_sentence(last, usable[-1]) if last and usable else None
-        return self._last[agents]
+def _find_last(messages: Sequence[ParsedMessage], agents: Collection[str]) -> FactSpan | None:
+    """Return the last sentence that some agents wrote."""
+    last = next((x for x in reversed(messages) if x.sender in agents), None)
+    usable = [x for x in last.sentences if is_quotable(x.text)] if last else []
+    return locate_sentence(last, usable[-1]) if last and usable else None

@@ -16,8 +16,6 @@ MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a l
 MOST_LINES = 100_000  # lines of a patch that are read
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
-_OCTAL = re.compile(r"\\([0-7]{3}|.)")
-_CONTROL = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 _SIGNS = frozenset("+- ")
 
 
@@ -335,15 +333,8 @@ def _clean_path(name: str, prefix: str) -> str:
 
 def _unquote(name: str) -> str:
     """Return a path that git has quoted as in C: its octal escapes are bytes of UTF-8."""
-
-    def character(match: re.Match[str]) -> str:
-        code = match.group(1)
-        if len(code) == 3:
-            return chr(int(code, 8) & 255)
-        return chr(_CONTROL[code]) if code in _CONTROL else code
-
-    plain = _OCTAL.sub(character, name)
     try:
+        plain = name.encode("latin-1").decode("unicode_escape")
         return plain.encode("latin-1").decode("utf-8")
     except UnicodeError:
-        return plain
+        return name
