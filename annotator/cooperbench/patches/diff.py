@@ -74,23 +74,27 @@ class Hunk:
             yield _make_edit(run)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class File:
-    """The changes of one file. ``start`` to before ``end`` is a header line that names it.
+    """The changes of one file; a patch may hold several of these for one path.
 
     ``path`` is the name after the change (before it, for a deleted file; "" if none is given),
-    ``old_path`` the name before it. A patch may hold several of these for one path.
+    ``old_path`` the name before it. ``named``: by a "---" line, which comes once.
     """
 
-    path: str
-    old_path: str
-    start: int
-    end: int
-    hunks: tuple[Hunk, ...] = ()
-    new: bool = False
+    old_path: str = ""
+    path: str = ""
+    hunks: list[Hunk] = field(default_factory=list)
     deleted: bool = False
-    renamed: bool = False
     binary: bool = False
+    named: bool = False
+
+    def finish(self) -> None:
+        """Set the names when all lines are read."""
+        self.deleted |= self.path == "/dev/null"
+        old, new = ("" if name == "/dev/null" else name for name in (self.old_path, self.path))
+        self.path = new or old
+        self.old_path = old or self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,33 +131,6 @@ def _make_edit(lines: list[Line]) -> Edit:
     return Edit(lines[0].old, lines[0].old + removed, tuple(lines))
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A file while its header is read."""
-
-    start: int
-    end: int
-    old: str = ""
-    new: str = ""
-    named: bool = False  # by "---", which comes once
-    created: bool = False
-    deleted: bool = False
-    renamed: bool = False
-    binary: bool = False
-    hunks: list[Hunk] = field(default_factory=list)
-
-    def file(self) -> File:
-        created = self.created or self.old == "/dev/null"
-        deleted = self.deleted or self.new == "/dev/null"
-        old, new = ("" if name == "/dev/null" else name for name in (self.old, self.new))
-        path = new or old
-        renamed = self.renamed and old != new
-        return File(
-            path, old or path, self.start, self.end,
-            tuple(self.hunks), created, deleted, renamed, self.binary,
-        )  # fmt: skip
-
-
 class _LineReader:
     """Reads the lines of one patch from the first to the last, each once."""
 
@@ -168,7 +145,7 @@ class _LineReader:
         self.unread = len(text) - end
         self.at = 0  # the offset of line number n
         self.n = 0
-        self.drafts: list[_Draft] = []
+        self.files: list[File] = []
 
     def patch(self) -> Patch:
         unclear = False  # behind a hunk header that is not understood
@@ -182,9 +159,10 @@ class _LineReader:
                 self.unread += len(line) + 1
             if not line.startswith("@@") or unclear:
                 self._next()
-        files = tuple(draft.file() for draft in self.drafts)
-        unread = self.unread if files or not self.text.strip() else len(self.text)
-        return Patch(self.text, files, min(unread, len(self.text)))
+        for file in self.files:
+            file.finish()
+        unread = self.unread if self.files or not self.text.strip() else len(self.text)
+        return Patch(self.text, tuple(self.files), min(unread, len(self.text)))
 
     def _next(self) -> None:
         self.at += len(self.lines[self.n]) + 1
@@ -192,44 +170,31 @@ class _LineReader:
 
     def _header(self, line: str) -> bool:
         """Read a line outside of hunks; return whether it begins a file."""
+        last = self.files[-1] if self.files else None
+        line = line.removesuffix("\r")
         if line.startswith("diff --git "):
-            self._begin(line)
-            self.drafts[-1].old, self.drafts[-1].new = _parse_git_names(
-                line.removesuffix("\r")[11:]
-            )
-            return True
-        if line.startswith("--- ") and self._names_file():
-            last = self.drafts[-1] if self.drafts else None
+            self.files.append(File(*_parse_git_names(line[11:])))
+        elif line.startswith("--- ") and self._names_file():
             if last is None or last.named or last.hunks or last.binary:
-                self._begin(line)
-            self.drafts[-1].named = True
-            self.drafts[-1].old = _clean_path(line[4:], "a/")
-        elif line.startswith("+++ ") and self.drafts and not self.drafts[-1].hunks:
-            draft = self.drafts[-1]
-            draft.new = _clean_path(line[4:], "b/")
-            if draft.new != "/dev/null":
-                draft.start, draft.end = self.at, self.at + len(line.removesuffix("\r"))
+                last = File()
+                self.files.append(last)
+            last.named = True
+            last.old_path = _clean_path(line[4:], "a/")
+        elif line.startswith("+++ ") and last and not last.hunks:
+            last.path = _clean_path(line[4:], "b/")
         elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
-            self._binary(line)
-        elif self.drafts:
-            _read_extended_header(self.drafts[-1], line.removesuffix("\r"))
-            return False
+            if last is None or last.hunks or last.binary or last.named:
+                last = File()
+                self.files.append(last)
+            names = line[len("Binary files ") :].rstrip().removesuffix(" differ")
+            old, _, new = names.partition(" and ")
+            last.old_path, last.path = _clean_path(old, "a/"), _clean_path(new, "b/")
+            last.binary = True
         else:
+            if last and not last.hunks:
+                _read_extended_header(last, line)
             return False
         return True
-
-    def _begin(self, line: str) -> None:
-        self.drafts.append(_Draft(self.at, self.at + len(line.removesuffix("\r"))))
-
-    def _binary(self, line: str) -> None:
-        old, _, new = (
-            line[len("Binary files ") :].rstrip().removesuffix(" differ").partition(" and ")
-        )
-        draft = self.drafts[-1] if self.drafts else None
-        if draft is None or draft.hunks or draft.binary or draft.named:
-            self._begin(line)
-            draft = self.drafts[-1]
-        draft.old, draft.new, draft.binary = _clean_path(old, "a/"), _clean_path(new, "b/"), True
 
     def _names_file(self) -> bool:
         """Whether the line before the next is a file's ``---`` line."""
@@ -246,8 +211,8 @@ class _LineReader:
         match = _HUNK.match(header)
         if not match:
             return False
-        if not self.drafts:
-            self._begin(header)
+        if not self.files:
+            self.files.append(File())
         start, end = self.at, self.at + len(header.removesuffix("\r"))
         old, old_count, new, new_count = (
             int(number) if number else 1 for number in match.groups()[:4]
@@ -257,8 +222,7 @@ class _LineReader:
         firsts = (old + (old_count == 0), new + (new_count == 0))
         lines, complete = self._body(firsts, (old_count, new_count))
         section = match.group(5).removesuffix("\r")
-        hunk = Hunk(start, end, old, section, tuple(lines), complete)
-        self.drafts[-1].hunks.append(hunk)
+        self.files[-1].hunks.append(Hunk(start, end, old, section, tuple(lines), complete))
         return True
 
     def _body(self, firsts: tuple[int, int], counts: tuple[int, int]) -> tuple[list[Line], bool]:
@@ -294,20 +258,16 @@ class _LineReader:
         return body, old_left == 0 and new_left == 0
 
 
-def _read_extended_header(draft: _Draft, line: str) -> None:
+def _read_extended_header(file: File, line: str) -> None:
     """Read a line of git's extended header."""
-    if draft.hunks:
-        return
     if line.startswith(("rename from ", "copy from ")):
-        draft.old, draft.renamed = _clean_path(line.partition(" from ")[2], ""), line[0] == "r"
+        file.old_path = _clean_path(line.partition(" from ")[2], "")
     elif line.startswith(("rename to ", "copy to ")):
-        draft.new = _clean_path(line.partition(" to ")[2], "")
-    elif line.startswith("new file mode"):
-        draft.created = True
+        file.path = _clean_path(line.partition(" to ")[2], "")
     elif line.startswith("deleted file mode"):
-        draft.deleted = True
+        file.deleted = True
     elif line == "GIT binary patch":
-        draft.binary = True
+        file.binary = True
 
 
 def _parse_git_names(names: str) -> tuple[str, str]:
