@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.mentions import count_lines, find_paths
 from annotator.cooperbench.facts.model import Fact, format_agent
 from annotator.cooperbench.facts.patches import find_meetings
 from annotator.cooperbench.facts.prose import (
@@ -227,7 +227,7 @@ def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     files = [path.name for path in find_paths(rest)]
     if not files and not _CODE.search(rest):
         return None
-    details = _find_names(rest) or find_lines(rest)
+    details = _find_names(rest) or count_lines(rest)
     return {"only": " only " in match.group(), "files": [] if details else files}
 
 

@@ -15,16 +15,15 @@ from annotator.base.text import replace_surrogates
 MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a line
 MOST_LINES = 100_000  # lines of a patch that are read
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@ ?(.*)")
 _SIGNS = frozenset("+- ")
 
 
 class Line(NamedTuple):
     """One line of a hunk: ``sign`` is ``+``, ``-`` or a space, ``text`` the line without it.
 
-    ``start`` to before ``end`` is the line with its sign in the text of the patch. ``old`` and
-    ``new`` are its numbers in the base and in the changed file; for a line that a side does not
-    have, the number there of the line that follows.
+    ``start`` to before ``end`` is the line with its sign in the text of the patch. ``old`` is its
+    number in the base; of an added line, that of the line that follows.
     """
 
     sign: str
@@ -32,7 +31,6 @@ class Line(NamedTuple):
     start: int
     end: int
     old: int
-    new: int
 
 
 class Edit(NamedTuple):
@@ -214,20 +212,16 @@ class _LineReader:
         if not self.files:
             self.files.append(File())
         start, end = self.at, self.at + len(header.removesuffix("\r"))
-        old, old_count, new, new_count = (
-            int(number) if number else 1 for number in match.groups()[:4]
-        )
+        old, old_count, new_count = (int(match[n] or 1) for n in (1, 2, 3))
         self._next()
         # "-5,0" comes after line 5.
-        firsts = (old + (old_count == 0), new + (new_count == 0))
-        lines, complete = self._body(firsts, (old_count, new_count))
-        section = match.group(5).removesuffix("\r")
+        lines, complete = self._body(old + (old_count == 0), old_count, new_count)
+        section = match[4].removesuffix("\r")
         self.files[-1].hunks.append(Hunk(start, end, old, section, tuple(lines), complete))
         return True
 
-    def _body(self, firsts: tuple[int, int], counts: tuple[int, int]) -> tuple[list[Line], bool]:
+    def _body(self, old: int, old_left: int, new_left: int) -> tuple[list[Line], bool]:
         """Read the lines of a hunk; what follows its counts is its own if it has a sign."""
-        (old, new), (old_left, new_left) = firsts, counts
         body: list[Line] = []
         lines, at = self.lines, self.at
         for n in range(self.n, len(lines) + 1):
@@ -248,12 +242,12 @@ class _LineReader:
             end = at + len(line)
             if line[-1:] == "\r":
                 line, end = line[:-1], end - 1
-            body.append(Line(sign, line[1:], at, end, old, new))
+            body.append(Line(sign, line[1:], at, end, old))
             at += len(lines[n]) + 1
             if sign != "+":
                 old, old_left = old + 1, old_left - 1
             if sign != "-":
-                new, new_left = new + 1, new_left - 1
+                new_left -= 1
         self.n, self.at = n, at
         return body, old_left == 0 and new_left == 0
 

@@ -231,7 +231,7 @@ def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Modu
         if texts and texts[-1].rstrip().endswith(":"):
             texts[-1] += " pass"
         try:
-            return ast.parse("\n".join(texts)), [Line(" ", "", 0, 0, 0, 0)] * (first + 1) + lines
+            return ast.parse("\n".join(texts)), [Line(" ", "", 0, 0, 0)] * (first + 1) + lines
         except SyntaxError as error:
             at = min(error.lineno or 1, len(texts)) - 1
             if "never closed" in error.msg or "unterminated triple" in error.msg:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 
 from annotator.base.errors import UnreadableTrace
-from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.mentions import count_lines, find_paths
 from annotator.cooperbench.facts.messages import TYPES, choose_main_type, count_types
 from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, find_groups
 from annotator.cooperbench.stats.model import (
@@ -75,8 +75,8 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(messages)
         for message in messages:
-            counts["talk", state, "paths"] += len(list(find_paths(message.text)))
-            counts["talk", state, "lines"] += len(list(find_lines(message.text)))
+            counts["talk", state, "paths"] += len(find_paths(message.text))
+            counts["talk", state, "lines"] += count_lines(message.text)
     elif state != NOTHING:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
