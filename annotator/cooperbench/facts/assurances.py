@@ -16,7 +16,6 @@ from annotator.cooperbench.facts.patches import find_meetings
 from annotator.cooperbench.facts.prose import (
     ParsedMessage,
     Sentence,
-    locate_sentence,
     read_prose,
     split_words,
 )
@@ -157,13 +156,13 @@ def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
     assurances: list[tuple[ParsedMessage, Fact]] = []
     for message, sentence in facts.sentences():
         if claim := find_assurance(sentence):
-            fact = _make_fact(facts, "assurance", message, sentence, _SAYS[claim], claim=claim)
+            fact = facts.state("assurance", message, sentence, f", {_SAYS[claim]}", claim=claim)
             assurances.append((message, fact))
         elif states_clash(sentence):
-            yield _make_fact(facts, "clash_stated", message, sentence, "the work clashes")
+            yield facts.state("clash_stated", message, sentence, ", the work clashes")
         elif bound := read_bound(sentence):
-            says = "by name what it alone changes or leaves"
-            yield _make_fact(facts, "bound", message, sentence, says, **bound)
+            says = ", by name what it alone changes or leaves"
+            yield facts.state("bound", message, sentence, says, **bound)
     yield from (fact for _, fact in assurances)
     for message, fact in assurances:
         yield from _refute(facts, message, fact)
@@ -250,20 +249,6 @@ def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
 def _is_bare(sentence: Sentence, match: re.Match[str]) -> bool:
     """Whether a short sentence has no subject: "No overlap at all."."""
     return len(sentence.vocabulary) <= _SHORT and match.group().startswith(("no ", "zero "))
-
-
-def _make_fact(
-    facts: TraceFacts,
-    kind: str,
-    message: ParsedMessage,
-    sentence: Sentence,
-    what: str,
-    **about: Any,
-) -> Fact:
-    span = locate_sentence(message, sentence)
-    says = f"{format_agent(message.sender)} says in message {message.n}, {what}: "
-    says += f'"{facts.show(span)}"'
-    return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
 
 
 def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:

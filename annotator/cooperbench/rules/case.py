@@ -71,12 +71,8 @@ class Case:
 
 
 def _is_within(span: FactSpan, other: FactSpan) -> bool:
-    return (
-        span != other
-        and span.source == other.source
-        and other.start <= span.start
-        and span.end <= other.end
-    )
+    inside = other.start <= span.start and span.end <= other.end
+    return span != other and span.source == other.source and inside
 
 
 def collect_spans(facts: Iterable[Fact]) -> list[FactSpan]:
