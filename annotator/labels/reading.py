@@ -71,12 +71,44 @@ class LabelFiles:
 
     def read(self, scheme: Scheme) -> Labels:
         """Return the labels of a rubric; AnnotatorError with all problems, or without a label."""
-        problems = Problems()
-        builder = _LabelBuilder(scheme, problems)
+        problems, others = Problems(), Counter[str]()
+        labels: dict[tuple[str, str], Label] = {}
+        waiting: dict[tuple[str, str], None] = {}
         for row in self.read_rows(scheme, problems):
-            builder.add(row)
+            rubric, annotator = row.fields.get("rubric"), row.fields.get("annotator")
+            if not isinstance(rubric, str) or not rubric.strip():
+                problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
+                remedy = f"write the rubric's id, {scheme.id} say"
+                problems.add(f"{row.where}: rubric: {problem}; {remedy}")
+            elif rubric.strip() != scheme.id:
+                others[rubric.strip()] += 1
+            elif not is_labelled(row.fields, scheme):
+                if trace_id := check_unlabelled(row, scheme, problems):
+                    waiting[trace_id, annotator if isinstance(annotator, str) else ""] = None
+            elif label := check_label(row, scheme, problems):
+                first = labels.setdefault((label.trace_id, label.annotator), label)
+                if first is not label:
+                    problems.add(_describe_second(first, label))
         problems.raise_if_any()
-        return builder.build(self.paths)
+        labelled = {trace_id for trace_id, _ in labels}
+        unlabelled = dict.fromkeys(
+            trace_id
+            for trace_id, annotator in waiting
+            if (trace_id, annotator) not in labels and (annotator or trace_id not in labelled)
+        )
+        if not labels:
+            raise AnnotatorError(self._explain_empty(scheme, len(unlabelled), others))
+        return Labels(tuple(labels.values()), tuple(unlabelled))
+
+    def _explain_empty(self, scheme: Scheme, unlabelled: int, others: Counter[str]) -> str:
+        where = ", ".join(map(_name_file, self.paths[:3])) + (" ..." if self.paths[3:] else "")
+        reason = f"{where}: no label for the rubric {scheme.id}"
+        if unlabelled:
+            return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
+        if others:
+            names = [f"{sanitize_line(name, 60)} ({n})" for name, n in others.most_common(5)]
+            return f"{reason}; labels for another rubric: {', '.join(names)}"
+        return f"{reason}, nor for another"
 
     def read_rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
         """Yield the rows of the files, unchecked; problems with a file are recorded."""
@@ -89,65 +121,13 @@ def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
     return LabelFiles(files).read(scheme)
 
 
-class _LabelBuilder:
-    """Collects the labels of one rubric, row by row."""
-
-    def __init__(self, scheme: Scheme, problems: Problems) -> None:
-        self._scheme = scheme
-        self._problems = problems
-        self._labels: dict[tuple[str, str], Label] = {}
-        self._unlabelled: dict[tuple[str, str], None] = {}
-        self._others: Counter[str] = Counter()
-
-    def add(self, row: LabelRow) -> None:
-        rubric = row.fields.get("rubric")
-        if not isinstance(rubric, str) or not rubric.strip():
-            problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
-            message = f"rubric: {problem}; write the rubric's id, {self._scheme.id} say"
-            self._problems.add(f"{row.where}: {message}")
-        elif rubric.strip() != self._scheme.id:
-            self._others[rubric.strip()] += 1
-        elif is_labelled(row.fields, self._scheme):
-            label = check_label(row, self._scheme, self._problems)
-            if label:
-                self._add(label)
-        elif trace_id := check_unlabelled(row, self._scheme, self._problems):
-            annotator = row.fields.get("annotator")
-            self._unlabelled[trace_id, annotator if isinstance(annotator, str) else ""] = None
-
-    def _add(self, label: Label) -> None:
-        first = self._labels.setdefault((label.trace_id, label.annotator), label)
-        if first is label:
-            return
-        same = "the same" if first.codes == label.codes else "different codes"
-        self._problems.add(
-            f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
-            f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
-            " keep one of them"
-        )
-
-    def build(self, files: Sequence[Path]) -> Labels:
-        labels = tuple(self._labels.values())
-        labelled = {label.trace_id for label in labels}
-        unlabelled = dict.fromkeys(
-            trace_id
-            for trace_id, annotator in self._unlabelled
-            if (trace_id, annotator) not in self._labels and (annotator or trace_id not in labelled)
-        )
-        if not labels:
-            raise AnnotatorError(self._explain_empty(files, len(unlabelled)))
-        return Labels(labels, tuple(unlabelled))
-
-    def _explain_empty(self, files: Sequence[Path], unlabelled: int) -> str:
-        where = ", ".join(_name_file(path) for path in files[:3]) + (" ..." if files[3:] else "")
-        reason = f"{where}: no label for the rubric {self._scheme.id}"
-        if unlabelled:
-            return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
-        if self._others:
-            counts = self._others.most_common(5)
-            others = ", ".join(f"{sanitize_line(name, 60)} ({count})" for name, count in counts)
-            return f"{reason}; labels for another rubric: {others}"
-        return f"{reason}, nor for another"
+def _describe_second(first: Label, label: Label) -> str:
+    same = "the same" if first.codes == label.codes else "different codes"
+    return (
+        f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
+        f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
+        " keep one of them"
+    )
 
 
 def _name_file(path: Path) -> str:
