@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -18,7 +18,6 @@ from annotator.traces.authors import (
 )
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 from annotator.traces.records import (
-    describe_outcome,
     expect_object,
     get_dict,
     get_first_text,
@@ -27,6 +26,7 @@ from annotator.traces.records import (
     name_type,
     parse_time,
     read_attributes,
+    read_outcome,
 )
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
@@ -125,15 +125,15 @@ class Conversation:
 
     def read_outcome(self, record: Mapping[str, Any]) -> None:
         """Take the outcome of a record, and the attributes that name it."""
-        self.outcome, self.attributes = describe_outcome(record, self.attributes)
+        passed, rule = read_outcome(record)
+        if rule:
+            rules = {} if rule == "passed" else {"outcome_rule": rule}
+            self.attributes |= {"passed": passed, **rules}
+        self.outcome = Outcome(passed=passed, merge=get_text(self.attributes.get("merge")))
 
     def set_attributes(self, **values: Any) -> None:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
-
-    def replace_messages(self, change: Callable[[Message], Message]) -> None:
-        """Replace each message by the result of ``change``."""
-        self.messages = [change(message) for message in self.messages]
 
     def trace(
         self,

@@ -52,39 +52,22 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class TraceRef:
-    """The place of a trace: a run folder, a file, or records of a file.
-
-    Attributes:
-        id: the trace's id.
-        path: the path or URL that people see, with the number of the record.
-        file: the path of the folder or file, on this machine.
-        reader: the reader of its format.
-        is_folder: whether it is a run folder.
-        by_itself: the user named the file itself: an id in the file is preferred to its name.
-        number: the number of the record (a line, a row, an item of a list) from 1; 0: the file.
-        offset: the byte at which the record's line begins.
-        item: the number of the trace in a document of several, from 1; 0: the document.
-        records: the number and the byte of each record of a trace of many, in turn.
-        key: the id that those records share; "" if all records of the file belong to the trace.
-        stamp: the time and size of the file.
-        problem: a problem with records that may belong to this trace.
-        document: the content, or the names in a run folder, if in memory.
-    """
+    """The place of a trace: a run folder, a file, or records of a file."""
 
     id: str
-    path: str
-    file: str
+    path: str  # or URL that people see, with the number of the record
+    file: str  # the path of the folder or file, on this machine
     reader: Any = None
-    is_folder: bool = False
-    by_itself: bool = False
-    number: int = 0
-    offset: int = 0
-    item: int = 0
-    records: "array[int] | None" = None
-    key: str = ""
-    stamp: tuple[int, int] | None = None
-    problem: str = ""
-    document: Any = None
+    is_folder: bool = False  # a run folder
+    by_itself: bool = False  # the user named the file: an id in it is preferred to its name
+    number: int = 0  # of the record (a line, a row, an item of a list) from 1; 0: the file
+    offset: int = 0  # the byte at which the record's line begins
+    item: int = 0  # the number of the trace in a document of several, from 1; 0: the document
+    records: "array[int] | None" = None  # number and byte of each record of a trace of many
+    key: str = ""  # the id that those records share; "" if all of the file belong to the trace
+    stamp: tuple[int, int] | None = None  # the time and size of the file
+    problem: str = ""  # with records that may belong to this trace
+    document: Any = None  # the content, or the names in a run folder, if in memory
 
 
 Discovered = TraceRef | Unreadable | Ignored
@@ -98,22 +81,8 @@ class Names(NamedTuple):
     links: frozenset[str]
 
 
-class VisitedFiles:
-    """Files and folders by device and inode, so that each is read once under all its names."""
-
-    def __init__(self) -> None:
-        self._paths: dict[tuple[int, int], str] = {}
-
-    def earlier_path(self, path: str) -> str | None:
-        """Return the path under which a file was visited before; None on the first visit."""
-        try:
-            info = os.stat(path)  # noqa: PTH116 - as often as there are files
-        except OSError:
-            return None
-        key = info.st_dev, info.st_ino
-        earlier = self._paths.get(key)
-        self._paths.setdefault(key, path)
-        return earlier
+Visited = dict[tuple[int, int], str]
+"""The first path of each visited file and folder, by device and inode."""
 
 
 def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
@@ -185,7 +154,7 @@ def list_folder(folder: str | Path) -> Names:
 def find_files(
     source: str,
     format: str = "auto",
-    visited: VisitedFiles | None = None,
+    visited: Visited | None = None,
     base: Path | None = None,
 ) -> Iterator[Discovered]:
     """Yield the run folders and files below one source, sorted, without opening them.
@@ -196,7 +165,7 @@ def find_files(
         visited: the files of other sources, which are not yielded again.
         base: the folder below which the id of a named file begins.
     """
-    visited = visited or VisitedFiles()
+    visited = {} if visited is None else visited
     path = localize(source)
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))
@@ -248,7 +217,7 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
     paths = [Path(os.path.abspath(localize(source))) for source in names]
     folders = [path.parent for path in paths if path.is_file()]
     base = Path(os.path.commonpath(folders)) if folders else None
-    visited = VisitedFiles()
+    visited: Visited = {}
     for source in sources:
         if isinstance(source, Trace):
             yield _check_trace(source)
@@ -297,13 +266,13 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
             yield from _expand(folder / name, parts[1:])
 
 
-def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator[Discovered]:
+def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Discovered]:
     """Yield the traces and files below ``top``. Ids are paths below ``root``."""
     others: Counter[str] = Counter()
     folders = [str(top)]
     while folders:
         folder = folders.pop()
-        if visited.earlier_path(folder):
+        if _find_earlier(folder, visited):
             continue
         try:
             names = list_folder(folder)
@@ -335,14 +304,26 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
 
 
-def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discovered]:
+def _visit(ref: TraceRef | Unreadable, visited: Visited) -> Iterator[Discovered]:
     """Yield a file on the first visit, a note if it was visited under another name."""
     is_bad_link = isinstance(ref, Unreadable) and os.path.islink(ref.path)  # noqa: PTH114
-    earlier = None if is_bad_link else visited.earlier_path(ref.path)
+    earlier = None if is_bad_link else _find_earlier(ref.path, visited)
     if earlier is None:
         yield ref
     elif earlier != ref.path:
         yield Ignored(ref.path, f"the same file as {earlier}")
+
+
+def _find_earlier(path: str, visited: Visited) -> str | None:
+    """Return the path under which a file was visited before; None on the first visit."""
+    try:
+        info = os.stat(path)  # noqa: PTH116 - as often as there are files
+    except OSError:
+        return None
+    key = info.st_dev, info.st_ino
+    earlier = visited.get(key)
+    visited.setdefault(key, path)
+    return earlier
 
 
 def _make_file_ref(path: Path, root: Path) -> TraceRef:

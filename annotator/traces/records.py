@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
-from annotator.traces.model import AgentEnd, Feature, Outcome
+from annotator.traces.model import AgentEnd, Feature
 
 _LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
@@ -222,17 +222,6 @@ def read_attributes(
     if nested:
         problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")
     return attributes, tuple(problems)
-
-
-def describe_outcome(
-    record: Mapping[str, Any], attributes: dict[str, Any]
-) -> tuple[Outcome, dict[str, Any]]:
-    """Return a record's outcome, and the attributes with ``passed`` and ``outcome_rule``."""
-    passed, rule = read_outcome(record)
-    if rule:
-        rules = {} if rule == "passed" else {"outcome_rule": rule}
-        attributes = {**attributes, "passed": passed, **rules}
-    return Outcome(passed=passed, merge=get_text(attributes.get("merge"))), attributes
 
 
 def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
