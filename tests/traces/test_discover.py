@@ -88,8 +88,10 @@ CASES = {
         },
         [
             f"{name}: hello / bye"
-            for name in "A.JSON b.jsonl c.json.gz d.json.zst e.json f.json g.json h.traj i.json"
-            " j.json".split()
+            for name in (
+                *("A.JSON", "b.jsonl", "c.json.gz", "d.json.zst", "e.json", "f.json", "g.json"),
+                *("h.traj", "i.json", "j.json"),
+            )
         ],
     ),
     **{
