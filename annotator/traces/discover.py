@@ -152,10 +152,7 @@ def list_folder(folder: str | Path) -> Names:
 
 
 def find_files(
-    source: str,
-    format: str = "auto",
-    visited: Visited | None = None,
-    base: Path | None = None,
+    source: str, format: str = "auto", visited: Visited | None = None, base: Path | None = None
 ) -> Iterator[Discovered]:
     """Yield the run folders and files below one source, sorted, without opening them.
 

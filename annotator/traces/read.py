@@ -44,10 +44,7 @@ _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 
 
 def read_traces(
-    sources: TraceSource,
-    format: str = "auto",
-    *,
-    keep: Callable[[str, bool], bool] | None = None,
+    sources: TraceSource, format: str = "auto", *, keep: Callable[[str, bool], bool] | None = None
 ) -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources``: folders, files, globs, their URLs (``s3://...``), or
     ``hf://org/name[:split]``. A trace among the sources is yielded as it is.

@@ -160,10 +160,7 @@ CASES = {
     ),
     "a message among records": (
         {"m.jsonl": lines(WHOLE, STRAY)},
-        [
-            "r: hello / bye",
-            "m.jsonl:2! a part of a trace (generic) among whole traces",
-        ],
+        ["r: hello / bye", "m.jsonl:2! a part of a trace (generic) among whole traces"],
     ),
     "a broken line of several conversations": (
         {"m.jsonl": lines(*APART, '{"role" 1}')},

@@ -13,12 +13,7 @@ from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.mentions import count_lines, find_paths
 from annotator.cooperbench.facts.model import Fact, format_agent
 from annotator.cooperbench.facts.patches import find_meetings
-from annotator.cooperbench.facts.prose import (
-    ParsedMessage,
-    Sentence,
-    read_prose,
-    split_words,
-)
+from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, read_prose, split_words
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.cooperbench.patches.diff import is_same_path
 

@@ -30,10 +30,10 @@ MEETINGS: Mapping[str, str] = {
 }
 CARRIED: Mapping[str, str] = {"work_carried": "a patch holds most of what another patch adds"}
 REPRESENTATIONS: Mapping[str, str] = {
-    "representation_conflict": "two patches give one class or function incompatible forms",
+    "representation_conflict": "two patches give one class or function incompatible forms"
 }
 MERGES: Mapping[str, str] = {
-    "merge_simulated": "what merging two patches gives, by the patches alone",
+    "merge_simulated": "what merging two patches gives, by the patches alone"
 }
 
 _LETTER = re.compile(r"[^\W\d_]")

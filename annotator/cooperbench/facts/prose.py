@@ -276,7 +276,7 @@ def is_quotable(text: str) -> bool:
 _OPENER = re.compile(
     r"(?:^|[,;:(]\s|\s-\s|\s[–—]\s|\b(?:so|and|but|or|then)\s)"
     r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
-    r"|can|could|would|will|may|any)\b.{0,60})",
+    r"|can|could|would|will|may|any)\b.{0,60})"
 )
 _INFORMATION = (  # what is information when it is sent, listed or shown
     r"(?:me|us|your|which|what|where|how|exact|current|signatures?|specs?|interfaces?|api|plan|status"
@@ -293,11 +293,11 @@ _REQUEST = re.compile(
     rf"\bplease\s(?:also\s|just\s|re)?{_TELL}|\b(?:i|we) need to know\b"
     r"|\blet me know (?:what|which|where|how|why|who|whether|exact|your)\b"
     r"|\btell me (?:what|which|where|how|why|who|whether|exact|your)\b"
-    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)",
+    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)"
 )
 _COURTESY = re.compile(
     r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|\bplease confirm (?:receipt|when|once)\b"
-    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b",
+    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b"
 )
 _SAME_CLAUSE = r"(?:(?!\s[-–—]\s)[^;:])*"
 _CONDITION_BEFORE = re.compile(

@@ -9,11 +9,7 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from annotator.cooperbench.stats.channel import (
-    explain_contradiction,
-    find_groups,
-    list_comparisons,
-)
+from annotator.cooperbench.stats.channel import explain_contradiction, find_groups, list_comparisons
 from annotator.cooperbench.stats.communication import find_openings
 from annotator.cooperbench.stats.model import Channel, PairComparison
 from annotator.cooperbench.stats.outcomes import (
@@ -23,12 +19,7 @@ from annotator.cooperbench.stats.outcomes import (
     get_setting,
     list_merge_steps,
 )
-from annotator.cooperbench.stats.tally import (
-    LEAST_PAIRS,
-    NO_UNION,
-    explain_few,
-    make_undefined,
-)
+from annotator.cooperbench.stats.tally import LEAST_PAIRS, NO_UNION, explain_few, make_undefined
 from annotator.traces import Trace
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from annotator.traces.model import CLEAN, CONFLICT

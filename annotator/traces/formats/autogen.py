@@ -25,7 +25,7 @@ from annotator.traces.records import expect_object, get_dict, get_text, walk_pat
 name = "autogen"
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
-    *("MemoryQueryEvent", "FunctionExecutionResultMessage"),
+    *("MemoryQueryEvent", "FunctionExecutionResultMessage")
 }
 _SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent", "SystemMessage"}
 _ASKS = "UserInputRequestedEvent"  # by who relays a person

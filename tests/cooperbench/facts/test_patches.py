@@ -45,7 +45,7 @@ def test_lines_have_numbers_and_offsets():
     text = change(" one\n-two\n+TWO\n+2.5\n three", at=7)
     (hunk,) = parse_patch(text).files[0].hunks
     assert [(line.sign, line.text, line.old) for line in hunk.lines] == [
-        *((" ", "one", 7), ("-", "two", 8), ("+", "TWO", 9), ("+", "2.5", 9), (" ", "three", 9)),
+        *((" ", "one", 7), ("-", "two", 8), ("+", "TWO", 9), ("+", "2.5", 9), (" ", "three", 9))
     ]
     assert [text[line.start : line.end] for line in hunk.lines][1] == "-two"
     assert text[hunk.start : hunk.end] == "@@ -7,3 +7,4 @@"
