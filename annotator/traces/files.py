@@ -148,7 +148,7 @@ class Rows:
 
     def records(self) -> Iterator[Record]:
         """Yield the records; raises UnreadableTrace, for the hub AnnotatorError."""
-        return ((n, 0, partial(_return, row)) for n, row in enumerate(self.rows(), 1))
+        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(self.rows(), 1))
 
     def at(self, number: int, _: int) -> Any:
         """Return a record; raises as :meth:`records`."""
@@ -222,10 +222,6 @@ def _is_json(text: str, *, containers: bool = False) -> bool:
     except UnreadableTrace:
         return False
     return isinstance(value, dict | list) or not containers
-
-
-def _return(value: Any) -> Any:
-    return value
 
 
 def _stringify(value: Any) -> Any:

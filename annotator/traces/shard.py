@@ -10,10 +10,7 @@ from annotator.base.errors import SettingsError
 _LARGEST = 100_000
 # Variables of an array of jobs or a group of processes: number, count, first number, step.
 _VARIABLES = (
-    (
-        *("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
-        *("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP"),
-    ),
+    tuple(f"SLURM_ARRAY_TASK_{name}" for name in ("ID", "COUNT", "MIN", "STEP")),
     ("RANK", "WORLD_SIZE", "", ""),
 )
 

@@ -17,7 +17,6 @@ from annotator.cooperbench.stats.tally import Key, Tally, compare_shares, make_u
 from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING
-from validation import Estimate
 
 SPOKE, QUIET, COULD, COULD_NOT = "spoke", "could but did not", "all that could", "could not"
 SILENT = "did not speak"
@@ -58,11 +57,6 @@ def has_channel(attributes: Mapping[str, object], channel: Channel) -> bool | No
 def has_value(text: str, value: str) -> bool:
     """Whether an attribute's text is a value of the channel, which may hold ``*`` as in a shell."""
     return text == value or fnmatchcase(text, value)
-
-
-def list_groups(channel: Channel | None) -> tuple[str, ...]:
-    """Return the names of all groups, in the order of the tables."""
-    return (SPOKE, QUIET, COULD, COULD_NOT) if channel else (SPOKE, SILENT)
 
 
 def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
@@ -115,11 +109,13 @@ def _list_results(trace: Trace) -> Iterator[tuple[str, bool]]:
 
 
 def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]:
-    """Return the share of runs with each result, in each group."""
-    return tuple(
-        TalkGroup(group, {measure: _compute_share(tally, group, measure) for measure in MEASURES})
-        for group in list_groups(channel)
-    )
+    """Return the share of runs with each result, in each group, in the order of the tables."""
+    groups = []
+    for group in (SPOKE, QUIET, COULD, COULD_NOT) if channel else (SPOKE, SILENT):
+        keys = {measure: ("talk group", group, measure) for measure in MEASURES}
+        shares = {measure: tally.share((*key, "k"), (*key, "n")) for measure, key in keys.items()}
+        groups.append(TalkGroup(group, shares))
+    return tuple(groups)
 
 
 def compare_groups(
@@ -144,8 +140,3 @@ def explain_contradiction(spoke_anyway: int) -> str:
     return (
         f"{format_count(spoke_anyway, 'run')} spoke although they could not" if spoke_anyway else ""
     )
-
-
-def _compute_share(tally: Tally, group: str, measure: str) -> Estimate:
-    key = "talk group", group, measure
-    return tally.share((*key, "k"), (*key, "n"))

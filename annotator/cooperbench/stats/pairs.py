@@ -54,7 +54,9 @@ class Runs:
         ``cluster``: the attributes to resample by; they name the pair of a run without ``task``.
         """
         setting = get_setting(trace)
-        counts = _count_outcome(trace, setting)
+        counts, passed = Counts(), trace.outcome.passed
+        if passed is not None and setting in (SOLO, COOP):
+            counts = _count_results((setting, passed))
         if setting == COOP:
             counts.update(_count_talk(trace, self.channel))
         has_task = trace.attributes.get("task") is not None
@@ -66,13 +68,6 @@ class Runs:
             name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
             pair = RunPair(name, name if resampled is None else resampled)
             self.of.setdefault(get_model(trace), {}).setdefault(pair, Counter()).update(counts)
-
-
-def _count_outcome(trace: Trace, setting: str) -> Counts:
-    passed = trace.outcome.passed
-    if passed is None or setting not in (SOLO, COOP):
-        return Counter()
-    return _count_results((setting, passed))
 
 
 def _count_talk(trace: Trace, channel: Channel | None) -> Counts:
@@ -132,7 +127,11 @@ def _compare(
     compared = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
     shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in compared] for name in names]
     clusters = [pair.cluster for pair, _ in compared]
-    first, second = (_compute_mean(group, of) for group, of in zip(groups, shares, strict=True))
+    means = [sum(of) / len(of) if of else None for of in shares]
+    first, second = (
+        Estimate(group, mean, None, None, len(compared), 0.95, "none")
+        for group, mean in zip(groups, means, strict=True)
+    )
     single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
     if compared and single and len(set(clusters)) == len(compared):
         ends = Counter(zip(*shares, strict=True))
@@ -151,8 +150,3 @@ def _compare(
         if few := explain_few(len(compared), tasks, "pair", LEAST_PAIRS):
             gap = make_undefined(gap, few)
     return PairComparison(measure, groups, first, second, gap)
-
-
-def _compute_mean(side: str, shares: list[float]) -> Estimate:
-    value = sum(shares) / len(shares) if shares else None
-    return Estimate(side, value, None, None, len(shares), 0.95, "none")

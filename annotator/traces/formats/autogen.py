@@ -112,8 +112,9 @@ def _read(fields: dict[str, Any]) -> Utterance:
     thought = [text] if (text := get_text(fields.get("thought"))) else []
     if kind == "ThoughtEvent":
         return Utterance(sender, author, time=time, reasoning=[get_text(content) or ""])
-    if author in ("agent", "unknown") and isinstance(content, list) and _are_calls(content):
-        texts = [text for call in content for text in list_call_texts(call)]
+    calls = content if isinstance(content, list) else [None]
+    if author in ("agent", "unknown") and all("arguments" in get_dict(call) for call in calls):
+        texts = [text for call in calls for text in list_call_texts(call)]
         return Utterance(sender, author, texts, time=time, kind=kind, reasoning=thought)
     if kind.startswith("StructuredMessage") and isinstance(content, dict):
         content = json.dumps(content, ensure_ascii=False)
@@ -121,10 +122,6 @@ def _read(fields: dict[str, Any]) -> Utterance:
     to = get_text(fields.get("target"))
     recipients = (to,) if to else ()
     return parts.utter(sender, author, time, recipients=recipients, kind=kind, reasoning=thought)
-
-
-def _are_calls(content: list[Any]) -> bool:
-    return all(isinstance(call, dict) and "arguments" in call for call in content)
 
 
 def _find_items(document: Any) -> list[Any]:
