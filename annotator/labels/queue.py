@@ -38,9 +38,7 @@ def is_sheet(file: Path) -> bool:
     """
     suffix = file.suffix.lower()
     try:
-        if not file.is_file():
-            return False
-        if suffix not in (*_TABLES, *_JSON):
+        if not file.is_file() or suffix not in (*_TABLES, *_JSON):
             return False
         with open_checked(file) as begun:
             head = begun.read(_HEAD)
