@@ -51,7 +51,9 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     chat = Conversation()
     texts = Counter[str]()
     for moment, span, is_output in _list_moments(ordered, speaker_ids):
-        agent = next((each.agent for each in _climb(span, by_id) if each.agent), "assistant")
+        agent = next(
+            (each.agent for each in _list_ancestors(span, by_id) if each.agent), "assistant"
+        )
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
         counts = Counter[str]()  # two equal messages of one call are two
         for utterance in _read_all(items, agent, is_output, span, moment):
@@ -85,8 +87,8 @@ def _list_moments(
         yield at or None, span, is_output
 
 
-def _climb(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterator[SpanRecord]:
-    """Yield a span and those above it."""
+def _list_ancestors(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterator[SpanRecord]:
+    """Yield a span, and those above it."""
     current: SpanRecord | None = span
     for _ in range(1000):  # a parent may be its own child, in what strangers write
         if current is None:
@@ -97,7 +99,7 @@ def _climb(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterator[SpanRe
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
     """Return the messages of the nearest span above a call that records no input of its own."""
-    above = islice(_climb(span, by_id), 1, None) if span.role == "model" else ()
+    above = islice(_list_ancestors(span, by_id), 1, None) if span.role == "model" else ()
     lists = (each.inputs for each in above if each.inputs)
     return next((items for items in lists if all(isinstance(item, dict) for item in items)), ())
 
