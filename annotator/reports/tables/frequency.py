@@ -108,6 +108,7 @@ def _find_size(row: Row) -> tuple[float, int]:
 def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
     common = _describe_table(table)
     names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
+    intervals = ", with 95 % intervals" if any(row.share for row in table.all_rows) else ""
     notes = table.notes
     if meanings:
         definitions = read_definitions(table.rubric, table.rubric_sha256)
@@ -128,7 +129,7 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
         below=len(table.code_groups),
         texts=2 if meanings else 1,
         instead=() if table.judged else ["", *explain_unjudged(table)],
-        caption=f"{write_heading(table)}. Counted: {table.counted}.",
+        caption=f"{write_heading(table)}. Counted: {table.counted}{intervals}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
         records=[common | _make_record(row, table) for row in table.all_rows],
         schema=SCHEMA,
