@@ -114,7 +114,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
         elif reader:
             text = f"format {reader}"
         else:
-            text = f"no format; a map that may:\n{suggest_map(document)}"
+            text = f"no format; a map that may read it:\n{suggest_map(document)}"
         files.setdefault(escape_controls(text), []).append(path)
     for text, paths in files.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
