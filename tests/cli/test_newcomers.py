@@ -205,7 +205,9 @@ def test_explain_names_the_format_that_reads_a_file(annotate_cli, tmp_path, file
         path = tmp_path / "messages.json"
         path.write_text('[{"type": "x"}, {"type": "y"}]')
     out = annotate_cli("traces", "--explain", path).out
-    expected = f"format {format_}" if format_ else "no format; a map that may read it:\n# keys: type"
+    expected = (
+        f"format {format_}" if format_ else "no format; a map that may read it:\n# keys: type"
+    )
     assert f"{path}: {expected}\n" in out
 
 
