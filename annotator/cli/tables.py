@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,13 @@ class TableRequest:
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
+            by_trace = chain.from_iterable(traces.values() for traces in labels.values())
+            names = dict.fromkeys(label.annotator for label in chain.from_iterable(by_trace))
+            if len(names) > 1:
+                say_notice(
+                    f"labels of {', '.join(names)}: the page shows all; the first who labelled a"
+                    " trace is compared with the judge (--annotator NAME selects)"
+                )
         return PageRequest(
             *(self.runs, api.group_calibrations(self.calibrations), self.transfer, self.by),
             labels=labels,
