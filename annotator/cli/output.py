@@ -1,6 +1,7 @@
 """Lines and tables on stdout, notices on stderr."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import click
 
 from annotator.base.files import explain_errors, write_file
 from annotator.base.remote import name_place
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import escape_controls, replace_surrogates, sanitize_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -58,6 +59,17 @@ def say_partial(runs: Sequence["Run"]) -> None:
             say_notice(f"{run}: {notes}")
 
 
+def say_next(*words: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` and these words."""
+    command = shlex.join(["annotate", *map(str, words)])
+    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
+
+
+def name_sources(sources: Sequence[str]) -> Sequence[str]:
+    """Return the sources of traces for the next command; of many the first and an ellipsis."""
+    return sources if len(sources) < 4 else (sources[0], "...")
+
+
 def say_written(path: Path) -> None:
     """Print on stderr where a report is."""
     click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
@@ -74,10 +86,10 @@ def put_tables(
     show it. Without ``verbose`` the format ``table`` has the brief tables.
     """
     from annotator.reports.formats import screen
-    from annotator.reports.table import render
+    from annotator.reports.table import render, select_brief
 
     if format_ == "table" and not verbose:
-        tables = [table.brief or table for table in tables]
+        tables = select_brief(tables)
     if path:
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)

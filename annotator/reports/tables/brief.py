@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_limits,
@@ -15,7 +15,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.notes import rank_notes
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
@@ -27,7 +27,6 @@ _MARKS = {
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, too",
 }
-_NOTES = 2  # that are shown
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 _LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
@@ -54,15 +53,13 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         if bounded or getattr(note, "id", "") not in ("bounds", "screens")
     ]
     votes = full.lines[:1] if table.votes else []
-    hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
-    more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
     blocks = [_explain_marks(rows), votes, _show_examples(rows, table)]
     return replace(
         full,
         title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
         header=header,
         rows=lines,
-        notes=[*notes[:_NOTES], *more],
+        notes=select_notes(notes, len(full.lines) - len(votes)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
@@ -182,7 +179,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
     used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -193,12 +190,6 @@ def _write_name(row: Row) -> str:
         return f"{code} (group)"
     tells = row.kind == "code" and name.lower().replace(" ", "_") != code.lower()
     return f"{code} ({name})" if tells and len(code) <= _SHORT_CODE else code
-
-
-def _shorten(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
 
 
 def _write_count(row: Row, n: int) -> str:

@@ -25,6 +25,7 @@ from annotator.reports.digits import (
     format_points,
 )
 from annotator.reports.table import Line, Table, make_columns
+from annotator.reports.tables.stats_brief import make_brief
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
@@ -36,14 +37,9 @@ _COLUMNS = make_columns("""
 
 def tabulate(stats: Stats) -> list[Table]:
     """Return the statistics as tables: prose with all the numbers first and the notes last, between
-    them the tables of the groups and then of the whole. The records are not in percent.
+    them the tables of the groups and then of the whole. The records are not in percent. The brief
+    form of the first is that of all.
     """
-    head = Table(
-        title=_write_heading(stats),
-        records=[_make_record(*number) for number in _list_numbers(stats)],
-        columns=_COLUMNS,
-        document=asdict(stats),
-    )
     tables = [table for group in stats.groups for table in _tabulate_group(group)]
     tables += [_compare_success(stats.groups)] if stats.groups[1:] else []
     tables += [
@@ -51,6 +47,13 @@ def tabulate(stats: Stats) -> list[Table]:
         _tabulate_conflicts(stats.difficulty),
         *_tabulate_curves(stats),
     ]
+    head = Table(
+        title=_write_heading(stats),
+        records=[_make_record(*number) for number in _list_numbers(stats)],
+        columns=_COLUMNS,
+        document=asdict(stats),
+        brief=make_brief(stats, len(tables)),
+    )
     return [head, *tables, Table(notes=stats.notes)]
 
 
