@@ -177,7 +177,9 @@ def _make_record(
 
 
 def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
-    yield Note("pairs: pairs of patches with such a conflict; a pair may have several kinds.", "pairs")
+    yield Note(
+        "pairs: pairs of patches with such a conflict; a pair may have several kinds.", "pairs"
+    )
     yield _MISSES
     uncounted = Counter(x.uncounted for x in counts.pairs if x.uncounted)
     for reason, n in uncounted.most_common():
