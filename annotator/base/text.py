@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -136,6 +137,28 @@ def dump_json(value: object, indent: int | None = None) -> str:
 
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     return _SURROGATES.sub(escape, _UNPRINTABLE.sub(escape, text))
+
+
+def wrap_lines(text: str, width: int = 80) -> str:
+    """Return ``text`` with its long lines wrapped; what was indented or listed stays indented."""
+    return "\n".join(
+        line
+        if len(line) <= width
+        else fill(
+            line,
+            width,
+            subsequent_indent=_find_indent(line),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+
+
+def _find_indent(line: str) -> str:
+    blanks = len(line) - len(line.lstrip(" "))
+    mark = re.match(r"[-+*>] |\d+\. ", line[blanks:])
+    return " " * (blanks + (len(mark[0]) if mark else 2 * bool(blanks)))
 
 
 def cut_middle(name: str, room: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import dump_json, format_count, sanitize_line
+from annotator.base.text import dump_json, format_count, sanitize_line, wrap_lines
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next, say_unreadable
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
@@ -90,7 +90,7 @@ def command(
         if format_ == "auto":
             say_next("facts", *name_sources(traces), "-v", purpose="every fact with its passages")
     elif first:
-        say("\n".join(first))
+        say(wrap_lines("\n".join(first)))
     if unreadable:
         raise SystemExit(1)
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, escape_controls, format_count, sanitize_line
+from annotator.base.text import dump_json, escape_controls, format_count, sanitize_line, wrap_lines
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
@@ -218,10 +218,7 @@ def _render_problems(kinds: ProblemKinds, *, verbose: bool) -> str:
     lines = sorted(kinds, key=lambda line: (": ignored: " in line, ": unreadable: " not in line))
     shown = lines if verbose else lines[:_PROBLEMS]
     more = format_count(len(lines) - len(shown), "more kind")
-    parts = [
-        fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-        for line in shown
-    ]
+    parts = [wrap_lines(f"  {line}") for line in shown]
     return "\n".join(
         ["problems:", *parts, *([f"  {more} of problems: -v"] if lines[len(shown) :] else [])]
     )

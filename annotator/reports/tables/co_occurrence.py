@@ -1,10 +1,13 @@
 """Pairs of codes in the same traces, as tables."""
 
 from collections.abc import Sequence
+from itertools import combinations
+from textwrap import fill
 
-from annotator.base.text import sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
+from annotator.reports.notes import select_notes
 from annotator.reports.table import Table, make_columns, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
@@ -32,6 +35,7 @@ def _make_table(pairs: CoOccurrence) -> Table:
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
     return Table(
         title=title,
+        brief=_make_brief(pairs),
         header=("code", *names),
         rows=[(name, *row) for name, row in zip(names, cells, strict=True)],
         notes=pairs.notes,
@@ -53,4 +57,36 @@ def _make_table(pairs: CoOccurrence) -> Table:
             "n": pairs.judged,
             "notes": pairs.notes,
         },
+    )
+
+
+def _make_brief(pairs: CoOccurrence) -> Table:
+    """Return the codes that were found, below a sentence with the pair that is most frequent."""
+    found = [n for n, code in enumerate(pairs.codes) if pairs.counts[n][n]]
+    names = {n: cut_middle(sanitize_line(pairs.codes[n]), 32) for n in found}
+    together = {(a, b): pairs.counts[a][b] or 0 for a, b in combinations(found, 2)}
+    first, second = max(together, key=lambda pair: together[pair], default=(0, 0))
+    most = together.get((first, second), 0)
+    text = f"None of {format_count(pairs.judged, 'judged trace')} has two codes."
+    if most:
+        text = f"Most often together: {names[first]} and {names[second]}, in {most} of"
+        text += f" {format_count(pairs.judged, 'judged trace')}."
+    others = [sanitize_line(code, 64) for n, code in enumerate(pairs.codes) if n not in names]
+    text += f" In no trace, or not known: {', '.join(others)}." if others else ""
+    judge = sanitize_line(pairs.judge, 60)
+    return Table(
+        title=f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {judge}\n\n{fill(text, 80)}",
+        header=("code", *names.values()) if names else (),
+        rows=[
+            (
+                names[a],
+                *(
+                    UNDEFINED if (count := pairs.counts[a][b]) is None else str(count)
+                    for b in found
+                ),
+            )
+            for a in found
+        ],
+        notes=select_notes(pairs.notes),
+        matrix=True,
     )
