@@ -111,8 +111,8 @@ def _render_counts(counts: dict[str, list[int]], traces: int) -> str:
     """Return how many facts there are of each kind, and the kinds without any."""
     every = sum(facts for facts, _ in counts.values())
     kinds = sorted((kind for kind in counts if counts[kind][0]), key=lambda x: -counts[x][1])
-    found = f"{format_count(every, 'fact')} of {format_count(len(kinds), 'kind')}"
-    lines = [f"{found} in {format_count(traces, 'trace')}."]
+    size = f"{format_count(every, 'fact')} of {format_count(len(kinds), 'kind')}"
+    lines = [f"{size} in {format_count(traces, 'trace')}."]
     if kinds:
         numbers = [(f"{counts[kind][1]}/{traces}", str(counts[kind][0])) for kind in kinds]
         sides = zip(("kind", "traces", "facts"), (kinds, *zip(*numbers, strict=True)), strict=True)

@@ -8,7 +8,7 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, sanitize_line, wrap_lines
+from annotator.base.text import escape_controls, list_first, sanitize_line, wrap_lines
 from annotator.cli.options import PATH, add_reader_options
 from annotator.cli.output import say, say_next, say_notice
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
@@ -79,12 +79,10 @@ def command(
         ("not labelled yet", result.unlabelled),
     ):
         if traces_left:
-            more = " ..." if traces_left[5:] else ""
-            ids = sanitize_line(", ".join(traces_left[:5]), 300)
-            say(wrap_lines(f"  {reason} ({len(traces_left)}): {ids}{more}"))
+            say(wrap_lines(f"  {reason}: {sanitize_line(list_first(traces_left, 5), 300)}"))
     if result.rows:
-        words = "calibrate", "RUN", "--labels", out, "--annotator", annotator
-        say_next(*words, purpose="how good a judge is")
+        arguments = "calibrate", "RUN", "--labels", out, "--annotator", annotator
+        say_next(*arguments, purpose="how good a judge is")
     if len(result.rows) < len(labels):
         raise SystemExit(1)
 

@@ -59,9 +59,9 @@ def say_partial(runs: Sequence["Run"]) -> None:
             say_notice(f"{run}: {notes}")
 
 
-def say_next(*words: object, purpose: str) -> None:
-    """Print on stderr a command that may come next: ``annotate`` and these words."""
-    command = shlex.join(["annotate", *map(str, words)])
+def say_next(*arguments: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` with these arguments."""
+    command = shlex.join(["annotate", *map(str, arguments)])
     click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 

@@ -17,7 +17,7 @@ from annotator.cli.options import (
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_unreadable
 from annotator.reports.table import FORMATS
-from annotator.traces import Unreadable, load_traces
+from annotator.traces import load_traces
 
 
 @click.command("stats", context_settings={"show_default": True})
@@ -56,25 +56,19 @@ def command(
     """
     if figure:
         api.check_figure(figure)
-    unreadable = []
-
-    def list_unreadable(trace: Unreadable) -> None:
-        unreadable.append(trace.id)
-        say_unreadable(trace)
-
     summary = api.summarize(
         load_traces(*traces, format=read_as),
         cluster=parse_attributes(cluster),
         by=by,
         channel=channel,
-        on_unreadable=list_unreadable,
+        on_unreadable=say_unreadable,
     )
     put_tables(summary.tables, format_, verbose=verbose)
     if figure:
         for line in summary.draw(figure):
             say_notice(line)
         say_notice(f"figure written to {sanitize_line(name_place(figure))}")
-    if format_ == "table" and read_as == "auto" and summary.stats.groups[0].success[0].coop.n:
+    elif format_ == "table" and read_as == "auto" and summary.stats.groups[0].success[0].coop.n:
         say_next(*name_sources(traces), "--rubric", "symptoms", purpose="why runs failed")
-    if unreadable:
+    if summary.stats.unreadable:
         raise SystemExit(1)

@@ -216,9 +216,9 @@ def _render_summary(summary: _Summary) -> str:
 def _render_problems(kinds: ProblemKinds, *, verbose: bool) -> str:
     """Return the problems, a paragraph for each kind, in 80 columns; a few unless ``verbose``."""
     lines = sorted(kinds, key=lambda line: (": ignored: " in line, ": unreadable: " not in line))
-    shown = lines if verbose else lines[:_PROBLEMS]
-    more = format_count(len(lines) - len(shown), "more kind")
-    parts = [wrap_lines(f"  {line}") for line in shown]
+    printed = lines if verbose else lines[:_PROBLEMS]
+    more = format_count(len(lines) - len(printed), "more kind")
+    parts = [wrap_lines(f"  {line}") for line in printed]
     return "\n".join(
-        ["problems:", *parts, *([f"  {more} of problems: -v"] if lines[len(shown) :] else [])]
+        ["problems:", *parts, *([f"  {more} of problems: -v"] if lines[len(printed) :] else [])]
     )

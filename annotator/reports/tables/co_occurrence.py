@@ -61,15 +61,15 @@ def _make_table(pairs: CoOccurrence) -> Table:
 
 
 def _make_brief(pairs: CoOccurrence) -> Table:
-    """Return the codes that were found, below a sentence with the pair that is most frequent."""
-    found = [n for n, code in enumerate(pairs.codes) if pairs.counts[n][n]]
-    names = {n: cut_middle(sanitize_line(pairs.codes[n]), 32) for n in found}
-    together = {(a, b): pairs.counts[a][b] or 0 for a, b in combinations(found, 2)}
+    """Return the codes that were found, below a sentence with the most frequent pair."""
+    rows = [n for n, code in enumerate(pairs.codes) if pairs.counts[n][n]]
+    names = {n: cut_middle(sanitize_line(pairs.codes[n]), 32) for n in rows}
+    together = {(a, b): pairs.counts[a][b] or 0 for a, b in combinations(rows, 2)}
     first, second = max(together, key=lambda pair: together[pair], default=(0, 0))
-    most = together.get((first, second), 0)
+    top_count = together.get((first, second), 0)
     text = f"None of {format_count(pairs.judged, 'judged trace')} has two codes."
-    if most:
-        text = f"Most often together: {names[first]} and {names[second]}, in {most} of"
+    if top_count:
+        text = f"Most often together: {names[first]} and {names[second]}, in {top_count} of"
         text += f" {format_count(pairs.judged, 'judged trace')}."
     others = [sanitize_line(code, 64) for n, code in enumerate(pairs.codes) if n not in names]
     text += f" In no trace, or not known: {', '.join(others)}." if others else ""
@@ -80,12 +80,9 @@ def _make_brief(pairs: CoOccurrence) -> Table:
         rows=[
             (
                 names[a],
-                *(
-                    UNDEFINED if (count := pairs.counts[a][b]) is None else str(count)
-                    for b in found
-                ),
+                *(UNDEFINED if (count := pairs.counts[a][b]) is None else str(count) for b in rows),
             )
-            for a in found
+            for a in rows
         ],
         notes=select_notes(pairs.notes),
         matrix=True,

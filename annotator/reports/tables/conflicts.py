@@ -120,13 +120,13 @@ def _write_summary(counts: PairCounts, share: Estimate) -> str:
     if not share.n:
         return "No pair can be compared."
     kinds = Counter(kind for x in counts.pairs for kind in {y.kind for y in x.conflicts})
-    found = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
+    by_kind = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
     text = f"In {share.inputs['k']} of {share.n} pairs the patches do not fit together"
     text += f" ({format_percent(share)} %"
     if ends := find_limits(share):
         low, high = (format_number(100 * end, 1) for end in ends)
         text += f", 95 % interval {low} to {high}"
-    return f"{text}){f': {found}' if found else ''}."
+    return f"{text}){f': {by_kind}' if by_kind else ''}."
 
 
 def _write_brief_cells(share: Estimate) -> Line:
@@ -187,7 +187,10 @@ def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
     if counts.alone:
         yield f"Without two patches: {format_count(counts.alone, 'trace')}."
     if counts.missing:
-        yield f"Of the run, but not where it was read: {format_count(counts.missing, 'trace')}."
+        yield Note(
+            f"Of the run, but not where it was read: {format_count(counts.missing, 'trace')}.",
+            "missing",
+        )
     shares = [count_pairs(pairs) for _, pairs in groups]
     reasons = [share.reason if share.n else "no pair to compare" for share in shares]
     for reason in dict.fromkeys(filter(None, reasons)):

@@ -23,17 +23,17 @@ _WIDTH = 80
 _LEAST_NAME = 16  # characters of a value in the table by an attribute
 _COLUMNS = "coop, solo: runs that passed; messages: a run that has any, and these runs"
 
-_Shares = Sequence[tuple[str, Estimate]]  # name -> share; a name with ": " is a part of another
+_Shares = Sequence[tuple[str, Estimate]]  # name -> share; "passed: spoke" is of a group
 
 
 def make_brief(stats: Stats, tables: int) -> Table:
     """Return the first screen of the statistics, which have so many tables."""
-    whole, *groups = stats.groups
-    shares = _list_shares(whole)
-    header, rows = _tabulate_groups([*groups, whole]) if groups else _tabulate_shares(shares)
-    lines = [*_list_differences(whole), *_explain_gaps(shares)]
+    overall, *groups = stats.groups
+    shares = _list_shares(overall)
+    header, rows = _tabulate_groups([*groups, overall]) if groups else _tabulate_shares(shares)
+    lines = [*_list_differences(overall), *_explain_gaps(shares)]
     return Table(
-        title=f"{_write_title(stats)}\n\n{fill(_write_summary(whole), _WIDTH)}",
+        title=f"{_write_title(stats)}\n\n{fill(_write_summary(overall), _WIDTH)}",
         header=header if rows else (),
         rows=rows,
         last=bool(groups),
@@ -43,12 +43,12 @@ def make_brief(stats: Stats, tables: int) -> Table:
 
 
 def _write_title(stats: Stats) -> str:
-    whole = stats.groups[0]
-    of = f" of {format_count(whole.tasks, 'task')}" if whole.tasks else ""
-    settings = ", ".join(f"{n} {sanitize_line(name, 40)}" for name, n in whole.settings)
+    overall = stats.groups[0]
+    of = f" of {format_count(overall.tasks, 'task')}" if overall.tasks else ""
+    settings = ", ".join(f"{n} {sanitize_line(name, 40)}" for name, n in overall.settings)
     left = {"unreadable": stats.unreadable, "ignored (no trace)": stats.ignored}
     others = [f"{n} {why}" for why, n in left.items() if n]
-    return "; ".join([f"{format_count(whole.traces, 'trace')}{of}: {settings}", *others])
+    return "; ".join([f"{format_count(overall.traces, 'trace')}{of}: {settings}", *others])
 
 
 def _write_summary(group: Group) -> str:
@@ -96,17 +96,17 @@ def _list_shares(group: Group) -> _Shares:
 
 
 def _tabulate_shares(shares: _Shares) -> tuple[Line, list[Line]]:
-    rows = [
-        (_indent(name), _write_count(share), format_percent(share), format_limits(share))
+    rows: list[Line] = [
+        (_write_name(name), _write_count(share), format_percent(share), format_limits(share))
         for name, share in shares
         if share.n
     ]
     return ("share", "count", "%", "95 % interval"), rows
 
 
-def _indent(name: str) -> str:
-    whole, _, part = name.partition(": ")
-    return f"  {part}" if part else whole
+def _write_name(name: str) -> str:
+    measure, _, group = name.partition(": ")
+    return f"  {group}" if group else measure
 
 
 def _write_count(share: Estimate) -> str:
@@ -154,8 +154,8 @@ def _explain_gaps(shares: _Shares) -> list[str]:
     reasons: dict[str, list[str]] = {}
     empty = {name for name, share in shares if not share.n}
     for name, share in shares:
-        whole = name.partition(": ")[0]
-        if not share.n and (whole == name or whole not in empty):
+        measure = name.partition(": ")[0]
+        if not share.n and (measure == name or measure not in empty):
             why = "no such runs" if share.reason == "no items" else share.reason
             reasons.setdefault(f"Not shown ({why})", []).append(name)
         elif share.n and share.low is None:
