@@ -5,9 +5,9 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -90,6 +90,29 @@ def sanitize_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def wrap_line(text: str, indent: str = "") -> str:
+    """Return a line in lines of 80 characters, the second and later ones with ``indent``. A word,
+    such as a path, stays whole.
+    """
+    return textwrap.fill(
+        text, 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def wrap_lines(lines: str) -> str:
+    """Return a text in lines of 80 characters; what is indented or listed stays indented."""
+    return "\n".join(
+        wrap_line(line, _find_indent(line)) if len(line) > 80 else line
+        for line in lines.split("\n")
+    )
+
+
+def _find_indent(line: str) -> str:
+    blanks = len(line) - len(line.lstrip(" "))
+    mark = re.match(r"[-+*>] |\d+\. ", line[blanks:])
+    return " " * (blanks + (len(mark[0]) if mark else 2 * bool(blanks)))
+
+
 def escape_header(name: str) -> str:
     """Return a name for the header of a prompt: letters, digits and ``_.-/@+:`` as they are, every
     other byte as ``%20``. Beyond 80 characters it ends in ``~`` and its hash: distinct names stay
@@ -139,34 +162,6 @@ def dump_json(value: object, indent: int | None = None) -> str:
     return _SURROGATES.sub(escape, _UNPRINTABLE.sub(escape, text))
 
 
-def wrap_lines(text: str, width: int = 80) -> str:
-    """Return ``text`` with its long lines wrapped; what was indented or listed stays indented."""
-    return "\n".join(
-        line
-        if len(line) <= width
-        else fill(
-            line,
-            width,
-            subsequent_indent=_find_indent(line),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in text.split("\n")
-    )
-
-
-def _find_indent(line: str) -> str:
-    blanks = len(line) - len(line.lstrip(" "))
-    mark = re.match(r"[-+*>] |\d+\. ", line[blanks:])
-    return " " * (blanks + (len(mark[0]) if mark else 2 * bool(blanks)))
-
-
-def cut_middle(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
-
-
 def find_repeated(values: Iterable[T]) -> Iterator[T]:
     """Yield each value that repeats an earlier one, in linear time."""
     seen: set[T] = set()
@@ -185,6 +180,16 @@ def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
     """Return the first names of a list, and the number of the others."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return separator.join(names[:limit]) + more
+
+
+def cut_middle(name: str, room: int) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart."""
+    from rich.cells import cell_len, chop_cells
+
+    if cell_len(name) <= room:
+        return name
+    end = chop_cells(name[::-1], room // 3)[0][::-1]
+    return f"{chop_cells(name, room - cell_len(end) - 1)[0]}…{end}"
 
 
 def floor_percent(share: float) -> str:

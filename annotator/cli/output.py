@@ -60,7 +60,7 @@ def say_partial(runs: Sequence["Run"]) -> None:
 
 
 def say_next(*arguments: object, purpose: str) -> None:
-    """Print on stderr a command that may come next: ``annotate`` with these arguments."""
+    """Print on stderr a command that may come next: ``annotate`` with arguments."""
     command = shlex.join(["annotate", *map(str, arguments)])
     click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 

@@ -1,12 +1,11 @@
 """``annotate rubric``."""
 
 from pathlib import Path
-from textwrap import fill
 
 import click
 
 from annotator.base.files import write_file
-from annotator.base.text import dump_json, escape_controls, sanitize_line, wrap_lines
+from annotator.base.text import dump_json, escape_controls, sanitize_line, wrap_line, wrap_lines
 from annotator.cli.output import say, say_next
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
@@ -25,7 +24,7 @@ def list_() -> None:
     for path in list_built_in():
         rubric = load_rubric(path.stem)
         head = f"{rubric.id:17} v{rubric.version}  {len(rubric.codes):2} codes  "
-        say(fill(rubric.title, 80, initial_indent=head, subsequent_indent=" " * len(head)))
+        say(wrap_line(head + rubric.title, " " * len(head)))
     say_next("rubric", "show", "symptoms", purpose="its rules and codes")
 
 

@@ -3,13 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from textwrap import fill
 from typing import Any
 
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, escape_controls, format_count, sanitize_line, wrap_lines
+from annotator.base.text import (
+    dump_json,
+    escape_controls,
+    format_count,
+    sanitize_line,
+    wrap_line,
+    wrap_lines,
+)
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
@@ -19,7 +25,6 @@ from annotator.traces.read import ProblemKinds, check_source
 
 _OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
 _PROBLEMS = 8  # kinds that are printed without -v
-_WIDTH = 80
 
 
 @dataclass(slots=True)
@@ -206,10 +211,7 @@ def _render_summary(summary: _Summary) -> str:
         f"{summary.messages} ({average}; {summary.without_messages} traces without)"
     )
     counts["steps"] = str(summary.steps)
-    lines = [
-        fill(text, _WIDTH, initial_indent=f"  {name:10}", subsequent_indent=" " * 12)
-        for name, text in counts.items()
-    ]
+    lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items()]
     return "\n".join([f"{head}.", *lines])
 
 

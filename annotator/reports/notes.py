@@ -26,7 +26,7 @@ _UNDECIDED = {
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "missing", "transferred", "rejected-most", "no-shares", "spoke-anyway"),
-    *("outcome-unknown", "other-setting", "undefined", "conflicts-missed", "uncounted"),
+    *("outcome-unknown", "other-setting", "conflicts-missed", "undefined", "uncounted"),
     *("nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling", "one-task"),
     *("undecided", "bounds", "few-tasks", "observed", "no-channel-value", "unmerged"),
     *("no-channel", "independent", "tasks", "corrected", "rejected-all"),

@@ -949,7 +949,7 @@ def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annot
     )
     assert notes.splitlines()[-1] == "13 more tables and 5 more notes: -v"
     assert notes.startswith("Not known whether they passed, so in no success rate: 1 trace.")
-    assert max(map(len, (head + result + table + gaps).splitlines())) <= 80
+    assert all(len(line) <= 80 for line in f"{result}\n{table}\n{gaps}".splitlines())
     assert "next: annotate " in done.err
 
 

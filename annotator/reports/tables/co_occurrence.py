@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from itertools import combinations
-from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
@@ -75,7 +74,7 @@ def _make_brief(pairs: CoOccurrence) -> Table:
     text += f" In no trace, or not known: {', '.join(others)}." if others else ""
     judge = sanitize_line(pairs.judge, 60)
     return Table(
-        title=f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {judge}\n\n{fill(text, 80)}",
+        title=f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {judge}\n\n{wrap_line(text)}",
         header=("code", *names.values()) if names else (),
         rows=[
             (

@@ -3,17 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from textwrap import fill
 from typing import Any
 
-from annotator.base.text import Note, cut_middle, format_count, sanitize_line
+from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
 from annotator.reports.digits import (
     UNDEFINED,
+    describe_limits,
     find_limits,
     format_limits,
-    format_number,
     format_percent,
+    format_ratio,
 )
 from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table, flatten, make_columns
@@ -28,7 +28,6 @@ _MEANINGS = {
     "class": "its kind or its fields",
 }
 _EXAMPLES = 2
-_WIDTH = 80
 _Group = tuple[str | None, Sequence[PatchPair]]
 _ROWS = (*KINDS, "any", "none")
 _HEADER = ("pairs", "n", "%", "95 % interval", "tasks")
@@ -76,12 +75,14 @@ def tabulate(counts: PairCounts) -> list[Table]:
         records=records,
         columns=_SHARES,
         document=document,
-        brief=_make_brief(counts, groups, notes),
+        brief=_make_brief(counts, groups, notes, len(tables)),
     )
     return [head, *tables, Table(notes=notes)]
 
 
-def _make_brief(counts: PairCounts, groups: Sequence[_Group], notes: Sequence[str]) -> Table:
+def _make_brief(
+    counts: PairCounts, groups: Sequence[_Group], notes: Sequence[str], tables: int
+) -> Table:
     """Return the first screen: a sentence, the kinds or the groups, two examples, two notes."""
     every = count_pairs(counts.pairs)
     if not every.n:
@@ -97,13 +98,14 @@ def _make_brief(counts: PairCounts, groups: Sequence[_Group], notes: Sequence[st
     cells = zip([*names, "any" if not groups else "all"], [*shares, every], strict=True)
     examples = [replace(x, conflicts=x.conflicts[:1]) for x in counts.pairs if x.conflicts]
     lines = [line for pair in examples[:_EXAMPLES] for line in _write_lines(pair)]
+    rows = [(name, format_ratio(x), format_percent(x), format_limits(x)) for name, x in cells]
     return Table(
-        title=f"{_write_size(counts)}\n\n{fill(_write_summary(counts, every), _WIDTH)}",
+        title=f"{_write_size(counts)}\n\n{wrap_line(_write_summary(counts, every))}",
         header=header if every.n else (),
-        rows=[(name, *_write_brief_cells(share)) for name, share in cells] if every.n else (),
+        rows=rows if every.n else (),
         last=True,
-        lines=["For example:", *(_cut(line) for line in lines)] if lines else [],
-        notes=select_notes(rank_notes(notes, corrected=False), tables=1 + 2 * len(groups)),
+        lines=wrap_lines("\n".join(["For example:", *lines])).splitlines() if lines else [],
+        notes=select_notes(rank_notes(notes, corrected=False), tables=tables),
     )
 
 
@@ -119,23 +121,14 @@ def _write_size(counts: PairCounts) -> str:
 def _write_summary(counts: PairCounts, share: Estimate) -> str:
     if not share.n:
         return "No pair can be compared."
-    kinds = Counter(kind for x in counts.pairs for kind in {y.kind for y in x.conflicts})
+    counted = [pair.conflicts for pair in counts.pairs if not pair.uncounted]
+    kinds = Counter(kind for conflicts in counted for kind in {x.kind for x in conflicts})
     by_kind = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
-    text = f"In {share.inputs['k']} of {share.n} pairs the patches do not fit together"
-    text += f" ({format_percent(share)} %"
-    if ends := find_limits(share):
-        low, high = (format_number(100 * end, 1) for end in ends)
-        text += f", 95 % interval {low} to {high}"
-    return f"{text}){f': {by_kind}' if by_kind else ''}."
-
-
-def _write_brief_cells(share: Estimate) -> Line:
-    count = f"{share.inputs['k']}/{share.n}" if share.n else UNDEFINED
-    return count, format_percent(share), format_limits(share)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+    size = f"In {share.inputs['k']} of {share.n} pairs, {format_percent(share)} %"
+    ends = find_limits(share)
+    limits = describe_limits(ends and (100 * ends[0], 100 * ends[1]), 1)
+    tail = f": {by_kind}" if by_kind else ""
+    return f"{size}{limits}, the patches do not fit together{tail}."
 
 
 def _write_heading(counts: PairCounts) -> str:

@@ -1,18 +1,19 @@
 """The first screen of ``annotate stats``: a sentence, the main shares, two notes."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line
 from annotator.cooperbench.stats import channel
 from annotator.cooperbench.stats.communication import ALL
 from annotator.cooperbench.stats.model import Group, Stats
 from annotator.reports.digits import (
     UNDEFINED,
+    describe_limits,
     format_limits,
     format_number,
     format_percent,
     format_points,
+    format_ratio,
 )
 from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table
@@ -33,7 +34,7 @@ def make_brief(stats: Stats, tables: int) -> Table:
     header, rows = _tabulate_groups([*groups, overall]) if groups else _tabulate_shares(shares)
     lines = [*_list_differences(overall), *_explain_gaps(shares)]
     return Table(
-        title=f"{_write_title(stats)}\n\n{fill(_write_summary(overall), _WIDTH)}",
+        title=f"{_write_title(stats)}\n\n{wrap_line(_write_summary(overall))}",
         header=header if rows else (),
         rows=rows,
         last=bool(groups),
@@ -70,8 +71,7 @@ def _write_summary(group: Group) -> str:
         text = f"Agents wrote messages in {format_count(talk.runs, 'run')}"
         text += f", {format_number(mean.value or 0, 1)} a run"
         if mean.low is not None and mean.high is not None:
-            ends = (format_number(end, 1) for end in (mean.low, mean.high))
-            text += f" (95 % interval {' to '.join(ends)})"
+            text += describe_limits((mean.low, mean.high), 1)
         if steps.value is not None:
             text += f"; messages are {_round(steps)} of their steps"
         sentences.append(f"{text}.")
@@ -97,7 +97,7 @@ def _list_shares(group: Group) -> _Shares:
 
 def _tabulate_shares(shares: _Shares) -> tuple[Line, list[Line]]:
     rows: list[Line] = [
-        (_write_name(name), _write_count(share), format_percent(share), format_limits(share))
+        (_write_name(name), format_ratio(share), format_percent(share), format_limits(share))
         for name, share in shares
         if share.n
     ]
@@ -109,17 +109,13 @@ def _write_name(name: str) -> str:
     return f"  {group}" if group else measure
 
 
-def _write_count(share: Estimate) -> str:
-    return f"{share.inputs['k']}/{share.n}" if share.n else UNDEFINED
-
-
 def _tabulate_groups(groups: Sequence[Group]) -> tuple[Line, list[Line]]:
     """Return a row for each value of the attribute, in 80 columns, and one for all traces."""
     columns: list[Line] = []  # each with its head
     for name in ("passed, coop", "passed, solo", "merge conflicts"):
         shares = [dict(_list_shares(group))[name] for group in groups]
         if any(share.n for share in shares):
-            columns.append((name.split()[-1], *map(_write_count, shares)))
+            columns.append((name.split()[-1], *map(format_ratio, shares)))
             columns.append(("%", *map(format_percent, shares)))
     means = [group.communication.measures[0].every for group in groups]
     if any(mean.n for mean in means):
@@ -160,5 +156,5 @@ def _explain_gaps(shares: _Shares) -> list[str]:
             reasons.setdefault(f"Not shown ({why})", []).append(name)
         elif share.n and share.low is None:
             reasons.setdefault(f"No interval ({share.reason})", []).append(name)
-    texts = (fill(f"{why}: {'; '.join(names)}.", _WIDTH) for why, names in reasons.items())
+    texts = (wrap_line(f"{why}: {'; '.join(names)}.") for why, names in reasons.items())
     return [line for text in texts for line in text.splitlines()]
