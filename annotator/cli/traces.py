@@ -160,7 +160,9 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
 
 
 def _name_item(item: Trace | Unreadable | Ignored) -> str:
-    return item.path if isinstance(item, Ignored) else f"{item.id} ({item.path})"
+    if isinstance(item, Ignored) or item.path.endswith(item.id):
+        return item.path
+    return f"{item.id} ({item.path})"
 
 
 def _render_line(trace: Trace) -> str:
@@ -188,25 +190,18 @@ def _describe(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[s
 
 def _render_summary(summary: _Summary) -> str:
     """Return a sentence and what was counted, in 80 columns."""
-    total = summary.formats.total()
+    total, fields = summary.formats.total(), summary.as_dict()
     left = {"cannot be read": summary.unreadable, "ignored (no trace)": summary.ignored}
     read = f"{format_count(total, 'trace')} can be read"
     head = "; ".join([read, *(f"{n} {why}" for why, n in left.items() if n)])
     if not total:
         return f"{head}."
     average = f"{summary.messages / total:.1f} a trace, at most {summary.most_messages}"
-    counts = {
-        name: ", ".join(
-            f"{sanitize_line(UNKNOWN if key == '-' else key, 60)} {n}"
-            for key, n in counter.most_common()
-        )
-        for name, counter in (
-            ("formats", summary.formats),
-            ("settings", summary.settings),
-            ("outcomes", summary.outcomes),
-            ("merges", summary.merges),
-        )
-    }
+    counts = {}
+    for name in ("formats", "settings", "outcomes", "merges"):
+        keys = Counter(fields[name]).most_common()
+        texts = (f"{sanitize_line(UNKNOWN if key == '-' else key, 60)} {n}" for key, n in keys)
+        counts[name] = ", ".join(texts)
     counts["messages"] = (
         f"{summary.messages} ({average}; {summary.without_messages} traces without)"
     )

@@ -65,6 +65,12 @@ def find_limits(share: Share | None) -> tuple[float, float] | None:
     return share.low, share.high
 
 
+def find_bar(share: Share | None) -> tuple[float, float] | None:
+    """Return a share and its upper limit, which a bar shows; None if one is not known."""
+    ends = find_limits(share)
+    return (share.value, ends[1]) if share and share.value is not None and ends else None
+
+
 def format_points(gap: Estimate | None) -> tuple[str, str]:
     """Return a difference of shares and its interval in percentage points, "-" where there is none;
     an undefined difference has no interval.

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -911,7 +912,7 @@ def test_records_without_tasks_or_settings(tmp_path):
 def test_command_line(talks, annotate_cli):
     done = annotate_cli("stats", talks / "logs")
     assert done.code == 0
-    assert done.out.startswith("6 traces of 6 tasks: 6 coop\n")
+    assert done.out.startswith("6 traces of 6 tasks (project+task): 6 coop\n")
     (talks / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2" / "eval.json").write_text("{")
     done = annotate_cli("stats", talks / "logs", "--format", "csv")
     assert done.code == 1
@@ -933,8 +934,8 @@ def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annot
         "Passed: 40 % of 5 coop runs. Merge conflicts: 60 % of 5 merges. Agents wrote messages in"
         " 5 runs, 2.2 a run"
     )
-    rows = [line.rsplit(maxsplit=4) for line in table.splitlines()[2:]]
-    assert [(row[0].strip(), *row[1:3]) for row in rows] == [
+    rows = [re.match(r" *(.+?) +(\d/\d) +([\d.]+)", line) for line in table.splitlines()[2:]]
+    assert [row and row.groups() for row in rows] == [
         ("passed, coop", "2/5", "40.0"),
         ("spoke", "2/4", "50.0"),
         ("did not speak", "0/1", "0.0"),

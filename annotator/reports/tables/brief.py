@@ -8,6 +8,7 @@ from textwrap import fill
 from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
+    find_bar,
     find_limits,
     format_bounds,
     format_limits,
@@ -64,7 +65,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         below=len(groups),
         texts=1,
         records=(),
-        bars=[_find_bar(row) for row in rows],
+        bars=[find_bar(_get_share(row)) for row in rows],
         brief=None,
     )
 
@@ -208,12 +209,6 @@ def find_share(row: Row) -> float | None:
 
 def _has_share(row: Row) -> bool:
     return find_share(row) is not None
-
-
-def _find_bar(row: Row) -> tuple[float, float] | None:
-    share = _get_share(row)
-    ends = find_limits(share)
-    return (share.value, ends[1]) if share and share.value is not None and ends else None
 
 
 def _explain_marks(rows: Sequence[Row]) -> list[str]:

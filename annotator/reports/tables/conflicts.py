@@ -10,6 +10,7 @@ from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pair
 from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
+    find_bar,
     find_limits,
     format_limits,
     format_percent,
@@ -71,7 +72,7 @@ def tabulate(counts: PairCounts) -> list[Table]:
         ]
     notes = list(_write_notes(counts, every))
     head = Table(
-        title=_write_heading(counts),
+        title=_write_size(counts),
         records=records,
         columns=_SHARES,
         document=document,
@@ -104,6 +105,7 @@ def _make_brief(
         header=header if every.n else (),
         rows=rows if every.n else (),
         last=True,
+        bars=[find_bar(share) for share in (*shares, every)] if every.n else (),
         lines=wrap_lines("\n".join(["For example:", *lines])).splitlines() if lines else [],
         notes=select_notes(rank_notes(notes, corrected=False), tables=tables),
     )
@@ -111,7 +113,8 @@ def _make_brief(
 
 def _write_size(counts: PairCounts) -> str:
     tasks = len({pair.task for pair in counts.pairs if pair.task})
-    of = f" of {format_count(tasks, 'task')}" if tasks else ""
+    by = sanitize_line("+".join(counts.cluster))
+    of = f" of {format_count(tasks, 'task')} ({by})" if tasks else ""
     unreadable = f"; {counts.unreadable} unreadable" if counts.unreadable else ""
     pairs, traces = len(counts.pairs), counts.traces
     size = f"{format_count(pairs, 'pair')} of patches in {format_count(traces, 'trace')}"
@@ -129,18 +132,6 @@ def _write_summary(counts: PairCounts, share: Estimate) -> str:
     limits = describe_limits(ends and (100 * ends[0], 100 * ends[1]), 1)
     tail = f": {by_kind}" if by_kind else ""
     return f"{size}{limits}, the patches do not fit together{tail}."
-
-
-def _write_heading(counts: PairCounts) -> str:
-    size = (
-        f"{format_count(len(counts.pairs), 'pair')} of patches in"
-        f" {format_count(counts.traces, 'trace')}"
-    )
-    tasks = len({pair.task for pair in counts.pairs if pair.task})
-    named = (
-        f"{format_count(tasks, 'task')} ({'+'.join(counts.cluster)})" if tasks else "tasks unknown"
-    )
-    return f"{size}  {sanitize_line(named)}  unreadable {counts.unreadable}"
 
 
 def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:

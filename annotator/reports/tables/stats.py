@@ -47,12 +47,13 @@ def tabulate(stats: Stats) -> list[Table]:
         _tabulate_conflicts(stats.difficulty),
         *_tabulate_curves(stats),
     ]
+    brief = make_brief(stats, len(tables))
     head = Table(
-        title=_write_heading(stats),
+        title=brief.title.split("\n")[0],
         records=[_make_record(*number) for number in _list_numbers(stats)],
         columns=_COLUMNS,
         document=asdict(stats),
-        brief=make_brief(stats, len(tables)),
+        brief=brief,
     )
     return [head, *tables, Table(notes=stats.notes)]
 
@@ -79,16 +80,6 @@ def _make_record(
 
 def _make_table(title: str, header: Line, rows: Sequence[Line], lines: Sequence[str] = ()) -> Table:
     return Table(title=title, header=header, rows=rows, lines=lines, name=f"stats-{title}")
-
-
-def _write_heading(stats: Stats) -> str:
-    overall = stats.groups[0]
-    settings = ", ".join(f"{_clean_name(name)} {n}" for name, n in overall.settings)
-    tasks = ["tasks unknown"] if stats.cluster else []
-    if overall.tasks is not None:
-        tasks = [f"{overall.tasks} tasks ({_clean_name('+'.join(stats.cluster))})"]
-    left_out = f"unreadable {stats.unreadable}", f"not traces {stats.ignored}"
-    return "  ".join([f"{overall.traces} traces ({settings})", *tasks, *left_out])
 
 
 def _tabulate_group(group: Group) -> Iterator[Table]:

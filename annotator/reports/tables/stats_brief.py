@@ -9,6 +9,7 @@ from annotator.cooperbench.stats.model import Group, Stats
 from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
+    find_bar,
     format_limits,
     format_number,
     format_percent,
@@ -38,6 +39,7 @@ def make_brief(stats: Stats, tables: int) -> Table:
         header=header if rows else (),
         rows=rows,
         last=bool(groups),
+        bars=() if groups else [find_bar(share) for _, share in shares if share.n],
         lines=[_COLUMNS, *lines] if groups else lines if rows else ["", *lines],
         notes=select_notes(rank_notes(stats.notes, corrected=False), tables=tables),
     )
@@ -45,7 +47,9 @@ def make_brief(stats: Stats, tables: int) -> Table:
 
 def _write_title(stats: Stats) -> str:
     overall = stats.groups[0]
-    of = f" of {format_count(overall.tasks, 'task')}" if overall.tasks else ""
+    of = ""
+    if overall.tasks:
+        of = f" of {format_count(overall.tasks, 'task')} ({sanitize_line('+'.join(stats.cluster))})"
     settings = ", ".join(f"{n} {sanitize_line(name, 40)}" for name, n in overall.settings)
     left = {"unreadable": stats.unreadable, "ignored (no trace)": stats.ignored}
     others = [f"{n} {why}" for why, n in left.items() if n]
