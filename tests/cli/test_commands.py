@@ -100,13 +100,13 @@ def test_traces_prints_the_worst_problems_first_in_80_columns(annotate_cli, tmp_
         (tmp_path / f"{n}.json").write_text(json.dumps({f"key{'x' * n}": 1, "path": "a/b " * 20}))
     (tmp_path / "z.json").write_text("{")
     write_run(tmp_path / run_name(1))
-    done = annotate_cli("traces", tmp_path)
+    done = annotate_cli("traces", ".")
     head, *lines = done.out.splitlines()
     assert (head, "z.json" in lines[0]) == ("problems:", True)
     assert "  5 more kinds of problems: -v" in lines
     assert "1 trace can be read; 1 cannot be read; 12 ignored (no trace)." in lines
     assert max(map(len, lines)) <= 80
-    assert "more kinds" not in annotate_cli("traces", tmp_path, "-v").out
+    assert "more kinds" not in annotate_cli("traces", ".", "-v").out
     assert "--rubric comm_errors" in done.err
 
 
