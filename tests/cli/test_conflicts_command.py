@@ -136,10 +136,10 @@ def test_the_first_screen_has_a_sentence_the_kinds_and_examples(annotate_cli, lo
     lines = done.out.splitlines()
     assert lines[0] == "7 pairs of patches in 7 traces"
     result = " ".join(lines[2:4])
-    assert result.startswith(
-        "In 2 of 5 pairs the patches do not fit together (40.0 %, 95 % interval"
+    assert result == (
+        "In 2 of 5 pairs, 40.0 % (95 % interval 11.8 to 76.9), the patches do not fit together:"
+        " shape in 2."
     )
-    assert result.endswith("11.8 to 76.9): shape in 2.")
     assert any(re.match(r"shape \(.*\) +2/5 +40\.0 +\[11\.8, 76\.9\]", line) for line in lines)
     assert done.out.count("line 7") == 4  # of two examples
     assert lines[-1] == "1 more table and 2 more notes: -v"
