@@ -48,7 +48,7 @@ def command(
     if len(sources) == 1 and format_ == "table" and read_as == "auto":
         if not listed and any(pair.conflicts for pair in summary.pairs):
             say_next("conflicts", *sources, "-v", purpose="every conflict with its lines")
-        elif not by:
+        elif not isinstance(source, api.Run):
             say_next("stats", *sources, purpose="merges, messages and success")
     if summary.counts.unreadable:
         raise SystemExit(1)

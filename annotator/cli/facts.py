@@ -64,27 +64,29 @@ def command(
     counts = {kind: [0, 0] for kind in kinds}  # facts, traces
     unreadable: list[str] = []
     first: list[str] = []  # lines of the first traces, while it is open whether there are more
-    read = 0
+    counts_only = summary or not (as_json or verbose)  # of many traces
+    read, missing = 0, dict.fromkeys(trace_ids)
     for trace in _read(traces, format_, trace_ids, unreadable):
         read += 1
+        missing.pop(trace.id, None)
         facts = [fact for fact in draw_facts(trace) if fact.kind in kinds]
         for kind, n in Counter(fact.kind for fact in facts).items():
             counts[kind][0] += n
             counts[kind][1] += 1
-        if summary or (read > _FEW and not (as_json or verbose)):
+        if summary or (counts_only and read > _FEW):
             continue
         lines = list((_render_json if as_json else _render_text)(trace, facts))
-        if not (as_json or verbose):
+        if counts_only:
             first += lines
         elif lines and not say("\n".join(lines)):
             return
-    if not read:
-        problem = f"no trace {', '.join(trace_ids)}" if trace_ids else "no trace could be read"
+    if missing or not read:
+        problem = f"no trace {', '.join(missing)}" if missing else "no trace could be read"
         raise AnnotatorError(sanitize_line(f"{problem} in {', '.join(traces)}"))
     if summary and as_json:
         values = {kind: {"facts": n, "traces": of} for kind, (n, of) in counts.items()}
         say(dump_json({"traces": read, "kinds": values}))
-    elif summary or (read > _FEW and not (as_json or verbose)):
+    elif summary or (counts_only and read > _FEW):
         say(_render_counts(counts, read))
         if format_ == "auto":
             say_next("facts", *name_sources(traces), "-v", purpose="every fact with its passages")
