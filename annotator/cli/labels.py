@@ -8,7 +8,7 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, list_first, sanitize_line, wrap_lines
+from annotator.base.text import escape_controls, format_count, list_first, sanitize_line, wrap_lines
 from annotator.cli.options import PATH, add_reader_options
 from annotator.cli.output import say, say_next, say_notice
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
@@ -71,8 +71,9 @@ def command(
     write_file(out, render_rows(result.rows), private=True)
     say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
-        category = repr(sanitize_line(name, 80))
-        say(f"  no code for {category} ({n} times): --code {category}=CODE")
+        say(wrap_lines(f"  no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')})"))
+    if result.unmapped:
+        say("  to give them codes: --code WORD=CODE")
     for reason, traces_left in (
         ("no trace with this id", result.without_trace),
         ("no decisive category is named", result.undecided),
