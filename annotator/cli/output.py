@@ -65,6 +65,11 @@ def say_next(*arguments: object, purpose: str) -> None:
     click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 
+def name_sources(sources: Sequence[str]) -> Sequence[str]:
+    """Return the sources of traces for the next command; of many the first and an ellipsis."""
+    return sources if len(sources) < 4 else (sources[0], "...")
+
+
 def say_written(path: Path) -> None:
     """Print on stderr where a report is."""
     click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
@@ -80,10 +85,10 @@ def put_tables(
     """Write the tables of a report to ``path``, or print them: in colour on a terminal that can
     show it. Without ``verbose`` the format ``table`` has the brief tables.
     """
-    from annotator.reports.table import render
+    from annotator.reports.table import render, select_brief
 
     if format_ == "table" and not verbose:
-        tables = [table.brief or table for table in tables]
+        tables = select_brief(tables)
     if path:
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)

@@ -160,6 +160,13 @@ class Table:
         return f"<div>{''.join(parts)}</div>"
 
 
+def select_brief(tables: Sequence[Table]) -> list[Table]:
+    """Return the brief tables of a report. Prose that opens it may have one for all of it."""
+    if tables and tables[0].brief and not tables[0].header:
+        return [tables[0].brief]
+    return [table.brief or table for table in tables]
+
+
 def render(tables: Sequence[Table], format: str) -> str:
     """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
 

@@ -15,7 +15,7 @@ from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
 from annotator.reports.digits import format_limits, format_number, format_percent, format_points
 from annotator.reports.frequency import count_frequencies
-from annotator.reports.table import FORMATS, Table, render
+from annotator.reports.table import FORMATS, Table, render, select_brief
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
 from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
@@ -101,7 +101,7 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
         ("stats", EXAMPLES): stats.tabulate(compute_statistics(counted)),
     }
     for arguments, tables in reports.items():
-        brief = [table.brief or table for table in tables] if format_ == "table" else tables
+        brief = select_brief(tables) if format_ == "table" else tables
         assert annotate_cli(*arguments, "--format", format_).out == f"{render(brief, format_)}\n"
         if len(tables) == 1:
             assert tables[0].to(format_) == render(tables, format_)

@@ -8,6 +8,7 @@ from textwrap import fill
 from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
+    find_bar,
     find_limits,
     format_bounds,
     format_limits,
@@ -15,7 +16,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.notes import rank_notes
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
@@ -27,7 +28,6 @@ _MARKS = {
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, too",
 }
-_NOTES = 2  # that are shown
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 _LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
@@ -54,8 +54,6 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         if bounded or getattr(note, "id", "") not in ("bounds", "screens")
     ]
     votes = full.lines[:1] if table.votes else []
-    hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
-    more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
     blocks = [
         explain_marks(row.labels.mark for row in rows if row.labels),
         votes,
@@ -66,12 +64,12 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
         header=header,
         rows=lines,
-        notes=[*notes[:_NOTES], *more],
+        notes=select_notes(notes, len(full.lines) - len(votes)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
         records=(),
-        bars=[_find_bar(row) for row in rows],
+        bars=[find_bar(_get_share(row)) for row in rows],
         brief=None,
     )
 
@@ -215,12 +213,6 @@ def find_share(row: Row) -> float | None:
 
 def _has_share(row: Row) -> bool:
     return find_share(row) is not None
-
-
-def _find_bar(row: Row) -> tuple[float, float] | None:
-    share = _get_share(row)
-    ends = find_limits(share)
-    return (share.value, ends[1]) if share and share.value is not None and ends else None
 
 
 def explain_marks(marks: Iterable[str]) -> list[str]:
