@@ -205,7 +205,10 @@ def _find_public_price(model: str, url: str, in_batches: bool) -> Price | None:
 
 def _find_base(rate: "Decimal | TieredPrices | None") -> float | None:
     """Return the dollars per million tokens of a short input."""
-    return None if rate is None else float(getattr(rate, "base", rate))
+    from genai_prices.types import TieredPrices
+
+    base = rate.base if isinstance(rate, TieredPrices) else rate
+    return None if base is None else float(base)
 
 
 def _find_newest() -> date:
@@ -216,7 +219,8 @@ def _find_newest() -> date:
     models = [model for provider in get_snapshot().providers for model in provider.models]
     dated = [price for model in models if isinstance(model.prices, list) for price in model.prices]
     variants = [variant for model in models for variant in model.price_variants or ()]
-    starts = (getattr(entry.constraint, "start_date", today) for entry in (*dated, *variants))
+    limits = (*(price.constraint for price in dated), *(price.constraint for price in variants))
+    starts = (getattr(limit, "start_date", today) for limit in limits)
     return max(start for start in starts if start < today)
 
 
