@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,11 @@ def runs(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def unwrap(text: str, indent: int = 2) -> str:
+    """Undo the breaks of notes, and with an indent of 4 those of notices."""
+    return re.sub(rf"\n {{{indent}}}(?=\S)", " ", text)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a command printed and its exit code."""
@@ -177,7 +183,7 @@ def annotate_cli(
         with pytest.raises(SystemExit) as stop:
             main()
         printed = capsys.readouterr()
-        return Done(int(stop.value.code or 0), printed.out, printed.err)
+        return Done(int(stop.value.code or 0), printed.out, unwrap(printed.err, 4))
 
     return run
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,6 +88,15 @@ def sanitize_line(text: str, limit: int = 300) -> str:
         _UNPRINTABLE.sub("\ufffd", replace_surrogates(text.replace("\r", "\n"))).split()
     )
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def wrap_line(text: str, indent: str = "") -> str:
+    """Return a line in lines of 80 characters, the second and later ones with ``indent``. A word,
+    such as a path, stays whole.
+    """
+    return textwrap.fill(
+        text, 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def escape_header(name: str) -> str:

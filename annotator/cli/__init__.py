@@ -14,7 +14,7 @@ from click_default_group import DefaultGroup
 from annotator import __version__
 from annotator.base import remote
 from annotator.base.errors import AnnotatorError, Interrupted, LabelsError
-from annotator.base.text import sanitize_line, suggest
+from annotator.base.text import sanitize_line, suggest, wrap_line
 from annotator.cli.defaults import find_defaults
 
 # Command -> its line in `annotate --help`. Their modules are heavy, so the text is here.
@@ -151,7 +151,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
-        click.echo(f"{label}: {sanitize_line(str(error), 2000)}", err=True)
+        click.echo(wrap_line(f"{label}: {sanitize_line(str(error), 2000)}", "    "), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""

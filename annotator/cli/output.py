@@ -11,7 +11,7 @@ import click
 
 from annotator.base.files import explain_errors, write_file
 from annotator.base.remote import name_place
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import escape_controls, replace_surrogates, sanitize_line, wrap_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -39,9 +39,21 @@ def say(text: str) -> bool:
     return True
 
 
+def format_notice(text: str) -> str:
+    """Return a notice in lines of 80 columns."""
+    return wrap_line(sanitize_line(text, 2000), "    ")
+
+
 def say_notice(text: str) -> None:
-    """Print a line on stderr."""
-    click.echo(sanitize_line(text, 2000), err=True)
+    """Print a notice on stderr."""
+    click.echo(format_notice(text), err=True)
+
+
+def say_next(*commands: tuple[str, str]) -> None:
+    """Print on stderr the commands that a person may type next, each with its purpose."""
+    width = max((len(command) for command, _ in commands if len(command) < 44), default=0)
+    lines = [f"  {command:<{width}}  {purpose}" for command, purpose in commands]
+    click.echo("\n".join(["", "next:", *map(escape_controls, lines)]), err=True)
 
 
 def say_unreadable(trace: "Unreadable") -> None:

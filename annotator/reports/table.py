@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, load_plugin
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import replace_surrogates, sanitize_line, wrap_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
@@ -92,12 +92,18 @@ class Table:
         """The table as people read it: if there is nothing to count, prose with the reason."""
         if not self.instead:
             return self
-        return replace(self, header=(), rows=(), notes=(), lines=[*self.instead, *self.lines])
+        instead = [wrap_line(line, line[: -len(line.lstrip())] + "  ") for line in self.instead]
+        return replace(self, header=(), rows=(), notes=(), lines=[*instead, *self.lines])
 
     @property
     def sentences(self) -> list[str]:
         """The notes, each one line that is safe to show."""
         return [sanitize_line(note, 2000) for note in self.notes]
+
+    @property
+    def wrapped(self) -> list[str]:
+        """The notes in lines of 80 characters."""
+        return [wrap_line(note, "  ") for note in self.sentences]
 
     @property
     def cells(self) -> list[Line]:

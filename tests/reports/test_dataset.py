@@ -17,7 +17,7 @@ import pytest
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
-from tests.conftest import ROOT
+from tests.conftest import ROOT, unwrap
 
 
 def full():
@@ -220,7 +220,7 @@ def pushed(run: Path, endpoint: str) -> str:
         timeout=300,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    said_, error = done.stderr.splitlines()
+    said_, error = unwrap(done.stderr, 4).splitlines()
     assert said_.startswith("written to ")
     assert error.startswith("Error: ")
     assert "not pushed to org/name" in error

@@ -46,7 +46,7 @@ def _show(table: Table, console: Console) -> None:
     if table.notes:
         if table.header:
             console.print()
-        for note in table.sentences:
+        for note in table.wrapped:
             console.print(Text(note, "dim"))
 
 

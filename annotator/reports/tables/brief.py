@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
 
+from rich.cells import cell_len, chop_cells
+
 from annotator.base.text import format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
@@ -181,7 +183,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
+    used = sum(2 + max(map(cell_len, (name, *cells))) for name, cells in columns.items())
     names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
@@ -197,8 +199,10 @@ def _write_name(row: Row) -> str:
 
 def _shorten(name: str, room: int) -> str:
     """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
+    if cell_len(name) <= room:
+        return name
+    end = chop_cells(name[::-1], room // 3)[0][::-1]
+    return f"{chop_cells(name, room - cell_len(end) - 1)[0]}…{end}"
 
 
 def _write_count(row: Row, n: int) -> str:
