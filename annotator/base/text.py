@@ -168,6 +168,16 @@ def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join(names[:limit]) + more
 
 
+def cut_middle(name: str, room: int) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart."""
+    from rich.cells import cell_len, chop_cells
+
+    if cell_len(name) <= room:
+        return name
+    end = chop_cells(name[::-1], room // 3)[0][::-1]
+    return f"{chop_cells(name, room - cell_len(end) - 1)[0]}…{end}"
+
+
 def floor_percent(share: float) -> str:
     """Return a share in percent, rounded down to one decimal."""
     return f"{math.floor(round(share * 1000, 3)) / 10:g} %"

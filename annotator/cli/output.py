@@ -1,6 +1,7 @@
 """Lines and tables on stdout, notices on stderr."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -49,11 +50,10 @@ def say_notice(text: str) -> None:
     click.echo(format_notice(text), err=True)
 
 
-def say_next(*commands: tuple[str, str]) -> None:
-    """Print on stderr the commands that a person may type next, each with its purpose."""
-    width = max((len(command) for command, _ in commands if len(command) < 44), default=0)
-    lines = [f"  {command:<{width}}  {purpose}" for command, purpose in commands]
-    click.echo("\n".join(["", "next:", *map(escape_controls, lines)]), err=True)
+def say_next(*words: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` and these words."""
+    command = shlex.join(["annotate", *map(str, words)])
+    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 
 def say_unreadable(trace: "Unreadable") -> None:

@@ -196,7 +196,7 @@ def _find_public_price(model: str, url: str, in_batches: bool) -> Price | None:
     cached = _find_base(prices.cache_read_mtok)
     source = f"genai-prices {version('genai-prices')}, newest price {_find_newest()}"
     if any(rate is not None and hasattr(rate, "tiers") for rate in vars(prices).values()):
-        source += "; dearer for long prompts"
+        source += ", dearer for long prompts"
     return TieredPrice(
         *(read, written, read if cached is None else cached, source),
         *(_find_base(prices.cache_write_mtok), model, url, in_batches),

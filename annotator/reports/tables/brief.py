@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_limits,
@@ -184,7 +184,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
     used = sum(2 + max(map(cell_len, (name, *cells))) for name, cells in columns.items())
-    names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -195,14 +195,6 @@ def _write_name(row: Row) -> str:
         return f"{code} (group)"
     tells = row.kind == "code" and name.lower().replace(" ", "_") != code.lower()
     return f"{code} ({name})" if tells and len(code) <= _SHORT_CODE else code
-
-
-def _shorten(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    if cell_len(name) <= room:
-        return name
-    end = chop_cells(name[::-1], room // 3)[0][::-1]
-    return f"{chop_cells(name, room - cell_len(end) - 1)[0]}…{end}"
 
 
 def _write_count(row: Row, n: int) -> str:
