@@ -50,9 +50,9 @@ def say_notice(text: str) -> None:
     click.echo(format_notice(text), err=True)
 
 
-def say_next(*words: object, purpose: str) -> None:
-    """Print on stderr a command that may come next: ``annotate`` and these words."""
-    command = shlex.join(["annotate", *map(str, words)])
+def say_next(*arguments: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` with arguments."""
+    command = shlex.join(["annotate", *map(str, arguments)])
     click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 

@@ -44,8 +44,7 @@ class Progress:
         self._live: Live | None = None
         self._recorded: RunProgress | None = None
         self._before = 0  # annotations of an earlier part of the run
-        self._start = time.monotonic()
-        self._next = self._start + _SHORTEST
+        self._start = self._next = 0.0
         self._failed = False
 
     @cached_property
@@ -108,10 +107,10 @@ class Progress:
     def _write_line(self, width: int) -> str:
         """Return as many parts of the line as fit."""
         line = ""
-        for part in self._write_parts():
-            if len(line) + len(part) > width:
+        for text in self._write_parts():
+            if len(line) + len(text) > width:
                 break
-            line += part
+            line += text
         return line.strip()
 
     def _write_parts(self) -> Iterator[str]:

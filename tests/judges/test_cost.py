@@ -384,8 +384,8 @@ def test_calls_tokens_and_dollars(annotate_cli: Cli, runs: Runs, answer_cache: P
         # 20 calls of 1,500 to 4,000 tokens; 3 rounds of 8 calls take 30 to 80 s each.
         (
             ("--price-in", "0", "--price-out", "2"),
-            "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8"
-            " (at 50 tokens/s). `--pilot 5` in place of `--dry-run` measures it.",
+            "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8."
+            " `--pilot 5` narrows it.",
         ),
         (("--batch",), "20 of 21 runs, about TOKENS tokens in and 30,000 to 80,000 out"),
     ],
@@ -396,7 +396,13 @@ def test_a_forecast_begins_with_a_sentence(
     runs(20)
     write_run(Path(run_name(21)), passed=True)
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
-    first = annotate_cli(*args, *more, "--dry-run").out.splitlines()[0]
+    out = annotate_cli(*args, *more, "--dry-run").out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "1 skipped: the rubric is not for them.\n20 calls: " in out
+    assert "\n- answers of 1,500 to 4,000 tokens\n" in out
+    assert "done before" not in out
+    assert "  done before" in annotate_cli(*args, *more, "--dry-run", "-v").out
+    first = out.split("\n\n")[0].replace("\n", " ")
     tokens = forecast(annotate_cli, *args, *more)["input_tokens"]
     assert first.startswith(line.replace("TOKENS", f"{tokens:,}")), first
     assert ("minutes" in first) == ("minutes" in line)

@@ -188,3 +188,17 @@ def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
 def test_a_format_that_is_not_there():
     with pytest.raises(AnnotatorError, match="no format 'xlsx' of tables, only table, csv, json"):
         PLAIN.to("xlsx")
+
+
+def test_wide_letters_take_two_columns():
+    """Each of these letters is as wide as two digits."""
+    rows = [("工作", "1", "x"), ("ab", "12", "y")]
+    table = Table("", ("code", "n", "what"), rows, notes=["工" * 3 + " a" * 45])
+    lines = render([table], "table").splitlines()
+    assert lines[:4] == [
+        "code   n  what",
+        "-" * 14,
+        "工作   1     x",
+        "ab    12     y",
+    ]
+    assert lines[-1].startswith("  a")  # a long note goes on below, indented
