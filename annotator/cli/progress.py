@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 30.0, 600.0  # seconds between two lines of a log
+_LOG = 120  # columns of its lines
 _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "failed": "failed"}
 
 
@@ -96,7 +97,7 @@ class Progress:
         now = time.monotonic()
         if not (self._live or self._quiet) and now >= self._next:
             self._next = now + min(max(_SHORTEST, (now - self._start) / 10), _LONGEST)
-            click.echo(self._write_line(80), err=True)
+            click.echo(self._write_line(_LOG), err=True)
 
     def _render(self) -> "Text":
         from rich.text import Text
