@@ -14,7 +14,7 @@ import click
 
 from annotator import api
 from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
-from annotator.base.text import escape_controls, format_count, wrap_line
+from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import add_judge_options, choose_judge, describe_command
@@ -355,8 +355,9 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
         fits.update(rubric.id for rubric in rubrics if rubric.excludes(trace) is None)
     formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
     say(f"{format_count(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
+    say("Rubrics, and how many of the traces each is for:")
     for rubric in rubrics:
-        say(f"  {rubric.id:18} is for {fits[rubric.id]} of them: {rubric.title}")
+        say(f"  {rubric.id:17}{fits[rubric.id]:>5}  {sanitize_line(rubric.title, 54)}")
     where = " ".join(shlex.quote(source) for source in traces)
     best = "comm_errors" if fits["comm_errors"] else next(iter(fits), "comm_errors")
     raise click.UsageError(f"--rubric is missing; try: annotate {where} --rubric {best}")

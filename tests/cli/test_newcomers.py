@@ -41,8 +41,8 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     done = annotate_cli(TRACES)
     assert done.code == 2
     assert done.out.startswith("17 traces (17 cooperbench)\n")
-    assert "comm_errors        is for 17 of them: " in done.out
-    assert "emergent           is for 2 of them: " in done.out  # those that passed
+    assert "  comm_errors         17  Communication errors" in done.out
+    assert "  emergent             2  " in done.out  # those that passed
     assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
 
 
