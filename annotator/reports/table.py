@@ -92,8 +92,7 @@ class Table:
         """The table as people read it: if there is nothing to count, prose with the reason."""
         if not self.instead:
             return self
-        instead = [wrap_line(line, line[: -len(line.lstrip())] + "  ") for line in self.instead]
-        return replace(self, header=(), rows=(), notes=(), lines=[*instead, *self.lines])
+        return replace(self, header=(), rows=(), notes=(), lines=[*self.instead, *self.lines])
 
     @property
     def sentences(self) -> list[str]:
@@ -104,6 +103,13 @@ class Table:
     def wrapped(self) -> list[str]:
         """The notes in lines of 80 characters."""
         return [wrap_line(note, "  ") for note in self.sentences]
+
+    @property
+    def prose(self) -> list[str]:
+        """The lines; where they replace a table, in lines of 80 characters."""
+        if self.header:
+            return list(self.lines)
+        return [wrap_line(line, line[: -len(line.lstrip())] + "  ") for line in self.lines]
 
     @property
     def cells(self) -> list[Line]:

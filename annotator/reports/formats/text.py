@@ -16,7 +16,7 @@ def render(tables: Sequence[Table]) -> str:
 
 def _write_table(table: Table) -> str:
     if not table.header:
-        return "\n".join([*filter(None, [table.title]), *table.lines, *table.wrapped])
+        return "\n".join([*filter(None, [table.title]), *table.prose, *table.wrapped])
     lines = [table.title, ""] if table.title else []
     lines += _add_bars(align_lines(table.cells, table.rules, table.texts), table)
     if table.lines:
