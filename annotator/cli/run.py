@@ -297,6 +297,10 @@ def _report_failures(
             click.echo(f"\n{name}{head}", err=True)
             for line in lines:
                 click.echo(wrap_line(escape_controls(line), " " * 6), err=True)
+            for file in run.files:
+                click.echo(
+                    f"  all of them: status failed in {escape_controls(str(file))}", err=True
+                )
     undecided = (
         []
         if judged

@@ -75,7 +75,7 @@ def describe_failures(failed: Iterable[Annotation], *, verbose: bool = False) ->
             reasons = map(explain_failure, group)
             yield from (f"    {x}: {reason}" for x, reason in zip(ids, reasons, strict=True))
         else:
-            yield f"    {list_first(ids, 2)}{': -v' if len(ids) > 2 else ''}"
+            yield f"    {list_first(ids, 2)}"
 
 
 def explain_failure(annotation: Annotation) -> str:

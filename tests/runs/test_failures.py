@@ -209,10 +209,11 @@ def test_failures_are_grouped_by_kind_with_what_to_do(annotate_cli, runs):
         "6 failed: 4 refusal, 2 server",
         "  refusal (4): the model refuses: not me",
         "    The model or its filter refuses these traces. Try another model.",
-        f"    {ids[1]}, {ids[2]} and 2 more: -v",
+        f"    {ids[1]}, {ids[2]} and 2 more",
         "  server (2): HTTP 503: busy (the last of 1 attempts)",
         "    Read the message above; check that the server runs.",
         f"    {ids[5]}, {ids[6]}",
+        "  all of them: status failed in out/annotations.jsonl",
     ]
     printed = done.err.splitlines()  # where notices of four blanks are joined
     assert " ".join(line.strip() for line in expected) in " ".join(x.strip() for x in printed)
