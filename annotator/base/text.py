@@ -170,12 +170,28 @@ def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
 
 def cut_middle(name: str, room: int) -> str:
     """Return a name without its middle, if it is too long: ends tell long names apart."""
-    from rich.cells import cell_len, chop_cells
-
-    if cell_len(name) <= room:
+    if measure(name) <= room:
         return name
-    end = chop_cells(name[::-1], room // 3)[0][::-1]
-    return f"{chop_cells(name, room - cell_len(end) - 1)[0]}…{end}"
+    start, end = name, name[-(room // 3) :]
+    while measure(end) > room // 3:
+        end = end[1:]
+    while measure(start) + 1 + measure(end) > room:
+        start = start[:-1]
+    return f"{start}…{end}"
+
+
+def measure(text: str) -> int:
+    """Return the columns of a text on a terminal: wide letters take two, marks on letters none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1 + _is_wide(char)
+        for char in text
+    )
+
+
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
 
 
 def floor_percent(share: float) -> str:

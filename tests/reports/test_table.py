@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import cut_middle, measure
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.cooperbench.stats import StatsCounts, compute_statistics
 from annotator.reports.co_occurrence import count_co_occurrences
@@ -202,3 +203,6 @@ def test_wide_letters_take_two_columns():
         "ab    12     y",
     ]
     assert lines[-1].startswith("  a")  # a long note goes on below, indented
+    # A third of 16 columns is 5: two wide letters at the end, an ellipsis, and 11 before it.
+    assert cut_middle("ab" + "工" * 20, 16) == "ab工工工工…工工"
+    assert [measure(text) for text in ("ab", "工作", "e\u0301", "😀")] == [2, 4, 1, 2]

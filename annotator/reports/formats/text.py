@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-
+from annotator.base.text import measure
 from annotator.reports.table import Line, Table
 
 _WIDTH, _LEAST_BAR, _LONGEST_BAR = 80, 8, 30  # columns
@@ -26,7 +25,7 @@ def _write_table(table: Table) -> str:
 
 def _add_bars(lines: list[str], table: Table) -> list[str]:
     """Return the lines of a table with a bar beside each share, if there is room for them."""
-    width = max(map(cell_len, lines))
+    width = max(map(measure, lines))
     room = min(_WIDTH - width - 3, _LONGEST_BAR)  # of 100 %; "|" takes a column
     if not table.bars or room < _LEAST_BAR:
         return lines
@@ -35,7 +34,7 @@ def _add_bars(lines: list[str], table: Table) -> list[str]:
     lines_with_bars = []
     for n, line in enumerate(lines):
         bar = None if n == 0 or n in rules else next(bars)
-        blanks = " " * (width - cell_len(line) + 2)
+        blanks = " " * (width - measure(line) + 2)
         lines_with_bars.append(f"{line}{blanks}{_draw_bar(*bar, room)}" if bar else line)
     return lines_with_bars
 
@@ -51,15 +50,15 @@ def align_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1)
     header and before those of the other rows whose numbers ``rules`` has. The first ``texts``
     columns are aligned to the left.
     """
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        blanks = [" " * (widths[n] - cell_len(cell)) for n, cell in enumerate(row)]
+        blanks = [" " * (widths[n] - measure(cell)) for n, cell in enumerate(row)]
         padded = enumerate(zip(row, blanks, strict=True))
         lines.append(
             "  ".join(x + gap if n < texts else gap + x for n, (x, gap) in padded).rstrip()
         )
-    rule = "-" * max(map(cell_len, lines))
+    rule = "-" * max(map(measure, lines))
     for n in sorted({0, *rules}, reverse=True):
         lines.insert(n + 1, rule)
     return lines
