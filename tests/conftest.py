@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -120,9 +119,18 @@ def runs(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def unwrap(text: str, indent: int = 2) -> str:
-    """Undo the breaks of notes, and with an indent of 4 those of notices."""
-    return re.sub(rf"\n {{{indent}}}(?=\S)", " ", text)
+def unwrap(text: str) -> str:
+    """Undo the breaks of notes and notices: the next lines are indented by 3, 5 or 7."""
+    lines, last = [""], ""
+    for line in text.split("\n"):
+        words = line.lstrip()
+        broken = len(last) + 1 + len(words.partition(" ")[0]) > 80
+        if broken and len(line) - len(words) in (3, 5, 7):
+            lines[-1] += f" {words}"
+        else:
+            lines.append(line)
+        last = line
+    return "\n".join(lines[1:])
 
 
 @dataclass(frozen=True)
@@ -183,7 +191,7 @@ def annotate_cli(
         with pytest.raises(SystemExit) as stop:
             main()
         printed = capsys.readouterr()
-        return Done(int(stop.value.code or 0), printed.out, unwrap(printed.err, 4))
+        return Done(int(stop.value.code or 0), unwrap(printed.out), unwrap(printed.err))
 
     return run
 

@@ -90,10 +90,11 @@ def sanitize_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def wrap_line(text: str, indent: str = "") -> str:
-    """Return a line in lines of 80 characters, the second and later ones with ``indent``. A word,
-    such as a path, stays whole.
+def wrap_line(text: str) -> str:
+    """Return a line in lines of 80 characters, the later ones indented by three more than the
+    first. A word, such as a path, stays whole.
     """
+    indent = " " * (len(text) - len(text.lstrip()) + 3)
     return textwrap.fill(
         text, 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -164,7 +164,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
-        click.echo(wrap_line(f"{label}: {sanitize_line(str(error), 2000)}", "    "), err=True)
+        click.echo(wrap_line(f"{label}: {sanitize_line(str(error), 2000)}"), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""

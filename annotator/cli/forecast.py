@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from textwrap import fill
 
 from annotator import api
 from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
@@ -38,7 +39,7 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    lines = [wrap_line(_summarize(expected, concurrency)), ""]
+    lines = [fill(_summarize(expected, concurrency), 80), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
@@ -46,7 +47,7 @@ def show_forecast(
     notes = [f"- {note}" for note in sanitize_line(expected.assumption, 4000).split("; ")]
     if low.output_tokens and concurrency:
         notes.append(f"- a model writes {_SPEED} tokens a second")
-    lines += ["", "Assumed:", *(wrap_line(note, "  ") for note in notes)]
+    lines += ["", "Assumed:", *(wrap_line(note) for note in notes)]
     say(escape_controls("\n".join(lines)))
 
 
@@ -63,7 +64,7 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
     ):
         if number:
             text = f"{number} cannot be {verb}, for example {sanitize_line(example)}"
-            yield wrap_line(text, "  ")
+            yield wrap_line(text)
     if low.cache_hits:
         yield f"{format_count(low.cache_hits, 'answer')} known from before."
     if low.calls:

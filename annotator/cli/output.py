@@ -42,7 +42,7 @@ def say(text: str) -> bool:
 
 def format_notice(text: str) -> str:
     """Return a notice in lines of 80 columns."""
-    return wrap_line(sanitize_line(text, 2000), "    ")
+    return wrap_line(sanitize_line(text, 2000))
 
 
 def say_notice(text: str) -> None:

@@ -296,7 +296,7 @@ def _report_failures(
             name = f"{rubric}: " if len(run.schemes) > 1 else ""
             click.echo(f"\n{name}{head}", err=True)
             for line in lines:
-                click.echo(wrap_line(escape_controls(line), " " * 6), err=True)
+                click.echo(wrap_line(escape_controls(line)), err=True)
             for file in run.files:
                 click.echo(
                     f"  all of them: status failed in {escape_controls(str(file))}", err=True

@@ -102,14 +102,14 @@ class Table:
     @property
     def wrapped(self) -> list[str]:
         """The notes in lines of 80 characters."""
-        return [wrap_line(note, "  ") for note in self.sentences]
+        return [wrap_line(note) for note in self.sentences]
 
     @property
     def prose(self) -> list[str]:
         """The lines; where they replace a table, in lines of 80 characters."""
         if self.header:
             return list(self.lines)
-        return [wrap_line(line, line[: -len(line.lstrip())] + "  ") for line in self.lines]
+        return [wrap_line(line) for line in self.lines]
 
     @property
     def cells(self) -> list[Line]:

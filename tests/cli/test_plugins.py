@@ -42,7 +42,7 @@ def annotate(folder, site, *arguments):
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     command = [sys.executable, "-m", "annotator", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    return Done(done.returncode, done.stdout, unwrap(done.stderr, 4))
+    return Done(done.returncode, done.stdout, unwrap(done.stderr))
 
 
 CHATS = [

@@ -30,8 +30,8 @@ For example:
   beta  t14
     "quoted here"  message:1
 
-95 % intervals treat traces as independent (--cluster none). They do not include
-  the judge's errors: see annotate calibrate.
+95 % intervals treat traces as independent (--cluster none). They do not include the judge's errors\
+: see annotate calibrate.
 """
 
 
@@ -58,8 +58,8 @@ def test_undecided_traces_bring_bounds_and_the_worst_notes_first(annotate_cli, t
     assert "bounds %" in out
     assert "[25.0, 50.0]" in out  # alpha: 4 of 16 at least, 8 at most
     assert '    "I do both parts I do both parts' in out
-    assert all(len(line) <= 80 for line in lines[4:])
-    assert lines[-4] == "Only the first 16 traces were read (--limit)."
+    assert all(len(line) <= 80 for line in lines[4:-4])
+    assert lines[-3] == "Only the first 16 traces were read (--limit)."
     assert lines[-1].endswith("more notes: -v")
     assert "more note" not in annotate_cli("report", run, "-v").out
 

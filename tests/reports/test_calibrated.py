@@ -16,7 +16,6 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from tests.conftest import unwrap
 from validation import estimate_joint_shares, make_cell, poststratify
 
 CODES = ("alpha", "beta", "gamma", "none")
@@ -93,14 +92,14 @@ def test_the_report_prints_the_digits_of_calibrate(annotate_cli, run, file):
     for code, cells in table_rows(printed["table"]).items():
         assert screen[code][3:5] == cells[-4:-2]
     for text in printed.values():
-        assert "They do not include the judge's errors" not in unwrap(text)
+        assert "They do not include the judge's errors" not in text
         assert "60 labels of ann" in text
 
 
 def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
     out = annotate_cli("report", "-v", run).out
     assert "corrected" not in out
-    assert "They do not include the judge's errors" in unwrap(out)
+    assert "They do not include the judge's errors" in out
 
 
 def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):

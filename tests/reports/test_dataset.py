@@ -220,7 +220,7 @@ def pushed(run: Path, endpoint: str) -> str:
         timeout=300,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    said_, error = unwrap(done.stderr, 4).splitlines()
+    said_, error = unwrap(done.stderr).splitlines()
     assert said_.startswith("written to ")
     assert error.startswith("Error: ")
     assert "not pushed to org/name" in error

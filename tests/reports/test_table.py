@@ -22,7 +22,7 @@ from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, unwrap
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
 from validation import Estimate, compute_wilson_interval, estimate_difference
 
@@ -103,7 +103,8 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
     }
     for arguments, tables in reports.items():
         brief = [table.brief or table for table in tables] if format_ == "table" else tables
-        assert annotate_cli(*arguments, "--format", format_).out == f"{render(brief, format_)}\n"
+        printed = annotate_cli(*arguments, "--format", format_).out
+        assert printed == unwrap(f"{render(brief, format_)}\n")
         if len(tables) == 1:
             assert tables[0].to(format_) == render(tables, format_)
             assert str(tables[0]) == (tables[0].brief or tables[0]).to("table")
@@ -202,7 +203,7 @@ def test_wide_letters_take_two_columns():
         "工作   1     x",
         "ab    12     y",
     ]
-    assert lines[-1].startswith("  a")  # a long note goes on below, indented
+    assert lines[-1].startswith("   a")  # a long note goes on below, indented
     # A third of 16 columns is 5: two wide letters at the end, an ellipsis, and 11 before it.
     assert cut_middle("ab" + "工" * 20, 16) == "ab工工工工…工工"
     assert [measure(text) for text in ("ab", "工作", "e\u0301", "😀")] == [2, 4, 1, 2]

@@ -18,7 +18,7 @@ from annotator.runs.run import open_run
 from annotator.runs.verdicts import conclude
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
-from tests.conftest import TALK, annotations, run_name, set_model, unwrap, write_run
+from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.reports.test_formats import read_all, same
 from tests.server import Server, finding
 
@@ -87,7 +87,7 @@ def test_bounds_and_groups_in_every_format(annotate_cli, tmp_path, first):
     for name in ("table", "md", "latex"):
         out = annotate_cli("report", "-v", run, "--format", name).out
         assert "undecided 3" in out, name
-        assert "depending on the 3 undecided and 1 failed traces" in unwrap(out), name
+        assert "depending on the 3 undecided and 1 failed traces" in out, name
     text = annotate_cli("report", "-v", run).out
     assert "judged 8 (labelled 5, none 3)  undecided 3  skipped 0  failed 1" in text
     [table] = json.loads(annotate_cli("report", "-v", run, "--format", "json").out)
@@ -188,7 +188,7 @@ def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, f
     run = make_run(tmp_path / "run", first, ones, screens=["beta"])
     out = annotate_cli("report", "-v", run, "--by", "side", "--compare", "-", "b").out
     assert not [line for line in out.splitlines() if line.startswith("alpha")]
-    assert "or only reports what it recognises: alpha, beta" in unwrap(out)
+    assert "or only reports what it recognises: alpha, beta" in out
 
 
 # What a model's answers are counted for
