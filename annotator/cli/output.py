@@ -50,12 +50,6 @@ def say_notice(text: str) -> None:
     click.echo(format_notice(text), err=True)
 
 
-def say_next(*arguments: object, purpose: str) -> None:
-    """Print on stderr a command that may come next: ``annotate`` with arguments."""
-    command = shlex.join(["annotate", *map(str, arguments)])
-    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
-
-
 def say_unreadable(trace: "Unreadable") -> None:
     """Print on stderr which trace cannot be read, and why."""
     click.echo(
@@ -68,6 +62,12 @@ def say_partial(runs: Sequence["Run"]) -> None:
     for run in runs:
         if notes := " ".join(run.manifest.limitations):
             say_notice(f"{run}: {notes}")
+
+
+def say_next(*arguments: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` with arguments."""
+    command = shlex.join(["annotate", *map(str, arguments)])
+    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 
 def say_written(path: Path) -> None:

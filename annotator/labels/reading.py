@@ -3,8 +3,8 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato
+from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
     Problems,
     check_label,
@@ -96,8 +97,9 @@ class LabelFiles:
             problems.raise_if_any()
         return dict(counts)
 
-    def read(self, scheme: Scheme) -> Labels:
-        """Return the labels of a rubric.
+    def read(self, scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
+        """Return the labels of a rubric. Those of a blinded sheet get their own id back, if
+        it is one of ``trace_ids``, which are read only then.
 
         A row without ``primary`` is not labelled yet; "no code" is null, or the word none.
 
@@ -107,7 +109,7 @@ class LabelFiles:
                 another version of the rubric; or no label at all.
         """
         problems = Problems()
-        builder = _LabelBuilder(scheme, problems)
+        builder = _LabelBuilder(scheme, problems, make_unblind(trace_ids))
         for row in self.read_rows(scheme, problems):
             builder.add(row)
         problems.raise_if_any()
@@ -119,17 +121,18 @@ class LabelFiles:
             yield from _read_content(content, scheme, problems)
 
 
-def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
+def read_labels(files: Iterable[Path], scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
     """Return the labels of a rubric from files, as :meth:`LabelFiles.read`."""
-    return LabelFiles(files).read(scheme)
+    return LabelFiles(files).read(scheme, trace_ids)
 
 
 class _LabelBuilder:
     """Collects the labels of one rubric, row by row."""
 
-    def __init__(self, scheme: Scheme, problems: Problems) -> None:
+    def __init__(self, scheme: Scheme, problems: Problems, unblind: Callable[[str], str]) -> None:
         self._scheme = scheme
         self._problems = problems
+        self._unblind = unblind
         self._labels: dict[tuple[str, str], Label] = {}
         self._unlabelled: dict[tuple[str, str], None] = {}
         self._others: Counter[str] = Counter()
@@ -145,9 +148,10 @@ class _LabelBuilder:
         elif is_labelled(row.fields, self._scheme):
             label = check_label(row, self._scheme, self._problems)
             if label:
-                self._add(label)
+                self._add(replace(label, trace_id=self._unblind(label.trace_id)))
         elif trace_id := check_unlabelled(row, self._scheme, self._problems):
             annotator = row.fields.get("annotator")
+            trace_id = self._unblind(trace_id)
             self._unlabelled[trace_id, annotator if isinstance(annotator, str) else ""] = None
 
     def _add(self, label: Label) -> None:

@@ -1,13 +1,15 @@
 """The data of the pages of runs: the runs, their annotations, their traces, people's labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import format_count, sanitize_line
 from annotator.calibration.matching import select_labels, select_split
+from annotator.calibration.sample.design import list_trace_ids
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
@@ -164,14 +166,17 @@ def read_person_labels(
     labels: dict[str, dict[str, Label]] = {}
     for name in rubrics:
         for version in versions[name].values():  # the labels must fit all runs side by side
-            labels[name] = _select_labels(label_files, version, annotators)
+            trace_ids = chain.from_iterable(
+                list_trace_ids(run, name, None, files) for run in runs if name in run.schemes
+            )
+            labels[name] = _select_labels(label_files, version, annotators, trace_ids)
     return labels
 
 
 def _select_labels(
-    files: LabelFiles, rubric: Scheme, annotators: Sequence[str]
+    files: LabelFiles, rubric: Scheme, annotators: Sequence[str], trace_ids: Iterable[str]
 ) -> dict[str, Label]:
-    selected, _ = select_labels(files.read(rubric), annotators)
+    selected, _ = select_labels(files.read(rubric, trace_ids), annotators)
     if {label.split for label in selected.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are your held-out test set, so the page hides them:"

@@ -159,7 +159,7 @@ def test_a_minus_is_one(tmp_path):
 
 
 def test_a_wide_table_takes_both_columns_of_a_paper(annotate_cli, run, calibrated):
-    narrow = printed(annotate_cli, "report", run)
+    narrow = printed(annotate_cli, "report", run, "--no-calibration")
     wide = printed(annotate_cli, "report", run, *calibrated)
     for text, place in ((narrow, "table"), (wide, "table*")):
         begun = re.findall(r"\\(?:begin|end){(table\*?)}", text)

@@ -1,7 +1,7 @@
 """The frequency table that a terminal shows: a sentence, few columns, the largest share first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
@@ -56,7 +56,11 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     votes = full.lines[:1] if table.votes else []
     hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
     more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
-    blocks = [_explain_marks(rows), votes, _show_examples(rows, table)]
+    blocks = [
+        explain_marks(row.labels.mark for row in rows if row.labels),
+        votes,
+        _show_examples(rows, table),
+    ]
     return replace(
         full,
         title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
@@ -219,9 +223,10 @@ def _find_bar(row: Row) -> tuple[float, float] | None:
     return (share.value, ends[1]) if share and share.value is not None and ends else None
 
 
-def _explain_marks(rows: Sequence[Row]) -> list[str]:
-    marks = {row.labels.mark for row in rows if row.labels}
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in marks]
+def explain_marks(marks: Iterable[str]) -> list[str]:
+    """Return a line for each kind of mark among ``marks`` that needs one."""
+    kinds = set(marks)
+    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in kinds]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
