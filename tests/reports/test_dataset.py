@@ -254,7 +254,7 @@ def test_text_goes_where_it_is_wanted(annotate_cli, tmp_path, rubric, name, kind
     done = annotate_cli("report", run, *kind, "--format", name, "--out", file)
     hint = printed.err if "--compare" in kind else ""
     assert (done.code, done.out, done.err) == (0, "", f"written to {file}\n{hint}")
-    assert file.read_text(encoding="utf-8") == printed.out
+    assert unwrap(file.read_text(encoding="utf-8")) == printed.out
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
 
 
