@@ -31,6 +31,7 @@ from annotator.api.reporting import (
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
+from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
@@ -58,6 +59,7 @@ __all__ = [
     "count",
     "count_labels",
     "count_together",
+    "describe_failures",
     "describe_methods",
     "draw",
     "find_calibrations",

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,33 @@ from annotator.base.plugins import Kind, is_plugin, list_plugins
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 PATH = click.Path(path_type=Path)
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups.
+
+    Args:
+        sections: parameter names, separated by blanks, by the title of their group. Options in no
+            group come last.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        params = {param.name or "": param for param in options}
+        groups = {title: names.split() for title, names in self.sections.items()}
+        if option := self.get_help_option(ctx):
+            next(iter(groups.values())).append(option.name or "")
+        for title, names in {**groups, "Other options": [*params]}.items():
+            group = [params.pop(name) for name in names if name in params]
+            rows = [row for param in group if (row := param.get_help_record(ctx))]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 class Number(click.FloatRange):

@@ -12,7 +12,7 @@ import click
 
 from annotator.base.files import explain_errors, write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, replace_surrogates, sanitize_line
+from annotator.base.text import escape_controls, replace_surrogates, sanitize_line, wrap_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -40,9 +40,14 @@ def say(text: str) -> bool:
     return True
 
 
+def format_notice(text: str) -> str:
+    """Return a notice in lines of 80 columns."""
+    return wrap_line(sanitize_line(text, 2000))
+
+
 def say_notice(text: str) -> None:
-    """Print a line on stderr."""
-    click.echo(sanitize_line(text, 2000), err=True)
+    """Print a notice on stderr."""
+    click.echo(format_notice(text), err=True)
 
 
 def say_unreadable(trace: "Unreadable") -> None:

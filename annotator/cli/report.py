@@ -14,6 +14,7 @@ from annotator.base.text import sanitize_line
 from annotator.cli.compare import put_comparison
 from annotator.cli.options import (
     PATH,
+    GroupedCommand,
     PluginChoice,
     add_page_options,
     add_path_option,
@@ -97,7 +98,17 @@ FORMATS = {
 }
 
 
-@click.command("report", context_settings={"show_default": True})
+_SECTIONS = {
+    "Options": "format_ out verbose sort meanings calibration_files methods groups by",
+    "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
+    "More tables and figures": "sides co_occurrence figure plot",
+    "Labels and pages": "label_files annotators rubrics final design traces",
+}
+
+
+@click.command(
+    "report", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("runs", nargs=-1, type=PATH)
 @click.option(
     "--format",

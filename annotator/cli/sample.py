@@ -21,6 +21,7 @@ from annotator.calibration.sample.draw import (
 )
 from annotator.calibration.sample.sheets import Split
 from annotator.cli.options import (
+    GroupedCommand,
     Number,
     add_path_option,
     add_reader_options,
@@ -31,8 +32,18 @@ from annotator.cli.output import say, say_next, say_notice
 from annotator.cli.tables import open_sources
 from annotator.reports.tables import plan as plans
 
+_SECTIONS = {
+    "Options": "n out rubric seed show_ids groups",
+    "Which traces": "strata undecided uniform floor double cluster reader map_file agent_name",
+    "Work on a prompt": "split dev_share salt",
+    "More labels later": "top_up before",
+    "Plan": "plan precision recall calibration_files",
+}
 
-@click.command("sample", context_settings={"show_default": True})
+
+@click.command(
+    "sample", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
 @click.option("--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the run's]")
 @click.option(

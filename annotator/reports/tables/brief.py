@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, measure, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -183,7 +183,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
+    used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
     names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
