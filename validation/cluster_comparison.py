@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from validation.clusters import estimate_share_of_totals
 from validation.comparison import Test, combine_limits
@@ -15,6 +16,7 @@ from validation.influence import compute_cluster_variance
 from validation.intervals import check_confidence, compute_quantile
 from validation.resampling import Floats
 
+Whole = npt.NDArray[np.int64]
 LEAST_CLUSTERS = 6  # a side; with fewer, no difference can be significant
 _PERMUTATIONS = 10_000
 _FEWEST = 999  # permutations of very many clusters, where 10,000 take long
@@ -237,9 +239,9 @@ class _Cells:
 
     k: Floats
     n: Floats
-    counts: Floats | None = None
+    counts: Whole | None = None
 
-    def studentize(self, dealt: Floats) -> Floats:
+    def studentize(self, dealt: Whole) -> Floats:
         """Return the statistic, shape (R, codes), for arrangements: the side of each cluster, shape
         (R, G), or the cell that each side takes of each cluster, (R, G, sides).
         """
@@ -278,11 +280,12 @@ class _Cells:
         shape = (*taken.shape[:2], *self.n.shape)
         sizes = np.einsum("rsgj,gj->rsg", taken.reshape(shape), self.n)
         products = sizes @ sizes.transpose(0, 2, 1)
-        added: Floats = (clusters**2).sum(axis=0) - 2 * (p * with_cluster).sum(axis=1)
-        return added + (p * (products @ p)).sum(axis=1)
+        crossed = (p * (products @ p)).sum(axis=1) - 2 * (p * with_cluster).sum(axis=1)
+        added: Floats = (clusters**2).sum(axis=0) + crossed
+        return added
 
 
-def _count_arrangements(dealt: Floats, sides: int) -> int:
+def _count_arrangements(dealt: Whole, sides: int) -> int:
     """Return in how many ways clusters can exchange their sides, or be dealt to them."""
     if dealt.ndim == 3:
         return int(math.factorial(sides) ** dealt.shape[1])
@@ -293,7 +296,7 @@ def _count_arrangements(dealt: Floats, sides: int) -> int:
     return ways
 
 
-def _arrange(dealt: Floats, sides: int, seed: int, *, exact: bool) -> Iterator[Floats]:
+def _arrange(dealt: Whole, sides: int, seed: int, *, exact: bool) -> Iterator[Whole]:
     """Yield arrangements like ``dealt`` in blocks: all of two sides if ``exact``, else random."""
     count = dealt.shape[1]
     if exact and dealt.ndim == 3:

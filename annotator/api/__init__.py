@@ -23,6 +23,7 @@ from annotator.api.reporting import (
     count_together,
     draw,
     group_calibrations,
+    group_runs,
     load_calibrations,
     summarize,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "find_conflicts",
     "forecast",
     "group_calibrations",
+    "group_runs",
     "is_run",
     "judge_lines",
     "llm",

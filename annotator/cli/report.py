@@ -21,7 +21,7 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
-from annotator.cli.tables import TableRequest
+from annotator.cli.tables import TableRequest, open_runs
 from annotator.reports import table
 
 Options = Mapping[str, object]  # flag -> its value, which is false without the option
@@ -164,6 +164,7 @@ def command(
     out: Path | None,
     push: str | None,
     verbose: bool,
+    groups: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
@@ -188,16 +189,18 @@ def command(
     counts_labels = _counts_labels(flags | {"RUNS": runs}, form)
     if not runs and flags["--labels"] and not counts_labels:
         raise click.UsageError(f"--format {format_} needs RUNS")
+    if groups and not runs:
+        raise click.UsageError("--group needs RUNS: it is about their traces")
     if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
     path = form.choose_path(format_, () if counts_labels else runs, out)
     _check_together(flags)
     if figure:
         api.check_figure(figure)
-    opened = api.open_runs(runs)
+    opened = open_runs(runs, groups)
     request = TableRequest(opened, **options)
     if sides and request.by:
-        put_comparison(request, sides, format_, path)
+        put_comparison(request, sides, format_, path, verbose=verbose)
         values = f"--by {request.by} --values {' '.join(sides)}"
         say_notice(f"annotate compare RUNS {values} is the command for --compare now")
         return

@@ -18,7 +18,13 @@ from annotator.base.text import escape_controls, format_count, sanitize_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import add_judge_options, choose_judge, describe_command
-from annotator.cli.options import Number, PluginChoice, add_reader_options, verbose_option
+from annotator.cli.options import (
+    Number,
+    PluginChoice,
+    add_reader_options,
+    group_option,
+    verbose_option,
+)
 from annotator.cli.output import put_tables, say, say_notice
 from annotator.cli.progress import Progress
 from annotator.rubrics import Rubric, list_built_in, load_rubric
@@ -57,6 +63,7 @@ _FAILURES = 10  # listed for each rubric
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
+@group_option
 @click.option(
     "--failed-only/--all",
     "failed_only",
@@ -126,6 +133,7 @@ def command(
     resume: bool,
     limit: int | None,
     format_: str,
+    groups: tuple[str, ...],
     failed_only: bool | None,
     concurrency: int,
     redact: bool,
@@ -214,6 +222,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
+                groups=groups,
                 command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
 
 
+def open_runs(paths: Sequence[Path], groups: Sequence[str] = ()) -> "tuple[Run, ...]":
+    """Return runs with the conditions of ``--group``; print on stderr which traces have none."""
+    return api.group_runs(api.open_runs(paths), groups, say_notice)
+
+
 def open_sources(sources: tuple[str, ...]) -> "Run | tuple[str, ...]":
     """Return the run if ``sources`` is one run directory, else the sources of traces."""
     if len(sources) != 1 or is_hub(sources[0]) or not api.is_run(sources[0]):
