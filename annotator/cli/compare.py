@@ -92,9 +92,9 @@ def command(
     if format_ == "table" and not out:
         several = any("values" in (table.document or {}) for table in tables)
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
-        names += [part for group in groups for part in ("--group", group)]
+        names += [word for group in groups for word in ("--group", group)]
         if several and not pairs:
-            names += [part for value in without for part in ("--without", value)]
+            names += [word for value in without for word in ("--without", value)]
             say_notice(f"next: {shlex.join(['annotate', 'compare', *names, '--pairs'])}")
         else:
             say_notice(f"next: {shlex.join(['annotate', 'view', *names])}")

@@ -159,7 +159,7 @@ def compare(
         for name, run in zip(name_runs(runs), runs, strict=True)
         for text in run.manifest.limitations
     ]
-    found: list[tuple[Scheme, ReadSides]] = []
+    comparable: list[tuple[Scheme, ReadSides]] = []
     empty = []
     for scheme in shared:
         stored = (calibrations or {}).get(scheme.id, ())
@@ -168,20 +168,20 @@ def compare(
         except EmptySide as error:
             empty.append(str(error))
             continue
-        found.append((scheme, replace(read, notes=(*read.notes, *partial))))
-    if not found:
+        comparable.append((scheme, replace(read, notes=(*read.notes, *partial))))
+    if not comparable:
         raise EmptySide("; ".join(empty))
     if notice:
         for reason in empty:
             notice(f"not compared: {reason}")
-    two = all(len(read.sides) == 2 for _, read in found)  # one kind of table for all rubrics
+    two = all(len(read.sides) == 2 for _, read in comparable)  # one kind of table for all rubrics
     if pool and not two:
         raise AnnotatorError("--pool is for two groups: name them with --values A B")
     return [
         _compare_by(scheme, runs, attribute, read, calibrated=calibrated, pool=pool)
         if two
         else compare_conditions(scheme, runs, attribute, read, calibrated=calibrated, pairs=pairs)
-        for scheme, read in found
+        for scheme, read in comparable
         for calibrated in [bool((calibrations or {}).get(scheme.id))]
     ]
 

@@ -226,8 +226,6 @@ def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
 def _make_rows(
     sides: Sequence[Sequence[JudgedTrace]], codes: Sequence[str], terms: Terms, *, paired: bool
 ) -> list[ConditionRow]:
-    if not codes:
-        return []
     totals = count_by_cluster(sides, codes, paired=paired)
     clustered = any(trace.cluster for side in sides for trace in side)
     tests = permute_clusters(*totals)
@@ -254,10 +252,11 @@ def _compare_pairs(
 ) -> tuple[PairDifference, ...]:
     totals = count_by_cluster(sides, codes, paired=paired)
     rows = []
-    for (first, one), (second, two) in combinations(zip(read.values, totals, strict=True), 2):
-        tests = permute_clusters(one, two)
+    named = zip(read.values, totals, strict=True)
+    for (first, side1), (second, side2) in combinations(named, 2):
+        tests = permute_clusters(side1, side2)
         for n, (code, test) in enumerate(zip(codes, tests, strict=True)):
-            gap = estimate_clustered_difference(one.of(n), two.of(n), read.terms.confidence)
+            gap = estimate_clustered_difference(side1.of(n), side2.of(n), read.terms.confidence)
             rows.append(PairDifference(code, first, second, gap, test, None))
     adjusted = adjust_tests([row.test for row in rows])
     return tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True))

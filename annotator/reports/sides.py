@@ -150,8 +150,8 @@ def read_sides(
                 raise AnnotatorError(
                     f"--without {value}: no judged trace has {attribute} = {value}"
                 )
-        chosen = {value: side for value, side in sides.items() if value not in without}
-        sides = _choose_sides(chosen, attribute, scheme, attributes)
+        kept = {value: side for value, side in sides.items() if value not in without}
+        sides = _choose_sides(kept, attribute, scheme, attributes)
     for value, side in sides.items():
         _check_side(value, side, attribute, scheme, statuses)
         sides[value] = drop_repeated(side, attrgetter("trace_id"))

@@ -142,8 +142,8 @@ def _read_table(file: str) -> ConditionSource:
     values: dict[str, dict[str, str]] = {name: {} for name in names}
     for line, cells in rows[1:]:
         if len(cells) != len(header):
-            found = f"{len(cells)} cells, the header has {len(header)}"
-            raise AnnotatorError(f"{file}, line {line}: {found}")
+            problem = f"{len(cells)} cells, the header has {len(header)}"
+            raise AnnotatorError(f"{file}, line {line}: {problem}")
         record = dict(zip(header, cells, strict=True))
         trace_id = record.pop("trace_id")
         if not trace_id:
@@ -220,7 +220,7 @@ def check_conditions(
         if without:
             yield describe_missing(name, list(without), len(ids))
     for source in sources:
-        unknown = [place for trace_id, place in source.places.items() if trace_id not in ids]
+        unknown = [line for trace_id, line in source.places.items() if trace_id not in ids]
         if unknown and not partial:
             yield f"{list_first(unknown, _LISTED, '; ')}: no such trace here"
 

@@ -162,17 +162,16 @@ def _summarize(compared: GroupComparison) -> str:
     *_, top, p = min(tested, key=lambda each: each[:3])
     gap, limits = format_points(_get_gap(top))
     level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    whose = "corrected by the labels, " if corrected else ""
-    found = (
-        f"{round_percent(top.first.value or 0.0)} % against"
-        f" {round_percent(top.second.value or 0.0)} %, {whose}{gap} points{level},"
-        f" p {format_relation(p)} (Holm over {family} tests)"
-    )
+    values = "corrected by the labels"
+    if not corrected:
+        first, second = (round_percent(side.value or 0.0) for side in (top.first, top.second))
+        values = f"{first} % against {second} %"
+    result = f"{values}, {gap} points{level}, p {format_relation(p)} (Holm over {family} tests)"
     if p < 1 - compared.confidence:
-        return f"Between {between}, {top.code} differs most: {found}."
+        return f"Between {between}, {top.code} differs most: {result}."
     return (
         f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
-        f" {found}."
+        f" {result}."
     )
 
 
