@@ -21,11 +21,12 @@ from annotator.cli.options import (
     Number,
     add_path_option,
     add_reader_options,
+    group_option,
     parse_attributes,
     task_option,
 )
 from annotator.cli.output import say
-from annotator.cli.tables import open_sources
+from annotator.cli.tables import count_conditions, open_sources
 from annotator.reports.tables import plan as plans
 
 
@@ -110,6 +111,7 @@ from annotator.reports.tables import plan as plans
 )
 @add_path_option("--out", help="The sheet: .csv or .jsonl.")
 @task_option
+@group_option
 @add_reader_options("The format of TRACES.", into="format")
 @click.option(
     "--seed",
@@ -131,6 +133,7 @@ def command(
     calibration_files: tuple[Path, ...],
     out: Path | None,
     cluster: str,
+    groups: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Draw traces for people to label, from a finished RUN or from TRACES.
@@ -156,11 +159,11 @@ def command(
         rubric = options["rubric"]
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
+        say(str(plans.tabulate(plan_sheet(open_sources(sources, groups), draw, assumed))))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
-    source = open_sources(sources)
+    source = open_sources(sources, groups)
     sheet = draw_sheet(source, draw, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
@@ -168,6 +171,9 @@ def command(
         f" {sheet.rows} rows in {escape_controls(name_place(sheet.file))}"
         f" ({sheet.rows - sheet.traces} for a second person)"
     )
+    if isinstance(source, api.Run):
+        for line in count_conditions(source, sheet.design.traces):
+            say(line)
     design = escape_controls(name_place(sheet.design_file))
     say(f"the design, with the judge's codes, is in {design}: keep it from who labels")
     if not sheet.recorded:

@@ -237,7 +237,7 @@ def _summarize(compared: ConditionComparison) -> str:
     tested = [row for row in compared.rows if row.adjusted is not None and row.code != NONE]
     if not tested:
         reasons = dict.fromkeys(row.test.reason for row in compared.rows if row.test.reason)
-        why = "; ".join(filter(None, reasons)).replace("cluster", "task")
+        why = "; ".join(filter(None, reasons)).replace("cluster", "task").replace("side", "condition")
         return f"No code can be tested among the {count}: {why}."
     top = min(tested, key=lambda row: (row.test.p or 0.0, -_measure_gap(row)))
     whose = "By the judge alone, among" if any(row.corrected for row in compared.rows) else "Among"
