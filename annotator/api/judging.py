@@ -1,7 +1,7 @@
 """Judging traces: at once, in an event loop, or as a forecast."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +11,7 @@ from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, parse_settings
-from annotator.runs.conditions import check_conditions, read_conditions
+from annotator.runs.conditions import ConditionSource, check_conditions, read_conditions
 from annotator.runs.distribute import merge_shards, run_in_shards
 from annotator.runs.execute import (
     Callbacks,
@@ -171,7 +171,7 @@ async def aannotate(
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted, limit)
     elif folder and resume and not engine and is_in_shards(folder):
         raise SettingsError(f"{folder} holds shards: go on with --workers, --engine or --shard")
-    sources = read_conditions([groups] if isinstance(groups, (str, Path)) else groups)
+    sources = read_conditions(groups)
     plan = make_plan(
         *(traces, rubric, judge),
         format=format,
@@ -181,10 +181,7 @@ async def aannotate(
         criteria=Criteria(rejected, least_read),
         conditions=tuple(chain.from_iterable(source.conditions for source in sources)),
     )
-    if sources:  # before anything is paid for
-        partial = bool(limit or plan.traces.shard)
-        for line in check_conditions(sources, _list_attributes(plan), partial=partial):
-            (on_notice or ignore)(line)
+    _check_groups(sources, plan, on_notice)  # before anything is paid for
     if pilot:
         plan = sample_pilot(plan, pilot)
     manifest = plan.make_manifest(command)
@@ -201,11 +198,20 @@ async def aannotate(
         return await run_plan(plan, manifest, Path(name), callbacks, load_run, results)
 
 
-def _list_attributes(plan: Plan) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the id and the attributes of each trace of a plan."""
+def _check_groups(
+    sources: Sequence[ConditionSource], plan: Plan, on_notice: Callable[[str], None] | None
+) -> None:
+    """Report which traces of a plan have no condition. Raises as :func:`check_conditions` does."""
+    if not sources:
+        return
     items = (item for item in plan.traces.find() if not isinstance(item, Ignored))
-    for item in islice(items, plan.limit):
-        yield item.id, item.attributes if isinstance(item, Trace) else {}
+    traces = (
+        (item.id, item.attributes if isinstance(item, Trace) else {})
+        for item in islice(items, plan.limit)
+    )
+    partial = bool(plan.limit or plan.traces.shard)
+    for line in check_conditions(sources, traces, partial=partial):
+        (on_notice or ignore)(line)
 
 
 def forecast(
@@ -217,6 +223,7 @@ def forecast(
     format: str = "auto",
     limit: int | None = None,
     only: Only = "rubric",
+    groups: str | Path | Sequence[str | Path] = (),
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return the calls, tokens and dollars that :func:`annotate` is expected to use; nothing is
@@ -226,6 +233,7 @@ def forecast(
         AnnotatorError: as :func:`aannotate`.
     """
     plan = make_plan(traces, rubric, judge, format=format, limit=limit, only=only, offline=True)
+    _check_groups(read_conditions(groups), plan, on_notice)
     if resume:
         plan.judge.recall(open_run(resume).manifest.learned)
     plan.built.preview()

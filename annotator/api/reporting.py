@@ -47,7 +47,7 @@ def group_runs(
         AnnotatorError: a group is malformed, no trace matches it, or a trace has an attribute of
             its name with another value.
     """
-    sources = read_conditions([groups] if isinstance(groups, (str, Path)) else groups)
+    sources = read_conditions(groups)
     return _add_conditions(runs, sources, on_notice)
 
 

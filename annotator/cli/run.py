@@ -186,6 +186,7 @@ def command(
             limit=limit,
             only=only,
             resume=out if resume else None,
+            groups=groups,
             on_notice=say_notice,
         )
         show_forecast(expected, None if paced else concurrency, as_json=as_json)
@@ -259,6 +260,8 @@ def command(
         click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
         if run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
             say_notice(f"judge the others with: {_describe_resume(folder)}, without --pilot")
+    if run.conditions and not shard:
+        notice(f"next: annotate compare {shlex.quote(str(folder))} --by {run.conditions[0].name}")
     _report_failures(run, folder, in_shard=bool(shard), as_json=as_json)
 
 

@@ -15,6 +15,7 @@ from annotator.reports.conditions import (
     adjust_tests,
     compare_conditions,
     count_by_cluster,
+    count_only,
     describe_uncompared,
     list_comparable,
     list_groups,
@@ -264,17 +265,11 @@ def _compare_visible(
 ) -> list[Difference]:
     """Return a row for each visible code: counts alone if the judges cannot be compared on it."""
     rows = {row.code: row for row in compare_codes(sides, codes, kind, confidence)}
-    reason = "a judge cannot find it, or is a screen"
     n = sum(map(len, sides))
     for code in visible:
         if code not in rows:
-            first, second = (
-                Interval(
-                    *(None, 0.0, 1.0, sum(code in trace.labels for trace in side), len(side)),
-                    *(confidence, "none", reason),
-                )
-                for side in sides
-            )
+            first, second = (count_only(code, side, confidence) for side in sides)
+            reason = first.reason
             gap = Estimate("difference", None, None, None, n, confidence, "none", reason)
             test = Test("none", None, None, n, reason)
             rows[code] = Difference(code, first, second, gap, test, None)

@@ -7,8 +7,8 @@ from itertools import chain, combinations
 import numpy as np
 
 from annotator.base.text import Note
-from annotator.calibration.estimates import list_cautions
-from annotator.reports.corrected import choose_answers, correct_sides
+from annotator.calibration.estimates import FEW_LABELS, list_cautions
+from annotator.reports.corrected import CorrectedSide, choose_answers, correct_sides
 from annotator.reports.sides import (
     JUDGE,
     RUN,
@@ -34,6 +34,7 @@ from validation import (
     permute_clusters,
 )
 
+NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 SAME_TRACES = "The same traces have the same true shares: corrected ones are not compared."
 
 
@@ -116,35 +117,44 @@ def compare_conditions(
     same = kind == "paired" and attribute in (RUN, JUDGE)
     # The same trace in two runs is one task, even if it names none.
     paired = kind == "paired" or attribute in (RUN, JUDGE)
-    rows = _make_rows(sides, codes, read.terms, paired=paired)
-    grouped, names = count_groups(sides, scheme), list_groups(scheme, codes)
-    group_rows = _make_rows(grouped, names, read.terms, paired=paired)
+    calibrated = calibrated and not same
+    counted, left = choose_answers(read.sides)
+    # If labels are of all answers, corrected shares do not depend on what a judge can find.
+    visible = list(scheme.labels) if calibrated and "undecided" not in left else codes
+    judged = tuple([x for x in side if x.open in counted] for side in read.sides)
+
+    def compare_family(
+        sides: Sequence[list[JudgedTrace]],
+        judged: Sequence[list[JudgedTrace]],
+        codes: Sequence[str],
+        visible: Sequence[str],
+    ) -> tuple[list[ConditionRow], list[CorrectedSide]]:
+        rows = {row.code: row for row in _make_rows(sides, codes, read.terms, paired=paired)}
+        made = [rows.get(code) or _count_row(code, sides, read.terms) for code in visible]
+        if not calibrated:
+            return made, []
+        corrected = correct_sides(judged, visible, kind, read.terms)
+        made = [
+            replace(row, corrected=tuple(shares[row.code] for shares, _ in corrected))
+            for row in made
+        ]
+        return made, corrected
+
+    rows, corrected = compare_family(sides, judged, codes, visible)
+    group_rows, _ = compare_family(
+        *(count_groups(sides, scheme), count_groups(judged, scheme)),
+        *(list_groups(scheme, codes), list_groups(scheme, visible)),
+    )
     notes: list[str] = [*_describe_test(kind, sides, read.terms)]
     if left_out := [code for code in scheme.labels if code not in codes]:
-        notes.append(describe_uncompared(left_out))
-    if calibrated and not same:
-        counted, left = choose_answers(read.sides)
-        judged = tuple([x for x in side if x.open in counted] for side in read.sides)
-        corrected = correct_sides(judged, codes, kind, read.terms)
-        rows = [
-            replace(row, corrected=tuple(shares[row.code] for shares, _ in corrected))
-            for row in rows
-        ]
-        of_groups = correct_sides(count_groups(judged, scheme), names, kind, read.terms)
-        group_rows = [
-            replace(row, corrected=tuple(shares[row.code] for shares, _ in of_groups))
-            for row in group_rows
-        ]
+        notes.append(describe_uncompared(left_out, " by the judge alone" if calibrated else ""))
+    if calibrated:
         notes.insert(0, Note(_explain_correction(left), "corrected"))
-        for value, (shares, people) in zip(read.values, corrected, strict=True):
-            notes += [
-                Note(f"{value}: {caution}", getattr(caution, "id", ""))
-                for caution in list_cautions(people, shares)
-            ]
+        notes += _list_cautions(read.values, corrected)
         notes += read.terms.warnings
     else:
         notes.append(Note("Shares of the judge alone: its errors are not corrected.", "judge-only"))
-        notes += [SAME_TRACES] if calibrated else []
+        notes += [SAME_TRACES] if same else []
     return ConditionComparison(
         scheme,
         tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
@@ -223,6 +233,18 @@ def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
     return adjust_p_values(p_values, "holm")
 
 
+def count_only(code: str, side: Sequence[JudgedTrace], confidence: float) -> Interval:
+    """Return the count of a code that a judge cannot rule out, without a share."""
+    k = sum(code in trace.labels for trace in side)
+    return Interval(None, 0.0, 1.0, k, len(side), confidence, "none", NOT_COMPARABLE)
+
+
+def _count_row(code: str, sides: Sequence[Sequence[JudgedTrace]], terms: Terms) -> ConditionRow:
+    shares = tuple(count_only(code, side, terms.confidence) for side in sides)
+    test = Test("none", None, None, sum(map(len, sides)), NOT_COMPARABLE)
+    return ConditionRow(code, shares, test, None)
+
+
 def _make_rows(
     sides: Sequence[Sequence[JudgedTrace]], codes: Sequence[str], terms: Terms, *, paired: bool
 ) -> list[ConditionRow]:
@@ -291,6 +313,20 @@ def _describe_test(
             " treat traces as independent (--cluster none).",
             "few-tasks",
         )
+
+
+def _list_cautions(values: Sequence[str], corrected: Sequence[CorrectedSide]) -> Iterator[Note]:
+    """Yield cautions about the labels of each condition; those about their number together."""
+    sizes = ", ".join(
+        f"{value} {len(people)}" for value, (_, people) in zip(values, corrected, strict=True)
+    )
+    if any(len(people) < FEW_LABELS for _, people in corrected):
+        text = f"Labels: {sizes}. With fewer than {FEW_LABELS} the shares are hardly known."
+        yield Note(text, "few-labels")
+    for value, (shares, people) in zip(values, corrected, strict=True):
+        for caution in list_cautions(people, shares):
+            if (id_ := getattr(caution, "id", "")) != "few-labels":
+                yield Note(f"{value}: {caution}", id_)
 
 
 def _explain_correction(left: Sequence[str]) -> str:

@@ -24,7 +24,15 @@ _UNDECIDED = {
 
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
-    *("part", "transferred", "rejected-most", "no-shares", "outcome-unknown", "read-in-part"),
+    *(
+        "part",
+        "transferred",
+        "no-condition",
+        "rejected-most",
+        "no-shares",
+        "outcome-unknown",
+        "read-in-part",
+    ),
     *("no-rule", "few-labels", "sampling", "one-task", "undecided", "bounds", "few-tasks"),
     *("independent", "tasks", "corrected", "rejected-all"),
 )

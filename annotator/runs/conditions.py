@@ -85,13 +85,14 @@ class ConditionSource:
     places: Mapping[str, str]
 
 
-def read_conditions(groups: Sequence[str | Path]) -> tuple[ConditionSource, ...]:
+def read_conditions(groups: str | Path | Sequence[str | Path]) -> tuple[ConditionSource, ...]:
     """Return the conditions in ``NAME=REGEX``, ``NAME=ATTRIBUTE:REGEX`` and tables ``FILE.csv``.
 
     Raises:
         AnnotatorError: a text has another form, its expression is wrong, or a table cannot be read.
     """
-    return tuple(_read_source(str(group)) for group in groups)
+    several = [groups] if isinstance(groups, (str, Path)) else groups
+    return tuple(_read_source(str(group)) for group in several)
 
 
 def _read_source(text: str) -> ConditionSource:

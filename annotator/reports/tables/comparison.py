@@ -26,7 +26,11 @@ from annotator.reports.tables.brief import (
     shorten_name,
     trim_notes,
 )
-from annotator.reports.tables.conditions import format_relation, tabulate_conditions
+from annotator.reports.tables.conditions import (
+    explain_untested,
+    format_relation,
+    tabulate_conditions,
+)
 from annotator.rubrics import NONE
 from validation import Estimate
 
@@ -123,7 +127,7 @@ def _make_brief(compared: GroupComparison, full: Table) -> Table:
     return replace(
         full,
         title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
-        header=("code", *columns),
+        header=("code", *columns) if rows else (),
         rows=list(zip(names, *columns.values(), strict=True)),
         notes=trim_notes(rank_notes(compared.notes, corrected=corrected)),
         records=(),
@@ -156,8 +160,7 @@ def _summarize(compared: GroupComparison) -> str:
     ]
     between = " and ".join(sanitize_line(x, 40) for x in (compared.first, compared.second))
     if not tested:
-        reasons = dict.fromkeys(test.reason for _, test, _ in tests if test and test.reason)
-        why = "; ".join(filter(None, reasons)).replace("cluster", "task")
+        why = explain_untested([test for _, test, _ in tests])
         return f"No code can be tested between {between}: {why}."
     *_, top, p = min(tested, key=lambda each: each[:3])
     gap, limits = format_points(_get_gap(top))

@@ -6,7 +6,11 @@ from textwrap import fill
 from typing import Any
 
 from annotator.base.text import sanitize_line
-from annotator.reports.conditions import ConditionComparison, ConditionRow, PairDifference
+from annotator.reports.conditions import (
+    ConditionComparison,
+    ConditionRow,
+    PairDifference,
+)
 from annotator.reports.digits import (
     UNDEFINED,
     Share,
@@ -34,6 +38,7 @@ from annotator.reports.tables.brief import (
     trim_notes,
 )
 from annotator.rubrics import NONE
+from validation import Test
 
 _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
@@ -171,12 +176,18 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     return replace(
         full,
         title=f"{_write_head(compared, names)}\n\n{fill(_summarize(compared), WIDTH)}",
-        header=("code", *names, p_name),
+        header=("code", *names, p_name) if rows else (),
         rows=[(code, *line, end) for code, line, end in zip(codes_, cells, p, strict=True)],
-        notes=trim_notes(rank_notes(compared.notes, corrected=False)),
+        notes=trim_notes(_rank(compared.notes)),
         records=(),
         brief=None,
     )
+
+
+def _rank(notes: Sequence[str]) -> list[str]:
+    """Return the notes, first what corrected shares and the p beside them are."""
+    ranked = rank_notes(notes, corrected=False)
+    return sorted(ranked, key=lambda note: getattr(note, "id", "") != "corrected")
 
 
 def _name_columns(values: Sequence[str], room: int) -> list[str]:
@@ -236,8 +247,7 @@ def _summarize(compared: ConditionComparison) -> str:
     count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
     tested = [row for row in compared.rows if row.adjusted is not None and row.code != NONE]
     if not tested:
-        reasons = dict.fromkeys(row.test.reason for row in compared.rows if row.test.reason)
-        why = "; ".join(filter(None, reasons)).replace("cluster", "task").replace("side", "condition")
+        why = explain_untested([row.test for row in compared.rows], "condition")
         return f"No code can be tested among the {count}: {why}."
     top = min(tested, key=lambda row: (row.test.p or 0.0, -_measure_gap(row)))
     whose = "By the judge alone, among" if any(row.corrected for row in compared.rows) else "Among"
@@ -248,6 +258,13 @@ def _summarize(compared: ConditionComparison) -> str:
         f"{whose} the {count}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {_write_gap(top, compared)}, {p}."
     )
+
+
+def explain_untested(tests: Sequence[Test | None], side: str = "side") -> str:
+    """Return why none of the tests has a p."""
+    reasons = dict.fromkeys(test.reason for test in tests if test and test.reason)
+    text = "; ".join(filter(None, reasons)).replace("cluster", "task").replace("side", side)
+    return text or "a judge cannot find them, or only reports what it recognises"
 
 
 def format_relation(p: float | None) -> str:
