@@ -1,9 +1,12 @@
 """`--group`, and `annotate compare` of three conditions or more."""
 
+import base64
 import csv
 import io
 import json
 import math
+import re
+import zlib
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from scipy import stats
 
 import annotator as an
 from tests.calibration.build import label, make_run, said, said_in_words
+from tests.conftest import EXAMPLES
 
 ARMS = ("solo", "pair", "crew")
 
@@ -120,15 +124,35 @@ def test_a_row_of_another_trace_is_named_with_its_line(annotate_cli, tmp_path, r
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("report", "RUN", *ARM, "--by", "arm", "--format", "html", "--out", "page.html"),
-        ("figure", "RUN", *ARM, "--by", "arm", "--out", "figure.svg"),
+        ("report", "RUN", "--format", "html", "--out", "page.html"),
+        ("figure", "RUN", "--by", "arm", "--out", "figure.svg"),
     ],
 )
 def test_pages_and_figures_know_the_groups(annotate_cli, tmp_path, run, arguments):
-    out = tmp_path / arguments[-1]
-    done = annotate_cli(*[run if word == "RUN" else word for word in arguments])
+    (tmp_path / "study.csv").write_text(TABLE.replace(",crew", ",zebra"))
+    words = [run if word == "RUN" else word for word in arguments]
+    done = annotate_cli(*words, "--group", "study.csv")
     assert done.code == 0, done.err
-    assert "crew" in out.read_text()
+    text = (tmp_path / arguments[-1]).read_text()
+    if packed := re.search('id="rows">([^<]+)<', text):
+        text = zlib.decompress(base64.b64decode(packed[1])).decode()
+    assert "zebra" in text
+
+
+def test_a_sample_says_how_many_of_each_condition_it_has(annotate_cli, run):
+    done = annotate_cli("sample", run, *ARM, "-n", "36", "--split", "all", "--out", "sheet.csv")
+    assert done.code == 0, done.err
+    assert "\narm: crew 12, pair 12, solo 12\n" in done.out
+
+
+def test_a_run_with_groups_names_the_next_command(annotate_cli, tmp_path):
+    arguments = ("run", EXAMPLES, "--rubric", "comm_errors", "--out", "out")
+    bad = annotate_cli(*arguments, "--group", "arm=^(nowhere)/")
+    assert (bad.code, (tmp_path / "out").exists()) == (2, False)
+    dry = annotate_cli(*arguments, "--group", "arm=^(nowhere)/", "--dry-run")
+    assert "no trace matches" in dry.err
+    done = annotate_cli(*arguments, "--group", "arm=^(.)")
+    assert done.err.endswith("next: annotate compare out --by arm\n")
 
 
 def test_a_run_keeps_its_groups(tmp_path, rubric):
@@ -368,6 +392,30 @@ def test_corrected_shares_are_those_of_the_plain_tables(annotate_cli, calibrate,
         assert share["low"] == pytest.approx(plain[value]["low"])
     assert any("p tests the judge's own shares" in note for note in one["notes"])
     assert "judged p" in annotate_cli("compare", run, *options).out
+
+
+def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, tmp_path, rubric):
+    """It rules nothing out, so its own shares are unknown; labels of all answers give theirs."""
+    traces = [
+        said(one.trace_id, "alpha", **one.attributes)
+        if one.primary == "alpha" or n % 6 == 0
+        else said(one.trace_id, status="undecided", **one.attributes)
+        for n, one in enumerate(study())
+    ]
+    run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "beta", "gamma"])
+    options = calibrate(run, [label(one.trace_id, rubric, one.primary) for one in study()])
+    [one] = compared(annotate_cli, run, *options, *ARM, "--by", "arm")
+    alpha = one["rows"][0]
+    assert [share["value"] for share in alpha["shares"]] == [None] * 3
+    assert (alpha["test"]["p"], one["tests"]) == (None, 0)
+    # Every trace is labelled: the corrected share is what people say.
+    assert [share["value"] for share in alpha["corrected"]] == pytest.approx(
+        [6 / 12, 3 / 12, 1 / 12]
+    )
+    out = annotate_cli("compare", run, *options, *ARM, "--by", "arm").out
+    assert "No code can be tested among the 3 values of arm: a judge cannot find it" in (
+        " ".join(out.split())
+    )
 
 
 @pytest.mark.parametrize("kind", ["mapping", "attribute"])

@@ -185,9 +185,14 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
 
 
 def _rank(notes: Sequence[str]) -> list[str]:
-    """Return the notes, first what corrected shares and the p beside them are."""
+    """Return the notes; beside corrected shares first what they and the p are, and their labels."""
     ranked = rank_notes(notes, corrected=False)
-    return sorted(ranked, key=lambda note: getattr(note, "id", "") != "corrected")
+    first = [note for id_ in ("corrected", "few-labels") for note in ranked if _is_kind(note, id_)]
+    return [*first, *(note for note in ranked if note not in first)]
+
+
+def _is_kind(note: str, id_: str) -> bool:
+    return getattr(note, "id", "") == id_
 
 
 def _name_columns(values: Sequence[str], room: int) -> list[str]:
