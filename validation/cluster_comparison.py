@@ -174,9 +174,9 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     the share of such arrangements, of all of them or of 10,000 drawn (fewer above 2,000 clusters,
     999 at least) and the one at hand, that differ as much or more.
 
-    Of three or five equal sides with 8, 17 or 34 clusters and an intraclass correlation of .05 it
-    rejects .04 to .06 at the 5 % level; with .30, at most .085 where only some sides share
-    clusters. Shares below .05 on sides of very different sizes: up to .095.
+    Of three or five sides of one size with 8, 17 or 34 clusters it rejects .04 to .06 at the 5 %
+    level. With an intraclass correlation of .30 it rejects up to .085 where only some sides share
+    clusters or have the correlation; on sides of very different sizes up to .095 of a share of .03.
 
     Args:
         sides: totals of two sides or more, ``k`` of shape (codes, G), of the same codes and
