@@ -25,6 +25,7 @@ from annotator.api.reporting import (
     draw,
     find_calibrations,
     group_calibrations,
+    group_runs,
     load_calibrations,
     summarize,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "find_conflicts",
     "forecast",
     "group_calibrations",
+    "group_runs",
     "is_run",
     "judge_lines",
     "llm",

@@ -111,6 +111,15 @@ def parse_attributes(text: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
+group_option = click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME=REGEX|FILE.csv",
+    help="A condition of the study, for --by NAME: the group of a regular expression on the trace"
+    " id, 'arm=^([^/]+)/', or on an attribute, NAME=ATTRIBUTE:REGEX; or a table with a column"
+    " trace_id and a column for each condition. Repeatable.",
+)
 plot_option = click.option(
     "--plot",
     type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
@@ -149,6 +158,7 @@ add_table_options = add_options(
         help="With --calibration: correct all codes at once. Shares add up to 100 %, and the"
         " intervals of codes found in 5 tasks or more hold together.",
     ),
+    group_option,
     click.option(
         "--by", metavar="ATTRIBUTE", help="One table for each value of model, setting, ..."
     ),

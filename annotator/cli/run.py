@@ -23,6 +23,7 @@ from annotator.cli.options import (
     Number,
     PluginChoice,
     add_reader_options,
+    group_option,
     verbose_option,
 )
 from annotator.cli.output import put_tables, say, say_next, say_notice
@@ -76,6 +77,7 @@ _SECTIONS = {
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
+@group_option
 @click.option(
     "--failed-only/--all",
     "failed_only",
@@ -144,6 +146,7 @@ def command(
     resume: bool,
     limit: int | None,
     format_: str,
+    groups: tuple[str, ...],
     failed_only: bool | None,
     concurrency: int,
     redact: bool,
@@ -196,6 +199,7 @@ def command(
             limit=limit,
             only=only,
             resume=out if resume else None,
+            groups=groups,
             on_notice=say_notice,
         )
         show_forecast(expected, None if paced else concurrency, verbose=verbose, as_json=as_json)
@@ -234,6 +238,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
+                groups=groups,
                 command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
@@ -325,6 +330,9 @@ def _say_next(run: api.Run, folder: Path, *, again: bool, in_shard: bool) -> Non
         say_next("merge", folder, purpose="when all shards are finished")
     elif run.manifest.totals["labelled"]:
         say_next("view", folder, purpose="every finding in its trace")
+        if run.conditions:
+            by = run.conditions[0].name
+            say_next("compare", folder, "--by", by, purpose="the conditions beside each other")
         say_next("sample", folder, "-n", 60, purpose="draw traces for people to label")
 
 

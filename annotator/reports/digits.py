@@ -84,3 +84,10 @@ def format_points(gap: Estimate | None) -> tuple[str, str]:
         value,
         f"[{format_number(100 * gap.low, 1, '+')}, {format_number(100 * gap.high, 1, '+')}]",
     )
+
+
+def format_p(value: float | None) -> str:
+    """Return a p value with four decimals, "<.0001" below them, or "-" where there is none."""
+    if value is None:
+        return UNDEFINED
+    return "<.0001" if value < 0.0001 else format_number(value, 4)

@@ -97,7 +97,7 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
             count_co_occurrences(open_run(run))
         ),
         ("compare", run, "--by", "model", "--values", "m1", "m2"): comparison.tabulate(
-            compare([open_run(run)], "model", "m1", "m2")
+            compare([open_run(run)], "model", ("m1", "m2"))
         ),
         ("stats", EXAMPLES): stats.tabulate(compute_statistics(counted)),
     }

@@ -29,10 +29,10 @@ _MARKS = {
     "open": "undecided traces may have it, too",
 }
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
-_LEAST_NAME = 16  # characters of a code's name
+LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
 _NAMED = 3  # codes in the sentence
-_WIDTH = 80
+WIDTH = 80
 _SHORT_CODE = 6  # one that is this short says little by itself: C3a
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -61,7 +61,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
+        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), WIDTH)}",
         header=header,
         rows=lines,
         notes=select_notes(notes, len(full.lines) - len(votes)),
@@ -113,7 +113,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
     of = "traces with a code" if table.of_labelled else "judged traces"
     if (table.people or table.correction) and not table.of_labelled:
         of = "traces"
-    size = f"{_round(value)} % of {of}"
+    size = f"{round_percent(value)} % of {of}"
     if len(tops) > 1:
         few = f"{', '.join(names[:-1])} and {names[-1]}"
         top = f"Most common: {few if len(tops) <= _NAMED else f'{len(tops)} codes'}, {size} each"
@@ -122,7 +122,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         share = _get_share(tops[0])
         if share and (ends := find_limits(share)):
             level = f"{100 * share.confidence:g} %"
-            top += f" ({level} interval {_round(ends[0])} to {_round(ends[1])})"
+            top += f" ({level} interval {round_percent(ends[0])} to {round_percent(ends[1])})"
     larger = [row.code for row in codes if table.correction and _may_exceed(row, value)]
     unknown = f"; not known: {', '.join(larger[:_NAMED])}" if larger else ""
     return f"{top}{by}{unknown}."
@@ -139,7 +139,8 @@ def _has_unshared(rows: Sequence[Row]) -> bool:
     return any(row.count and not row.labels and not _has_share(row) for row in rows)
 
 
-def _round(share: float) -> str:
+def round_percent(share: float) -> str:
+    """Return a share in whole percent; below 1 % with a decimal."""
     return format_number(100 * share, 1 if 0 < share < 0.01 else 0)
 
 
@@ -184,7 +185,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
     used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
-    names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    names = [cut_middle(_write_name(row), max(LEAST_NAME, WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -230,10 +231,10 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     for code in codes:
         example = table.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, _WIDTH - 4 - len(name))
+        trace = sanitize_line(example.trace_id, WIDTH - 4 - len(name))
         lines.append(f"  {name}  {trace}")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
             text = _COLOUR.sub("", quote).strip()
-            lines.append(f'    "{sanitize_line(text, _WIDTH - 9 - len(label))}"  {label}')
+            lines.append(f'    "{sanitize_line(text, WIDTH - 9 - len(label))}"  {label}')
     return lines
