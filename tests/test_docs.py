@@ -2,30 +2,37 @@
 
 Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
 tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
-A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
+The reference of commands, rubrics and formats is written by ``docs/build_reference.py``.
 """
 
 import os
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.facts import describe_facts
-from annotator.prompts.render import render
-from annotator.rubrics import load_rubric
-from annotator.traces import Trace, read_traces
+from annotator.judges.llm.settings import Options
+from annotator.labels.model import FIELDS
+from annotator.rubrics import Rubric, list_built_in
+from annotator.rubrics.annotations import Annotation
+from annotator.rubrics.model import Code
+from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
 
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -72,59 +79,137 @@ def test_the_docs_show_real_output(
         assert before == after
 
 
-COMMAND = re.compile(r"(?:^    |`)(annotate [^`\n]+)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^    |`)annotate ([^`\n]+)", re.MULTILINE)
+NEED_NO_RUN = ("demo", "run", "traces", "stats", "facts", "conflicts", "rubric", "prompt", "cache")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A command that a page names: its words, its name, its parameters with their values."""
+
+    words: tuple[str, ...]
+    name: str
+    values: tuple[tuple[click.Parameter, Any], ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it can be run here: it needs no model and no file of a user's own."""
+        return (
+            self.name in NEED_NO_RUN
+            and "--model" not in self.words
+            and all(
+                is_at_hand(value, isinstance(param, click.Argument))
+                for param, value in self.values
+                if value is not None or param.required
+            )
+        )
+
+
+def is_at_hand(value: Any, is_argument: bool) -> bool:
+    values = value if isinstance(value, list | tuple) else [value]
+    rubrics = [path.stem for path in list_built_in()]
+    return all(
+        (ROOT / str(each)).exists() or each in rubrics if is_argument else not is_placeholder(each)
+        for each in values
+    )
+
+
+def is_placeholder(value: Any) -> bool:
+    return isinstance(value, str) and (value.isupper() or "/" in value or "." in value)
+
+
+def parse_command(text: str) -> Named:
+    """Parse a command as the tool itself does; what stands in capitals is only counted."""
+    line = re.split(r"\s{2,}|\s#|[;|>&]", text)[0].replace("...", "").replace("[", "")
+    words = shlex.split(line.replace("]", ""))
+    context: click.Context = click.Context(cli)
+    command: click.Command = cli
+    names, rest = [], words
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name, command, rest = command.resolve_command(context, rest)
+        names.append(name)
+        context = click.Context(command, parent=context)
+    values, extra, _ = command.make_parser(context).parse_args(rest)
+    assert not extra, f"one argument too many: {extra[0]}"
+    given = [(param, values.get(param.name)) for param in command.params]
+    for param, value in given:
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str) and not is_placeholder(each):
+                param.type.convert(each, param, context)
+    return Named(tuple(words), [*names, ""][0], tuple(given))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_that_are_only_named_could_be_given(page: str) -> None:
-    """Those with names of a user's own cannot be run here: their options must exist."""
-    context = click.Context(cli)
-    for line in COMMAND.findall((ROOT / page).read_text()):
-        words = re.split(r"\s{2,}|\s#|[;|>]", line)[0].replace("...", "").split()[1:]
-        group, name = cli, next((word for word in words if word in cli.list_commands(context)), "")
-        command = group.get_command(context, name or "run")
-        if isinstance(command, click.Group):
-            names = [word for word in words if word in command.commands]
-            command = command.commands[names[0]] if names else command
-        known = {"--help", "-h", "--version"}
-        known |= {
-            option for each in command.params for option in (*each.opts, *each.secondary_opts)
-        }
-        for word in words:
-            if word.startswith("-"):
-                assert word.strip("[],.)").split("=")[0] in known, f"{page}: {line}: {word}"
+    for text in COMMAND.findall((ROOT / page).read_text()):
+        try:
+            parse_command(text)
+        except (AssertionError, click.UsageError) as error:
+            pytest.fail(f"{page}: annotate {text}: {error}")
 
 
-FACTS = re.compile(r"```facts (\S+)\n(.*?)```", re.DOTALL)
+def test_commands_that_need_nothing_of_a_user_run(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    texts = {text for page in PAGES for text in COMMAND.findall((ROOT / page).read_text())}
+    named = {named.words for text in texts if (named := parse_command(text)).complete}
+    assert ("rubric", "list") in named
+    for words in sorted(named):
+        done = annotate_cli(*words)
+        assert done.code == 0, f"annotate {' '.join(words)}: {done.err}"
 
 
-def test_the_docs_show_what_a_model_is_shown_of_facts() -> None:
-    page = ROOT / "docs" / "llm.md"
-    before = page.read_text()
-
-    def real(block: re.Match[str]) -> str:
-        [trace] = read_traces([str(ROOT / block[1])])
-        assert isinstance(trace, Trace)
-        prompt = render(trace, load_rubric("symptoms"), observations=describe_facts(trace))
-        shown = prompt.aside.replace(prompt.tag, "TAG").strip()
-        return f"```facts {block[1]}\n{shown}\n```"
-
-    after = FACTS.sub(real, before)
-    assert "<observations TAG>" in after
+@pytest.mark.parametrize("name", ["commands", "rubrics", "formats"])
+def test_generated_pages_are_those_of_today(name: str) -> None:
+    page = ROOT / "docs" / "reference" / f"{name}.md"
+    written = runpy.run_path(str(ROOT / "docs" / "build_reference.py"))["build"](name)
     if os.environ.get("UPDATE_DOCS"):
-        page.write_text(after)
+        page.write_text(written)
     else:
-        assert before == after
+        assert page.read_text() == written
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [each.name for each in fields(Annotation)],
+        [each.name for each in fields(Options) if each.name != "warm"],
+        FIELDS,
+        Manifest.model_fields,
+        [name for name, each in Rubric.model_fields.items() if not each.exclude],
+        [each.alias or name for name, each in Code.model_fields.items()],
+    ],
+    ids=["annotation", "judge file", "label", "run.json", "rubric", "code"],
+)
+def test_the_page_of_files_names_every_field(names: Iterable[str]) -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text()
+    assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"].values()
+    page = (ROOT / "docs" / "dependencies.md").read_text().lower()
+    names = [re.split(r"[^\w-]", text)[0] for text in sum(optional, project["dependencies"])]
+    assert [name for name in names if name.lower() not in page] == []
 
 
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-            assert ((ROOT / page).parent / target).exists(), f"{page}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
+            file = (ROOT / page).parent / target if target else ROOT / page
+            assert file.exists(), f"{page}: {target}"
+            if anchor:
+                titles = re.findall(r"^#+ (.*)", file.read_text(), re.MULTILINE)
+                places = [
+                    re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles
+                ]
+                assert anchor in places, f"{page}: {target}#{anchor}"
 
 
 def test_the_reference_has_every_public_name() -> None:
-    page = (ROOT / "docs" / "reference.md").read_text()
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
     documented = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
     assert [name.rpartition(".")[2] for name in documented] == [
         name for name in annotator.__all__ if name != "__version__"
@@ -134,6 +219,9 @@ def test_the_reference_has_every_public_name() -> None:
         assert getattr(import_module(module), attribute) is getattr(annotator, attribute)
 
 
-def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [page for page in PAGES if page.startswith("docs/") and page[5:] not in navigation] == []
+@pytest.mark.parametrize(
+    ("file", "link"), [("mkdocs.yml", r"([\w/-]+\.md)"), ("llms.txt", r"\(docs/([^)]+)\)")]
+)
+def test_lists_of_pages_are_complete(file: str, link: str) -> None:
+    listed = re.findall(link, (ROOT / file).read_text())
+    assert sorted(listed) == sorted(page[5:] for page in PAGES if page.startswith("docs/"))
