@@ -103,14 +103,6 @@ def test_records_of_a_reader_from_outside_are_grouped(tmp_path, site):
     ]
 
 
-def test_the_page_shows_the_example_package():
-    page = (ROOT / "docs" / "plugins.md").read_text()
-    for language, file in (("toml", "pyproject.toml"), ("python", "annotator_example.py")):
-        shown = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)
-        assert shown
-        assert shown[1] == (EXAMPLE / file).read_text(), file
-
-
 def dist_info(folder, name, entries):
     """Leave what an installed distribution leaves, with entry points."""
     info = folder / f"{name}-1.0.dist-info"
