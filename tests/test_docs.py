@@ -7,12 +7,15 @@ A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -21,11 +24,16 @@ import annotator
 from annotator.cli import cli
 from annotator.judges.facts import describe_facts
 from annotator.prompts.render import render
+from annotator.reports.conflicts import KINDS
+from annotator.reports.tables.brief import MARKS
 from annotator.rubrics import load_rubric
+from annotator.rubrics.annotations import STATUSES, FailureKind
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT, Done
+from tests.server import Server
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+TUTORIAL = "docs/tutorial.md"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -37,7 +45,7 @@ def run_process(*arguments: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL])
 def test_the_docs_show_real_output(
     page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +58,7 @@ def test_the_docs_show_real_output(
 
     def printed(command: str) -> str:
         """What a command prints on stdout, with the times it took as zero."""
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         if program == "cat":
             text = (tmp_path / arguments[0]).read_text()
         else:
@@ -70,6 +78,76 @@ def test_the_docs_show_real_output(
         (ROOT / page).write_text(after)
     else:
         assert before == after
+
+
+STEP = re.compile(
+    r"```console\n(?P<console>.*?)```|```text\n(?P<excerpt>.*?)```|^    (?P<named>annotate [^\n]+)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def open_page(folder: Path, *arguments: str) -> None:
+    """Start a page of the tool in a folder, load it, and end it."""
+    command = [sys.executable, "-m", "annotator", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdout
+        try:
+            address = page.stdout.readline().strip()
+            with urllib.request.urlopen(address) as answer:
+                assert "annotator" in answer.read().decode()
+        finally:
+            page.terminate()
+
+
+def test_the_tutorial_runs_from_its_first_command_to_its_last(
+    tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order and in one folder. Pages are opened and closed again; a server stands in for the
+    model on the reader's machine. An excerpt stands in an output above it.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    before = (ROOT / TUTORIAL).read_text()
+    shown: list[str] = []
+
+    def run(command: str, address: str) -> str:
+        program, *arguments = shlex.split(command.replace("http://localhost:8000/v1", address))
+        assert program == "annotate", command
+        if arguments[0] in ("view", "label"):
+            open_page(tmp_path, *arguments)
+            return ""
+        done = annotate_cli(*arguments)
+        assert done.code == 0, done.err
+        shown.extend(done.out.splitlines())
+        return done.out
+
+    def follow(step: re.Match[str]) -> str:
+        if step["excerpt"]:
+            assert [line for line in step["excerpt"].splitlines() if line not in shown] == []
+        elif step["named"]:
+            run(step["named"], server.url)
+        else:
+            commands = [line[2:] for line in step["console"].splitlines() if line[:2] == "$ "]
+            outputs = "".join(f"$ {one}\n{run(one, server.url)}" for one in commands)
+            return f"```console\n{outputs}```"
+        return step[0]
+
+    with Server() as server:
+        after = STEP.sub(follow, before)
+    if os.environ.get("UPDATE_DOCS"):
+        (ROOT / TUTORIAL).write_text(after)
+    else:
+        assert before == after
+
+
+def test_the_glossary_explains_every_mark_status_and_kind() -> None:
+    """In alphabetical order, words after signs."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    cells = re.findall(r"^\| (.+?) \| ", page, re.MULTILINE)[2:]
+    entries = {word for cell in cells for word in cell.replace("`", "").split(", ")}
+    assert {*MARKS, "ok", *STATUSES, *get_args(FailureKind), *KINDS} - entries == set()
+    words = [cell for cell in cells if cell[0].isalpha()]
+    assert words == sorted(words, key=str.lower)
 
 
 COMMAND = re.compile(r"(?:^    |`)(annotate [^`\n]+)", re.MULTILINE)
