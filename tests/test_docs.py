@@ -93,7 +93,7 @@ def open_page(folder: Path, *arguments: str) -> None:
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as page:
         assert page.stdout
         try:
-            address = page.stdout.readline().strip()
+            address = next(line.strip() for line in page.stdout if line.startswith("http"))
             with urllib.request.urlopen(address) as answer:
                 assert "annotator" in answer.read().decode()
         finally:
