@@ -13,11 +13,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
@@ -26,13 +27,17 @@ import annotator
 from annotator.cli import cli
 from annotator.judges.llm.settings import Options
 from annotator.labels.model import FIELDS
+from annotator.reports.conflicts import KINDS
+from annotator.reports.tables.brief import MARKS
 from annotator.rubrics import Rubric, list_built_in
-from annotator.rubrics.annotations import Annotation
+from annotator.rubrics.annotations import STATUSES, Annotation, FailureKind
 from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
+from tests.server import Server
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
+TUTORIAL = "docs/tutorial.md"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -44,7 +49,7 @@ def run_process(*arguments: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL])
 def test_the_docs_show_real_output(
     page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +62,7 @@ def test_the_docs_show_real_output(
 
     def printed(command: str) -> str:
         """What a command prints on stdout, with the times it took as zero."""
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         if program == "cat":
             text = (tmp_path / arguments[0]).read_text()
         else:
@@ -77,6 +82,76 @@ def test_the_docs_show_real_output(
         (ROOT / page).write_text(after)
     else:
         assert before == after
+
+
+STEP = re.compile(
+    r"```console\n(?P<console>.*?)```|```text\n(?P<excerpt>.*?)```|^    (?P<named>annotate [^\n]+)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def open_page(folder: Path, *arguments: str) -> None:
+    """Start a page of the tool in a folder, load it, and end it."""
+    command = [sys.executable, "-m", "annotator", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdout
+        try:
+            address = next(line.strip() for line in page.stdout if line.startswith("http"))
+            with urllib.request.urlopen(address) as answer:
+                assert "annotator" in answer.read().decode()
+        finally:
+            page.terminate()
+
+
+def test_the_tutorial_runs_from_its_first_command_to_its_last(
+    tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order and in one folder. Pages are opened and closed again; a server stands in for the
+    model on the reader's machine. An excerpt stands in an output above it.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    before = (ROOT / TUTORIAL).read_text()
+    shown: list[str] = []
+
+    def run(command: str, address: str) -> str:
+        program, *arguments = shlex.split(command.replace("http://localhost:8000/v1", address))
+        assert program == "annotate", command
+        if arguments[0] in ("view", "label"):
+            open_page(tmp_path, *arguments)
+            return ""
+        done = annotate_cli(*arguments)
+        assert done.code == 0, done.err
+        shown.extend(done.out.splitlines())
+        return done.out
+
+    def follow(step: re.Match[str]) -> str:
+        if step["excerpt"]:
+            assert [line for line in step["excerpt"].splitlines() if line not in shown] == []
+        elif step["named"]:
+            run(step["named"], server.url)
+        else:
+            commands = [line[2:] for line in step["console"].splitlines() if line[:2] == "$ "]
+            outputs = "".join(f"$ {one}\n{run(one, server.url)}" for one in commands)
+            return f"```console\n{outputs}```"
+        return step[0]
+
+    with Server() as server:
+        after = STEP.sub(follow, before)
+    if os.environ.get("UPDATE_DOCS"):
+        (ROOT / TUTORIAL).write_text(after)
+    else:
+        assert before == after
+
+
+def test_the_glossary_explains_every_mark_status_and_kind() -> None:
+    """In alphabetical order, words after signs."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    cells = re.findall(r"^\| (.+?) \| ", page, re.MULTILINE)[2:]
+    entries = {word for cell in cells for word in cell.replace("`", "").split(", ")}
+    assert {*MARKS, "ok", *STATUSES, *get_args(FailureKind), *KINDS} - entries == set()
+    words = [cell for cell in cells if cell[0].isalpha()]
+    assert words == sorted(words, key=str.lower)
 
 
 COMMAND = re.compile(r"(?:^    |`)annotate ([^`\n]+)", re.MULTILINE)

@@ -20,7 +20,7 @@ from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
 # The marks of corrected shares.
-_MARKS = {
+MARKS = {
     "thin": "fewer than 5 labels where the judge gave this code",
     "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
@@ -227,7 +227,7 @@ def _find_bar(row: Row) -> tuple[float, float] | None:
 
 def _explain_marks(rows: Sequence[Row]) -> list[str]:
     marks = {row.labels.mark for row in rows if row.labels}
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in marks]
+    return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in marks]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
