@@ -197,7 +197,7 @@ def parse_command(text: str) -> Named:
     """Parse a command as the tool itself does; what stands in capitals is only counted."""
     line = re.split(r"\s{2,}|\s#|[;|>&]", text)[0].replace("...", "").replace("[", "")
     words = shlex.split(line.replace("]", ""))
-    context: click.Context = click.Context(cli)
+    context: click.Context = click.Context(cli, **cli.context_settings)
     command: click.Command = cli
     names, rest = [], words
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
