@@ -15,10 +15,10 @@ import sys
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import pytest
@@ -156,81 +156,63 @@ def test_the_glossary_explains_every_mark_status_and_kind() -> None:
 
 COMMAND = re.compile(r"(?:^    |`)annotate ([^`\n]+)", re.MULTILINE)
 NEED_NO_RUN = ("demo", "run", "traces", "stats", "facts", "conflicts", "rubric", "prompt", "cache")
+EXAMPLE_PLUGINS = ("chat", "rooms", "echo", "tsv")
+RUBRICS = [path.stem for path in list_built_in()]
 
 
-@dataclass(frozen=True)
-class Named:
-    """A command that a page names: its words, its name, its parameters with their values."""
-
-    words: tuple[str, ...]
-    name: str
-    values: tuple[tuple[click.Parameter, Any], ...]
-
-    @property
-    def complete(self) -> bool:
-        """Whether it can be run here: it needs no model and no file of a user's own."""
-        return (
-            self.name in NEED_NO_RUN
-            and "--model" not in self.words
-            and all(
-                is_at_hand(value, isinstance(param, click.Argument))
-                for param, value in self.values
-                if value is not None or param.required
-            )
-        )
+def find_commands(page: str) -> list[str]:
+    return COMMAND.findall(re.sub(r"\\\n *", "", (ROOT / page).read_text()))
 
 
-def is_at_hand(value: Any, is_argument: bool) -> bool:
-    values = value if isinstance(value, list | tuple) else [value]
-    rubrics = [path.stem for path in list_built_in()]
-    return all(
-        (ROOT / str(each)).exists() or each in rubrics if is_argument else not is_placeholder(each)
-        for each in values
-    )
-
-
-def is_placeholder(value: Any) -> bool:
-    return isinstance(value, str) and (value.isupper() or "/" in value or "." in value)
-
-
-def parse_command(text: str) -> Named:
-    """Parse a command as the tool itself does; what stands in capitals is only counted."""
-    line = re.split(r"\s{2,}|\s#|[;|>&]", text)[0].replace("...", "").replace("[", "")
-    words = shlex.split(line.replace("]", ""))
+def parse_command(text: str) -> tuple[tuple[str, ...], bool]:
+    """Parse a command as the tool itself does. Return its words, and whether it can be run here:
+    it needs no model, no run, and no file of a user's own.
+    """
+    line = re.split(r"\s{2,}|\s#|[;|>&]", text)[0]
+    words = tuple(shlex.split(re.sub(r"\.\.\.|[\[\]]", "", line)))
     context: click.Context = click.Context(cli, **cli.context_settings)
     command: click.Command = cli
-    names, rest = [], words
+    names, rest = [], list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         name, command, rest = command.resolve_command(context, rest)
         names.append(name)
         context = click.Context(command, parent=context)
+    can_run = bool(names) and names[0] in NEED_NO_RUN and "--model" not in words
     values, extra, _ = command.make_parser(context).parse_args(rest)
     assert not extra, f"one argument too many: {extra[0]}"
-    given = [(param, values.get(param.name)) for param in command.params]
-    for param, value in given:
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str) and not is_placeholder(each):
-                param.type.convert(each, param, context)
-    return Named(tuple(words), [*names, ""][0], tuple(given))
+    for param in command.params:
+        given = values.get(param.name)
+        several = given if isinstance(given, list | tuple) else [given]
+        several = [value for value in several if isinstance(value, str)]  # not a flag, not missing
+        if isinstance(param, click.Argument):
+            can_run &= all((ROOT / each).exists() or each in RUBRICS for each in several)
+            can_run &= bool(several) or bool(rest and not param.required)
+            continue
+        for value in several:
+            if value.isupper() or re.search(r"[/.]", value) or value in EXAMPLE_PLUGINS:
+                can_run = False
+            else:
+                param.type.convert(value, param, context)
+    return words, can_run
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_that_are_only_named_could_be_given(page: str) -> None:
-    for text in COMMAND.findall((ROOT / page).read_text()):
+    for text in find_commands(page):
         try:
             parse_command(text)
         except (AssertionError, click.UsageError) as error:
-            pytest.fail(f"{page}: annotate {text}: {error}")
+            pytest.fail(f"annotate {text}: {error}")
 
 
 def test_commands_that_need_nothing_of_a_user_run(
     tmp_path: Path, annotate_cli: Callable[..., Done]
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    texts = {text for page in PAGES for text in COMMAND.findall((ROOT / page).read_text())}
-    named = {named.words for text in texts if (named := parse_command(text)).complete}
-    assert ("rubric", "list") in named
-    for words in sorted(named):
+    parsed = {parse_command(text) for page in PAGES for text in find_commands(page)}
+    commands = sorted(words for words, can_run in parsed if can_run)
+    assert ("rubric", "list") in commands
+    for words in commands:
         done = annotate_cli(*words)
         assert done.code == 0, f"annotate {' '.join(words)}: {done.err}"
 
