@@ -46,9 +46,9 @@ def describe_rubrics() -> str:
 
 
 def _describe_rubric(rubric: Rubric) -> str:
-    outcome = {None: "", True: " that passed", False: " that failed"}[rubric.applies_to.passed]
+    outcome = {None: "all", True: "passed", False: "failed"}[rubric.applies_to.passed]
     agents = rubric.applies_to.min_agents
-    team = f", with {agents} agents or more" if agents > 1 else ""
+    team = f" of {agents} agents or more" if agents > 1 else ""
     choice = {
         "one": "at most one code",
         "primary": "one primary code",
@@ -56,7 +56,7 @@ def _describe_rubric(rubric: Rubric) -> str:
     }
     lines = [
         f"### {rubric.id} {rubric.version}",
-        f"{rubric.title}. For runs{outcome}{team}; {choice[rubric.choice]} a trace.",
+        f"{rubric.title}. For {outcome} runs{team}; {choice[rubric.choice]} a trace.",
         f"Source: {rubric.source}.",
     ]
     rows = ["| code | name | group | definition |", "| --- | --- | --- | --- |"]
