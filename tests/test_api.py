@@ -22,7 +22,7 @@ from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md", "docs/howto/use-from-python.md"])
 def test_the_page_shows_what_its_programs_print(monkeypatch, tmp_path, name):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")  # looks are noted beside labels
     monkeypatch.chdir(tmp_path)

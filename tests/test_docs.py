@@ -1,12 +1,15 @@
 """What the docs show is what the tool prints.
 
-Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
-tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
+Every ``console`` block holds commands (``$ ...``) and their output; a comment (``<!-- $ annotate
+demo -->``) runs a command before them. ``UPDATE_DOCS=1 pytest tests/test_docs.py`` writes the
+present output into the docs; read the difference before you commit.
 A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
 """
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,7 +28,8 @@ from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT, Done
 
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md")))]
+SETUP = re.compile(r"^<!-- \$ (annotate .*) -->$", re.MULTILINE)
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -50,7 +54,7 @@ def test_the_docs_show_real_output(
 
     def printed(command: str) -> str:
         """What a command prints on stdout, with the times it took as zero."""
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         if program == "cat":
             text = (tmp_path / arguments[0]).read_text()
         else:
@@ -65,6 +69,8 @@ def test_the_docs_show_real_output(
         shown = "".join(f"$ {one}\n{printed(one)}" for one in commands)
         return f"```console\n{shown}```"
 
+    for command in SETUP.findall(before):
+        printed(command)
     after = BLOCK.sub(real, before)
     if os.environ.get("UPDATE_DOCS"):
         (ROOT / page).write_text(after)
@@ -137,3 +143,31 @@ def test_the_reference_has_every_public_name() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     assert [page for page in PAGES if page.startswith("docs/") and page[5:] not in navigation] == []
+
+
+def test_the_rubric_that_a_page_writes_can_be_used(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "write-a-rubric.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(text)
+    done = annotate_cli("rubric", "check", "mine.yaml", "--strict")
+    assert done.code == 0, done.out + done.err
+
+
+def test_the_map_that_a_page_completes_reads_the_record(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "read-your-traces.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "map.yaml").write_text(text)
+    messages = [
+        {"source": "ann", "role": "agent", "content": "I take it.", "to": "ben"},
+        {"source": "shell", "role": "agent", "content": "2 failed"},
+    ]
+    record = {"run": {"uid": "r1", "level": "L0"}, "trace": {"trajectory": messages}}
+    record |= {"reward": 0.0, "diffs": {"ann": ""}, "log": "2 failed"}
+    (tmp_path / "log.jsonl").write_text(json.dumps(record))
+    done = annotate_cli("traces", "log.jsonl", "--map", "map.yaml", "--list")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split()[:7] == "r1 map 1 agents 2 messages failed".split()
