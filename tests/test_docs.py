@@ -1,10 +1,12 @@
 """What the docs show is what the tool prints.
 
-Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
-tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
+Every ``console`` block holds commands (``$ ...``) and their output; a comment (``<!-- $ annotate
+demo -->``) runs a command before them. ``UPDATE_DOCS=1 pytest tests/test_docs.py`` writes the
+present output into the docs; read the difference before you commit.
 The reference of commands, rubrics and formats is written by ``docs/build_reference.py``.
 """
 
+import json
 import os
 import re
 import runpy
@@ -38,6 +40,7 @@ from tests.server import Server
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
 TUTORIAL = "docs/tutorial.md"
+SETUP = re.compile(r"^<!-- \$ (annotate .*) -->$", re.MULTILINE)
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -77,6 +80,8 @@ def test_the_docs_show_real_output(
         shown = "".join(f"$ {one}\n{printed(one)}" for one in commands)
         return f"```console\n{shown}```"
 
+    for command in SETUP.findall(before):
+        printed(command)
     after = BLOCK.sub(real, before)
     if os.environ.get("UPDATE_DOCS"):
         (ROOT / page).write_text(after)
@@ -282,3 +287,31 @@ def test_the_reference_has_every_public_name() -> None:
 def test_lists_of_pages_are_complete(file: str, link: str) -> None:
     listed = re.findall(link, (ROOT / file).read_text())
     assert sorted(listed) == sorted(page[5:] for page in PAGES if page.startswith("docs/"))
+
+
+def test_the_rubric_that_a_page_writes_can_be_used(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "write-a-rubric.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(text)
+    done = annotate_cli("rubric", "check", "mine.yaml", "--strict")
+    assert done.code == 0, done.out + done.err
+
+
+def test_the_map_that_a_page_completes_reads_the_record(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "read-your-traces.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "map.yaml").write_text(text)
+    messages = [
+        {"source": "ann", "role": "agent", "content": "I take it.", "to": "ben"},
+        {"source": "shell", "role": "agent", "content": "2 failed"},
+    ]
+    record = {"run": {"uid": "r1", "level": "L0"}, "trace": {"trajectory": messages}}
+    record |= {"reward": 0.0, "diffs": {"ann": ""}, "log": "2 failed"}
+    (tmp_path / "log.jsonl").write_text(json.dumps(record))
+    done = annotate_cli("traces", "log.jsonl", "--map", "map.yaml", "--list")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r1  map  1 agents  2 messages  failed")

@@ -398,7 +398,7 @@ def test_a_trace_comes_back_as_it_was():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspark", "ray"])
 def test_what_the_docs_say_of_other_engines(runs, tmp_path, name):
-    """The lines of docs/howto/many-machines.md, but for folder and endpoint."""
+    """The lines of docs/howto/many-machines.md as they stand there, but for folder and endpoint."""
     if not find_spec(name) or (name == "pyspark" and not shutil.which("java")):
         pytest.skip(f"{name}, or Java for it, is not installed here")
     runs(7)
