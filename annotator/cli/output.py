@@ -73,7 +73,6 @@ def put_tables(
     """Write the tables of a report to ``path``, or print them: in colour on a terminal that can
     show it. Without ``verbose`` the format ``table`` has the brief tables.
     """
-    from annotator.reports.formats import screen
     from annotator.reports.table import render
 
     if format_ == "table" and not verbose:
@@ -82,6 +81,8 @@ def put_tables(
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)
     elif format_ == "table" and _can_show_bars():
+        from annotator.reports.formats import screen  # rich: 30 ms
+
         say(screen.render(tables, shutil.get_terminal_size().columns))
     else:
         say(render(tables, format_))

@@ -43,7 +43,6 @@ _CLASSES = {
 }
 _SAME = dict.fromkeys("‘’‚‛′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("–—―", "—")
 _SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+|\.\.\.|--|[^\w\s]")
 # No dash leads: it may be the sign of a patch line.
 _LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":"])
 _TRAILING = _LEADING | frozenset([")", "]", "!", "?", "—"])
@@ -51,8 +50,12 @@ _WORD = re.compile(r"\w+")
 # Where a word may begin and end: "can" does not end in "can't", nor "row" in "row_count".
 _BEGIN, _END = r"(?<!\w)(?<!\w['’])", r"(?!\w)(?!['’]\w)"
 # Scripts that write without spaces: Thai to Myanmar, Khmer, Han and kana.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_NO_SPACES = (
+    "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{_NO_SPACES}]")
+_TOKEN = re.compile(
+    rf"\d+(?:[.,]\d+)+|(?:(?=[{_NO_SPACES}])\w)+|[^\W{_NO_SPACES}]+|\.\.\.|--|[^\w\s]"
 )
 _WHOLE_WORDS = 6  # left of a quote whose ends cut words
 
@@ -273,20 +276,25 @@ def _build_pattern(
     # Bounded and possessive: linear time on hostile text.
     gap = rf"(?:{blank}|{marks}){{0,200}}+"
     word_gap = rf"(?:{marks}){{0,9}}+{blank}{gap}"
-    parts = [_BEGIN if _is_word(tokens[0]) else ""]
+    parts = [_BEGIN if _is_spaced(tokens[0]) else ""]
     for n, token in enumerate(tokens):
         if n:
-            parts.append(word_gap if _is_word(tokens[n - 1]) and _is_word(token) else gap)
+            parts.append(word_gap if _is_spaced(tokens[n - 1]) and _is_spaced(token) else gap)
         word = _CLASSES.get(token, re.escape(token))
         if underscores and _is_word(token) and not (token.startswith("_") or token.endswith("_")):
             word = rf"(?:(?<!\w)(_{{1,3}}))?{word}(?:(_{{1,3}})(?!\w))?"
         parts.append(word)
-    parts.append(_END if _is_word(tokens[-1]) else "")
+    parts.append(_END if _is_spaced(tokens[-1]) else "")
     return re.compile("".join(parts), re.IGNORECASE)
 
 
 def _is_word(token: str) -> bool:
     return token[0].isalnum() or token[0] == "_"
+
+
+def _is_spaced(token: str) -> bool:
+    """Whether a token is a word of a script that puts blanks between words."""
+    return _is_word(token) and not _UNSPACED.match(token)
 
 
 def _pair_up(groups: Iterable[str | None]) -> bool:

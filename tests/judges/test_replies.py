@@ -102,7 +102,14 @@ CASES: dict[str, Case] = {
     "parts": labelled(message(content=PARTS), **JSON),
     "only a thought": failed("", message(content=[THOUGHT]), **JSON),
     "beside reasoning": labelled(message(content=ANSWER, reasoning_content=NONE), **JSON),
-    "only reasoning": failed("", message(content=None, reasoning_content=ANSWER), **JSON),
+    "only reasoning": failed("", message(content=None, reasoning_content=f"Or {ANSWER}"), **JSON),
+    "an answer in place of the reasoning": labelled(
+        message(content=None, reasoning_content=f"\n{ANSWER}"), **JSON
+    ),
+    "the same, of other servers": labelled(message(content="", reasoning=ANSWER), **JSON),
+    "reasoning that is cut off": failed(
+        "cut off", message("length", content="", reasoning=ANSWER), **JSON
+    ),
     # Bodies that differ from OpenAI's.
     "an unknown end": labelled(message("eos", role="assistant", content=ANSWER), **JSON),
     "an empty refusal": labelled(message(content=ANSWER, refusal=""), **JSON),
@@ -198,7 +205,13 @@ CASES: dict[str, Case] = {
     "an error with status 200": failed(
         "provider is down", Reply(body=json.dumps({"error": {"message": "provider is down"}}))
     ),
-    "no chat completion": failed("no chat completion", Reply(body='{"choices": []}')),
+    "no chat completion": failed(
+        "no chat completion but an object with the keys choices", Reply(body='{"choices": []}')
+    ),
+    "a page": failed(
+        "no JSON, but begins '<!doctype html> <title>Sign in</title>'",
+        Reply(body="<!doctype html>\n<title>Sign in</title>"),
+    ),
     "SSH": failed("attempts)", Reply(raw=b"SSH-2.0-x\r\n\r\n"), apis=ALL_APIS, modes=("json",)),
     "too late": failed(
         "no answer in time", Reply(wait=5.0), apis=ALL_APIS, settings={"timeout": 0.5}

@@ -543,6 +543,9 @@ class Endpoint:
             raise Transient("no answer in time") from error
         except APIConnectionError as error:
             raise _explain_lost(error, self._secrets) from error
+        except json.JSONDecodeError as error:
+            start = sanitize_line(self._secrets.redact(error.doc[:1000]), 60)
+            raise Transient(f"the answer is no JSON, but begins {start!r}") from error
         except (ValueError, RecursionError) as error:
             raise Transient(f"answer not understood: {sanitize_line(str(error), 200)}") from error
 

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import list_first, replace_surrogates, sanitize_line
 from annotator.judges.llm.provider import GENERIC, OVERFLOW, Provider, read_responses_answer
 from annotator.rubrics.annotations import FailureKind, Usage
 
@@ -130,7 +131,7 @@ def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise ValueError("answer is no chat completion: no message in it")
+        raise ValueError(f"the answer is no chat completion but {_describe_body(body)}")
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(
             f"the server says: {sanitize_line(clean(str(broken.get('message'))), 300)}"
@@ -142,14 +143,40 @@ def read_response(body: object, clean: Callable[[str], str]) -> ModelResponse:
         reason = "the trace is too long for the model: its context ended before its answer did"
         return ModelResponse(reason, too_long=True)
     name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
-    # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
+    calls = tuple(_read_calls(message.get("tool_calls"), clean))
+    text = _join_text(message.get("content"))
+    if not (text or calls or message.get("refusal")) and _normalize_finish(finish) == "stop":
+        text = _find_misplaced_answer(message)
     return ModelResponse(
-        replace_surrogates(_join_text(message.get("content"))),
-        tuple(_read_calls(message.get("tool_calls"), clean)),
+        replace_surrogates(text),
+        calls,
         replace_surrogates(clean(str(message.get("refusal") or ""))),
         _normalize_finish(finish),
         model=sanitize_line(name, _LONGEST_NAME),
     )
+
+
+def _describe_body(body: object) -> str:
+    """Return the keys of an answer, or its beginning if it is no object."""
+    if isinstance(body, dict) and body:
+        names = list_first([sanitize_line(str(key), 40) for key in body], 6)
+        return f"an object with the keys {names}"
+    return sanitize_line(json.dumps(body), 60)
+
+
+def _find_misplaced_answer(message: dict[str, Any]) -> str:
+    """Return the JSON object that stands in place of the reasoning, else "".
+
+    Some servers (vLLM with a reasoning parser) put a forced answer there and leave the content
+    empty. Reasoning in words, or with words around the JSON, is no answer.
+    """
+    for name in ("reasoning_content", "reasoning"):
+        text = message.get(name)
+        if isinstance(text, str):
+            with suppress(ValueError, RecursionError):
+                if isinstance(json.loads(text), dict):
+                    return text
+    return ""
 
 
 def _normalize_finish(finish: str) -> str:
