@@ -17,7 +17,7 @@ import annotator as an
 from annotator.base.errors import AnnotatorError, BudgetReached, Interrupted, JudgeStopped
 from annotator.reports.table import render
 from annotator.rubrics.annotations import Usage
-from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run, unwrap
+from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, unwrap, write_run
 
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 
