@@ -62,10 +62,6 @@ class Reading:
         self._sources = [source for sources, _ in collections for source in sources]
         self.index = Index(pages.runs, pages.labels)
 
-    def close(self) -> None:
-        """Stop reading and close the files."""
-        self.index.close()
-
     def find(self, trace_id: str) -> Trace | Unreadable:
         """Return a trace, or the reason that it cannot be shown."""
         problems = []
