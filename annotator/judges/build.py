@@ -343,7 +343,7 @@ def parse_settings(
         not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
-        models=tuple(build_options({}, each, source)),
+        models=tuple(build_options(each, source)),
         **votes,
         source=source,
         **limits,

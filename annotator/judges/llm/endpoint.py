@@ -28,8 +28,6 @@ from openai import (
     OpenAIError,
 )
 from pydantic_core import to_json
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
-from tenacity.wait import wait_random_exponential
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
@@ -325,14 +323,6 @@ class _GeminiClient:
 _NativeClient = _AnthropicClient | _GeminiClient
 
 
-def open_native_client(options: Options, key: str, connections: int) -> _NativeClient:
-    """Return the client for the API of ``options``; raises as :func:`open_client`."""
-    with explain_address(options, key):
-        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
-            options, key, connections
-        )
-
-
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _ONLY_RESPONSES = re.compile(
@@ -353,7 +343,7 @@ class _NoConnection(Transient):
 
 
 class Endpoint:
-    """Sends requests to one model."""
+    """Sends requests to one model; ``by_responses``: whether to the Responses API."""
 
     def __init__(
         self,
@@ -371,7 +361,9 @@ class Endpoint:
         # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
         self._native: _NativeClient | None = None
         if options.api in NATIVE:
-            self._native = open_native_client(options, key, rate_limiter.maximum)
+            native = _AnthropicClient if options.api == "anthropic" else _GeminiClient
+            with explain_address(options, key):
+                self._native = native(options, key, rate_limiter.maximum)
         else:
             self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
             # Full addresses, built once.
@@ -379,12 +371,7 @@ class Endpoint:
             self._url = f"{address}/chat/completions"
             # At Azure it belongs to no deployment.
             self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
-        self._responses = options.api == "responses"
-
-    @property
-    def by_responses(self) -> bool:
-        """Whether the Responses API is in use."""
-        return self._responses
+        self.by_responses = options.api == "responses"
 
     async def close(self) -> None:
         """Close the connections, also if the task is cancelled."""
@@ -423,58 +410,29 @@ class Endpoint:
         options = self._options
         begun = time.monotonic()
         attempts, queued = 0, 0.0  # seconds spent waiting for a slot
-        failed: Transient | None = None
-
-        async def once() -> ModelResponse:
-            nonlocal attempts, queued
+        while True:
             start = time.monotonic()
-            async with self._rate_limiter.slot(call.tokens):
-                reserved = await self._budget.reserve(call) if self._budget else 0.0
-                queued += time.monotonic() - start
-                attempts += 1
-                repeat = Usage(retries=int(attempts > 1))
-                return await self._attempt(
-                    body, call, reserved, lambda usage: count(usage + repeat)
-                )
-
-        def stop(state: RetryCallState) -> bool:
-            hopeless = call.tiny and _get_error(state).status in (500, 501)
-            trying = time.monotonic() - begun - queued
-            late = trying + state.upcoming_sleep > options.max_wait
-            return late or attempts >= (2 if hopeless else options.attempts)
-
-        async def again() -> ModelResponse:
-            nonlocal failed
-            if failed:  # the first attempt
-                error, failed = failed, None
-                raise error
-            return await once()
-
-        try:
             try:
-                response = await once()
+                async with self._rate_limiter.slot(call.tokens):
+                    reserved = await self._budget.reserve(call) if self._budget else 0.0
+                    queued += time.monotonic() - start
+                    attempts += 1
+                    return await self._attempt(body, call, attempts, reserved, count)
             except Transient as error:
-                # Only after a failure: tenacity takes a tenth of the CPU of a successful call.
-                failed = error
-                response = await AsyncRetrying(
-                    stop=stop,
-                    wait=_compute_pause,
-                    retry=retry_if_exception_type(Transient),
-                    reraise=True,
-                )(again)
-        except Transient as error:
-            reason = f"{error} (the last of {attempts} attempts)"
-            if error.after and error.after > options.max_wait:
-                reason += (
-                    f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
-                )
-            if error.status in (500, 501):
-                raise FormatRefused(reason, error.status) from error
-            raise Unavailable(reason) from error
-        return response
+                pause = _compute_pause(error, attempts)
+                hopeless = call.tiny and error.status in (500, 501)
+                late = time.monotonic() - begun - queued + pause > options.max_wait
+                if late or attempts >= (2 if hopeless else options.attempts):
+                    raise _give_up(error, attempts, options.max_wait) from error
+            await asyncio.sleep(pause)
 
     async def _attempt(
-        self, body: bytes, call: CallEstimate, reserved: float, count: Callable[[Usage], None]
+        self,
+        body: bytes,
+        call: CallEstimate,
+        n: int,
+        reserved: float,
+        count: Callable[[Usage], None],
     ) -> ModelResponse:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
         begun, reductions = time.monotonic(), self._rate_limiter.reductions
@@ -498,7 +456,7 @@ class Endpoint:
             usage = Usage(calls=1)  # it was not sent
             raise
         finally:
-            count(replace(usage, seconds=time.monotonic() - begun))
+            count(replace(usage, retries=int(n > 1), seconds=time.monotonic() - begun))
             if self._budget:
                 cost = usage.cost_usd if not usage.unreported_calls else None
                 telling = cost is not None and bool(usage.input_tokens)
@@ -510,14 +468,14 @@ class Endpoint:
 
         Raises as :meth:`_post`.
         """
-        responses = self._responses
+        responses = self.by_responses
         try:
             return await self._post(body, responses)
         except APIStatusError as error:
             text = f"{error.message} {error.body}"
             if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(text):
                 raise
-            self._responses = True
+            self.by_responses = True
         return await self._post(body, responses=True)
 
     async def _post(self, body: bytes, responses: bool) -> object:
@@ -570,21 +528,22 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     return Transient(f"connection failed: {sanitize_line(message, 200)}")
 
 
-_backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
-
-
-def _compute_pause(state: RetryCallState) -> float:
+def _compute_pause(error: Transient, attempts: int) -> float:
     """Return the seconds until the next attempt: the server's wish, or a random pause."""
-    after = _get_error(state).after
-    if after is None:
-        return _backoff(state)
-    minimum = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time
-    return max(minimum, after) * random.uniform(1.0, 1.1)  # noqa: S311
+    if error.after is None:
+        longest = min(_LONGEST_PAUSE, 0.25 * 2.0**attempts)
+        return random.uniform(0.0, longest)  # noqa: S311
+    minimum = 0.05 * 2.0 ** min(attempts, 10)  # if it says 0 each time
+    return max(minimum, error.after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
-def _get_error(state: RetryCallState) -> Transient:
-    error = state.outcome.exception() if state.outcome else None
-    return error if isinstance(error, Transient) else Transient("")
+def _give_up(error: Transient, attempts: int, max_wait: float) -> CallFailed:
+    """Return the error of a call whose attempts all failed; the last one had ``error``."""
+    reason = f"{error} (the last of {attempts} attempts)"
+    if error.after and error.after > max_wait:
+        reason += f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
+    status = error.status
+    return FormatRefused(reason, status) if status in (500, 501) else Unavailable(reason)
 
 
 def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:

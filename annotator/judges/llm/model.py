@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
@@ -49,31 +49,8 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
 if TYPE_CHECKING:
+    from annotator.judges.llm.batch import BatchOutbox, FileOutbox
     from annotator.judges.llm.endpoint import Endpoint
-
-
-class Outbox(Protocol):
-    """Collects requests that are answered later.
-
-    ``asks_again``: a resumed run can repeat a bad answer. ``spent``: the usage without an answer.
-    """
-
-    asks_again: bool
-    spent: Usage
-
-    def refusal(self, key: str) -> FormatRefused | None:
-        """Return the refusal of a request in the results, or None."""
-
-    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """Take a request that may cost ``dollars`` dollars.
-
-        Raises:
-            Pending: the answer comes later.
-            CallFailed: there will be no answer.
-        """
-
-    def close(self) -> None:
-        """Delete requests that were not sent."""
 
 
 @dataclass
@@ -136,7 +113,9 @@ class Model:
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
+        self.outbox: BatchOutbox | FileOutbox | None = (
+            None  # takes the requests instead of the endpoint
+        )
         self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the server failed during the probes
@@ -419,8 +398,7 @@ class Model:
     @property
     def warms(self) -> bool:
         """Whether one call goes first, so that the others find the provider's cache filled."""
-        warm = self.options.warm
-        return not is_local(self.options.base_url) if warm is None else warm
+        return not is_local(self.options.base_url)
 
     def _estimate_call(
         self,
