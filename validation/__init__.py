@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         estimate_kappa_difference,
         measure_retest_agreement,
     )
-    from validation.resampling import BootstrapInterval, bootstrap_clusters, bootstrap_mean
+    from validation.resampling import bootstrap_mean
     from validation.sets import SetAgreement, measure_set_agreement
 
 _MODULES = {
@@ -74,7 +74,7 @@ _MODULES = {
     "prevalence": "Cell make_cell poststratify estimate_ppi_mean estimate_recall",
     "reliability": "Flips Retest compute_krippendorff_alpha estimate_kappa_difference"
     " measure_retest_agreement",
-    "resampling": "BootstrapInterval bootstrap_clusters bootstrap_mean",
+    "resampling": "bootstrap_mean",
     "sets": "SetAgreement measure_set_agreement",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -83,7 +83,6 @@ __all__ = [
     "LEAST_CLUSTERS",
     "Agreement",
     "Averages",
-    "BootstrapInterval",
     "Cell",
     "CodeReport",
     "CodeScore",
@@ -97,7 +96,6 @@ __all__ = [
     "SideTotals",
     "Test",
     "adjust_p_values",
-    "bootstrap_clusters",
     "bootstrap_mean",
     "compute_asymptotic_kappa",
     "compute_cluster_variance",

@@ -8,13 +8,13 @@ of 1 the difference of two rounded shares would be mostly rounding.
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
 from validation.checks import check_count, check_lengths
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
 
 LEAST_POSITIVES = 10  # a side; with fewer, kappa's 95 % limits cover .79 to .84
@@ -25,7 +25,7 @@ Chance = tuple[Fraction | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Serializable):
     """A chance-corrected agreement with its interval and its inputs.
 
     ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 is
@@ -45,22 +45,14 @@ class Agreement:
     method: str
     reason: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values, ``observed`` as a dictionary."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class RaterAgreement:
+class RaterAgreement(Serializable):
     """Agreement of two raters, as observed and corrected for chance; see ``measure_agreement``."""
 
     observed: Estimate
     kappa: Estimate
     ac1: Estimate
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from validation.checks import check_count
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.intervals import compute_wilson_interval
 
 _NO_TRIALS = "a group has no trials"
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Test(Serializable):
     """The result of a test of no difference.
 
     ``p`` is the two-sided p-value, None where there is nothing to test; ``statistic`` is None where
@@ -29,10 +29,6 @@ class Test:
     p: float | None
     n: int
     reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:

@@ -1,15 +1,15 @@
 """Confidence intervals for shares."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 from validation.checks import check_whole
+from validation.estimate import Serializable
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Serializable):
     """A share, k of n, with its interval.
 
     ``value``, ``low`` and ``high`` are in [0, 1]. If the share is undefined, ``value`` is None,
@@ -28,10 +28,6 @@ class Interval:
     design_effect: float | None = None
     clusters: int | None = None
     clusters_with: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval:
