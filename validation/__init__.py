@@ -1,5 +1,8 @@
 """Statistics of agreement and prevalence: numbers in, numbers and intervals out.
 
+Every function raises ValueError for an argument that it cannot use, and says which one it is: one
+that is out of range or not finite, a count that is not whole, lists of different lengths.
+
 Every name below can be had from here. A module is imported when one of its names is first used:
 most need numpy and scipy, which a frequency table or a help text must not wait for.
 """

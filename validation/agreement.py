@@ -56,11 +56,7 @@ class RaterAgreement(Serializable):
 
 
 def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
-    """Count the pairs of labels that two raters gave the same items, in the same order.
-
-    Raises:
-        ValueError: the raters did not label equally many items.
-    """
+    """Count the pairs of labels that two raters gave the same items, in the same order."""
     check_lengths(first, second)
     return Counter(zip(first, second, strict=True))
 
@@ -84,9 +80,6 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
     Returns:
         Undefined without items, and if both raters gave all items the same label (pe is 1). If only
         one rater used a single label, kappa is 0.
-
-    Raises:
-        ValueError: a count is negative or not a whole number, or confidence is not in (0, 1).
 
     Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
@@ -122,9 +115,6 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
         ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut at -1 and 1.
         With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
         value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
-
-    Raises:
-        ValueError: as for ``compute_cohen_kappa``.
 
     Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
     code: statsmodels has it, but is a heavy dependency.
@@ -178,10 +168,6 @@ def measure_agreement(
         or sum of weights]. Both are undefined (limits -1 and 1) without items, kappa if both raters
         gave one label only, AC1 with one category. Kappa has no limits if a rater gave fewer than
         10 items another label than its commonest.
-
-    Raises:
-        ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
-            none of the categories, or a weight is not positive.
     """
     # Only here: numpy, which `import validation` must not load.
     from validation.clusters import estimate_clustered_share

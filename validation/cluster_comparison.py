@@ -70,9 +70,6 @@ def estimate_clustered_difference(
         ``df``. Without items on a side the value is None. With fewer than 6 clusters on a side
         there are no limits, and ``reason`` says why.
 
-    Raises:
-        ValueError: the sides are not of the same clusters, or a number is not in its range.
-
     Source: W. G. Cochran, Sampling Techniques (1977), sections 5.12 and 11.5. Own code: the light
     libraries have none.
     """

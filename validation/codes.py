@@ -62,9 +62,6 @@ def tabulate_confusion(
         judge: the judge's, in the same order.
         labels: the order of rows and columns; unused ones make zeros.
 
-    Raises:
-        ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
-
     Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
     so they are checked before.
     """
@@ -114,10 +111,6 @@ def score_codes(
         A rate with an empty denominator is undefined: precision without flags, recall without human
         codes, F1 without either. The macro averages are over the codes where the rate
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
-
-    Raises:
-        ValueError: lengths differ, a code is listed twice, a trace has a code that is not listed,
-            or another argument is out of its range.
 
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.

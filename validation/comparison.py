@@ -49,9 +49,6 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         the test with the pooled share, None where all trials have the same result. Without trials
         in a group the value is None and the limits are -1 and 1.
 
-    Raises:
-        ValueError: a count is not whole or not in its range, or confidence not in (0, 1).
-
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
     worth the dependency.
     """
@@ -100,9 +97,6 @@ def estimate_paired_difference(
         In [-1, 1], method "newcombe_paired". ``inputs``: the counts, ``p1``, ``p2`` and ``phi``.
         Without items the value is None and the limits are -1 and 1.
 
-    Raises:
-        ValueError: a count is negative or not whole, or confidence not in (0, 1).
-
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
     """
     a, b, c, d = counts = [
@@ -142,9 +136,6 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
     Returns:
         In [-1, 1], method "mover". ``inputs``: values and limits of both. Where one of them is
         undefined or has no interval, the value is None and the limits are -1 and 1.
-
-    Raises:
-        ValueError: the two have different confidences, or one is not a share.
 
     Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
     """
@@ -186,9 +177,6 @@ def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:
         1 where a row or a column is empty, as there is only one such table, and None where all
         are.
 
-    Raises:
-        ValueError: the table is not 2 x 2, or a count is negative or not whole.
-
     Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02. p by
     ``scipy.stats.fisher_exact``.
     """
@@ -225,9 +213,6 @@ def run_mcnemar_test(
         p is 1 by convention, with a reason, where all items have the same answer in both: there is
         nothing to test, and nothing for an adjustment to count.
 
-    Raises:
-        ValueError: a count is negative or not whole.
-
     Source: Q. McNemar, Psychometrika 12 (1947) 153-157. Binomial chances by ``scipy.special``.
     """
     b, c = check_count("first_only", first_only), check_count("second_only", second_only)
@@ -254,9 +239,6 @@ def adjust_p_values(
 
     Returns:
         In the order given, none smaller than before and none above 1.
-
-    Raises:
-        ValueError: a p-value is not in [0, 1].
 
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
     B 57 (1995) 289-300. Own code: scipy has no Holm.

@@ -40,9 +40,6 @@ def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interva
         n: number of trials. 0 gives an undefined share with the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
 
-    Raises:
-        ValueError: k or n is not a whole number, k is not in 0..n, or confidence not in (0, 1).
-
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
@@ -68,9 +65,6 @@ def compute_wilson_limits(
         confidence: between 0 and 1, both excluded.
         df: degrees of freedom of the design effect, clusters - 1: the quantile is then Student's
             instead of the normal one. Below 1 the limits are 0 and 1.
-
-    Raises:
-        ValueError: an argument is not in its range.
 
     Source: Wilson 1927 with the effective sample size of E. L. Korn and B. I. Graubard, Surv.
     Methodol. 24 (1998) 193-201, who put it into another interval. Own code: no library has it.

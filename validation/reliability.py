@@ -87,10 +87,6 @@ def compute_krippendorff_alpha(
         ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
         reason, if no unit has two ratings, or all ratings in such units are the same.
 
-    Raises:
-        ValueError: raters have not equally many entries, or an entry cannot be a label (a NaN, or
-            no set where sets are compared).
-
     Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011). Own code: value
     counts cost O(n) where pairs of ratings cost O(n^2), the krippendorff package is GPL, takes
     labels for numbers by default and loses a label spelled "nan"; neither it nor nltk has an
@@ -155,9 +151,6 @@ def estimate_kappa_difference(
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: an argument is out of its range, or lengths differ.
     """
     sides = [*first, *second]
     if len({len(labels) for labels in sides}) > 1:
@@ -207,9 +200,6 @@ def measure_retest_agreement(
         trace: the most frequent label, None for a tie or no run at all. ``share_unanimous`` has
         Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
         for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
-
-    Raises:
-        ValueError: a label is no string.
     """
     for trace, runs in enumerate(runs_per_trace):
         for label in runs:

@@ -45,10 +45,6 @@ class Resamples:
             tables: totals by cluster, shape (G, K).
             resamples: at least 1.
             seed: the same seed gives the same resamples.
-
-        Raises:
-            ValueError: the table is not two-dimensional, holds a number that is not finite, or
-                ``resamples`` is no positive whole number.
         """
         tables = np.asarray(tables, dtype=np.float64)
         if tables.ndim != 2 or not np.isfinite(tables).all():
@@ -147,9 +143,6 @@ def bootstrap_mean(
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: an argument is out of its range, or lengths differ.
     """
     weight = check_weights(weights, len(values))
     columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])
@@ -164,11 +157,7 @@ def bootstrap_mean(
 
 
 def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return n positive weights, all 1 by default.
-
-    Raises:
-        ValueError: there are not n of them, or one is not a positive finite number.
-    """
+    """Return n positive weights, all 1 by default."""
     if weights is None:
         return np.ones(n)
     if len(weights) != n:
@@ -183,11 +172,7 @@ def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
 
 
 def index_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
-    """Return the number of every item's cluster, 0 for the first one; by default its own.
-
-    Raises:
-        ValueError: there are not n of them, or one is None or NaN.
-    """
+    """Return the number of every item's cluster, 0 for the first one; by default its own."""
     if clusters is None:
         return list(range(n))
     if len(clusters) != n:

@@ -50,10 +50,6 @@ def measure_set_agreement(
         Means of the Jaccard and MASI similarity (1 - distance), the share of exact matches, and
         Krippendorff's alpha with the MASI distance, which is undefined if all sets are the same.
         Without items all are undefined.
-
-    Raises:
-        ValueError: lengths differ, an entry is no collection of strings, or another argument is
-            out of its range.
     """
     first, second = freeze_sets(first_sets), freeze_sets(second_sets)
     check_lengths(first, second)
@@ -76,11 +72,7 @@ def measure_set_agreement(
 
 
 def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
-    """Return collections of codes as sets.
-
-    Raises:
-        ValueError: an entry is not a collection of strings.
-    """
+    """Return collections of codes as sets."""
     for item, codes in enumerate(sets):
         is_set = isinstance(codes, Collection) and not isinstance(codes, str | bytes)
         if not (is_set and all(isinstance(code, str) for code in codes)):

@@ -42,9 +42,7 @@ def write_report(out: TextIO, pages: PageRequest) -> tuple[int, int]:
 
 
 def _render_shell(title: str) -> tuple[str, str]:
-    """Return the page before and after the data. Its policy runs these scripts only, and loads
-    nothing.
-    """
+    """Return the page before and after the data; it runs these scripts only, and loads nothing."""
     style = read_asset("style.css")
     script = "\n".join(read_asset(name) for name in (*LIST_SCRIPTS, "file.js"))
     policy = (

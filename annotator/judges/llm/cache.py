@@ -202,12 +202,7 @@ class AnswerCache:
 
 
 def _read_usage(text: str, key: str = "", response: str = "") -> Usage:
-    """Return the cost of an answer, after a comparison of the ``response`` with its check sum
-    (older versions stored none).
-
-    Raises:
-        ValueError, TypeError: it is not what was kept.
-    """
+    """Return the cost of an answer; raises ValueError or TypeError if it is not what was kept."""
     fields = loads(text)
     check = fields.pop("check", None)
     if check and response and check != _compute_checksum(key, response, fields):

@@ -31,7 +31,6 @@ from pydantic_core import to_json
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
-from annotator.base.files import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
 from annotator.judges.llm.provider import (
@@ -72,10 +71,7 @@ class Transient(Exception):
 
 
 class _HttpClient(DefaultAioHttpClient):
-    """The library's HTTP client with a bound on the length of an answer.
-
-    A streamed download (of batch results) is not held in memory; its caller bounds it.
-    """
+    """The library's HTTP client with a bound on the length of an answer that is not streamed."""
 
     def __init__(self, key_header: str = "Authorization", key: str = "", **options: Any) -> None:
         super().__init__(**options)
@@ -178,9 +174,6 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
         ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
     """
     parts = urlsplit(options.base_url)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice in its query")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
     return _HttpClient(
@@ -197,10 +190,8 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
 
 
 @cache  # 20 ms for each client, and as much for each proxy
-def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
+def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     try:
-        if file:
-            open_checked(file).close()  # to open a pipe would block
         return httpx2.create_ssl_context()
     except OSError as error:
         raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
@@ -463,11 +454,7 @@ class Endpoint:
                 await self._budget.settle(call, reserved, cost, telling=telling)
 
     async def _send_body(self, body: bytes) -> object:
-        """Return the JSON answer; change to the Responses API if the server has the model only
-        there.
-
-        Raises as :meth:`_post`.
-        """
+        """Return the JSON answer; change to the Responses API if the model is only there."""
         responses = self.by_responses
         try:
             return await self._post(body, responses)
@@ -479,13 +466,7 @@ class Endpoint:
         return await self._post(body, responses=True)
 
     async def _post(self, body: bytes, responses: bool) -> object:
-        """Return the JSON answer.
-
-        Raises:
-            openai.APIStatusError: the server answers with an error.
-            JudgeStopped: the Responses API cannot take the request.
-            Transient: there is no answer, or no JSON.
-        """
+        """Return the JSON answer; raises APIStatusError, JudgeStopped or Transient."""
         if responses:
             body = to_json(write_responses_request(json.loads(body)))
         try:
@@ -509,10 +490,8 @@ class Endpoint:
 
 
 def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
-    """Return the error of a call without an answer.
-
-    openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
-    """
+    """Return the error of a call without an answer."""
+    # openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
     cause: BaseException = error
     while not isinstance(cause, Transient | aiohttp.ClientConnectorError) and cause.__cause__:
         cause = cause.__cause__
@@ -547,11 +526,7 @@ def _give_up(error: Transient, attempts: int, max_wait: float) -> CallFailed:
 
 
 def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
-    """Return the response for an HTTP error about a prompt that is too long.
-
-    Raises:
-        CallFailed, JudgeStopped, FormatRefused, Transient: the meaning of any other error.
-    """
+    """Return the response for a prompt that is too long; raise the meaning of any other error."""
     status = error.status_code
     fields = _find_error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")

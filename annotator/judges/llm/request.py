@@ -13,8 +13,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import BaseModel
-
 from annotator.judges.base import ResponseFormat
 from annotator.judges.facts import describe_facts
 from annotator.judges.llm.answer import (
@@ -363,7 +361,7 @@ class ModelRequest:
         common = {
             "model": options.model,
             "messages": messages,
-            **_cache_format(*answer_format, options.api),
+            **build_format(*answer_format, options.api),
         }
         return common | options.parameters(self.sample)
 
@@ -397,10 +395,8 @@ def _hash_request_format(
     identity: str,
     system: str,
 ) -> str:
-    """Return the hash of everything but the trace, the sample and the retries.
-
-    The templates are in the prompt's tag; instructor's schema follows from its version.
-    """
+    """Return the hash of everything but the trace, the sample and the retries."""
+    # The templates are in the prompt's tag; instructor's schema follows from its version.
     decides = [
         _VERSION,
         list_libraries(),
@@ -436,16 +432,10 @@ def _render_schema(
 
 
 @lru_cache(maxsize=64)
-def _cache_format(
+def build_format(
     rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
 ) -> Mapping[str, Any]:
-    return build_format(build_answer_model(rubric, considered), response_format, api)
-
-
-def build_format(
-    model: type[BaseModel], response_format: ResponseFormat, api: str
-) -> dict[str, Any]:
-    """Return the fields of a request that demand an answer of the form of ``model``.
+    """Return the fields of a request that demand an answer in this format.
 
     They are those of a chat completion, or Anthropic's tools for its API. instructor makes them,
     once for a rubric; it sees no trace, and its own texts for the model are not sent. Two formats
@@ -464,6 +454,7 @@ def build_format(
         **dict.fromkeys(("tools", "named"), Form.TOOLS),
         "json": Form.MD_JSON,
     }
+    model = build_answer_model(rubric, considered)
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
     _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)
