@@ -414,7 +414,7 @@ class Endpoint:
                 hopeless = call.tiny and error.status in (500, 501)
                 late = time.monotonic() - begun - queued + pause > options.max_wait
                 if late or attempts >= (2 if hopeless else options.attempts):
-                    raise _give_up(error, attempts, options.max_wait) from error
+                    raise _build_failure(error, attempts, options.max_wait) from error
             await asyncio.sleep(pause)
 
     async def _attempt(
@@ -516,7 +516,7 @@ def _compute_pause(error: Transient, attempts: int) -> float:
     return max(minimum, error.after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
-def _give_up(error: Transient, attempts: int, max_wait: float) -> CallFailed:
+def _build_failure(error: Transient, attempts: int, max_wait: float) -> CallFailed:
     """Return the error of a call whose attempts all failed; the last one had ``error``."""
     reason = f"{error} (the last of {attempts} attempts)"
     if error.after and error.after > max_wait:
