@@ -2,7 +2,6 @@
 
 Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
 tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
-A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
 """
 
 import os
@@ -19,10 +18,6 @@ import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.facts import describe_facts
-from annotator.prompts.render import render
-from annotator.rubrics import load_rubric
-from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT, Done
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
@@ -93,28 +88,6 @@ def test_commands_that_are_only_named_could_be_given(page: str) -> None:
         for word in words:
             if word.startswith("-"):
                 assert word.strip("[],.)").split("=")[0] in known, f"{page}: {line}: {word}"
-
-
-FACTS = re.compile(r"```facts (\S+)\n(.*?)```", re.DOTALL)
-
-
-def test_the_docs_show_what_a_model_is_shown_of_facts() -> None:
-    page = ROOT / "docs" / "llm.md"
-    before = page.read_text()
-
-    def real(block: re.Match[str]) -> str:
-        [trace] = read_traces([str(ROOT / block[1])])
-        assert isinstance(trace, Trace)
-        prompt = render(trace, load_rubric("symptoms"), observations=describe_facts(trace))
-        shown = prompt.aside.replace(prompt.tag, "TAG").strip()
-        return f"```facts {block[1]}\n{shown}\n```"
-
-    after = FACTS.sub(real, before)
-    assert "<observations TAG>" in after
-    if os.environ.get("UPDATE_DOCS"):
-        page.write_text(after)
-    else:
-        assert before == after
 
 
 def test_links_lead_somewhere() -> None:

@@ -215,7 +215,6 @@ OTHERS: dict[str, tuple[tuple[object, ...], tuple[object, ...], str]] = {
     "extra field": ((), set_model(extra_body={"top_p": 1}), "top_p was null, is now 1"),
     "effort": ((), set_model(reasoning_effort="high"), 'reasoning_effort was null, is now "high"'),
     "context": ((), ("--context", "9000"), "context was null, is now 9000"),
-    "facts": ((), set_model(facts=True), "facts was null, is now true"),
     "of one of two": (
         ("--judge", "judge.yaml"),
         ("--judge", "other.yaml"),

@@ -30,7 +30,6 @@ from annotator.judges.llm.settings import Options, hash_environment_headers
 from annotator.prompts.parts import measure_reading
 from annotator.prompts.render import (
     Prompt,
-    hash_facts_template,
     hash_prompts,
     limit_claims,
 )
@@ -89,7 +88,6 @@ class LLMJudge(Model):
         options = self.options
         # Only if set, so that older runs can be resumed.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
-        facts = {"facts": True, "facts_sha256": hash_facts_template()} if options.facts else {}
         headers: dict[str, Any] = (
             {"headers_sha256": digest} if (digest := hash_environment_headers(options.api)) else {}
         )
@@ -105,7 +103,6 @@ class LLMJudge(Model):
             "context": self._context,
             "windows": options.windows,
             **layout,
-            **facts,
             **headers,
             **provider_setting,
             **api,

@@ -64,10 +64,9 @@ class Options:
     errors that may pass. ``timeout``: seconds for one attempt. ``temperature``, ``seed``,
     ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
     sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
-    conversation that is too long in several overlapping windows. ``facts``: show what a program
-    observed in the trace, apart from it. ``considered``: what an answer goes through before it
-    decides; ``rubric_last``: the rubric stands after the trace. ``price_in``, ``price_cached``,
-    ``price_out``: dollars per million tokens; None is as listed.
+    conversation that is too long in several overlapping windows. ``considered``: what an answer
+    goes through before it decides; ``rubric_last``: the rubric stands after the trace.
+    ``price_in``, ``price_cached``, ``price_out``: dollars per million tokens; None is as listed.
     ``dialect``: the kind of server, None is by its host. ``headers``: more headers, each with the
     environment variable that holds its value. ``api``: ``chat`` completions, ``responses``, or the
     first as long as the server does not say that it has only the second; ``anthropic`` and
@@ -90,7 +89,6 @@ class Options:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     context: Annotated[int | None, Field(ge=512)] = None
     windows: bool = False
-    facts: bool = False
     considered: Considered = "codes"
     rubric_last: bool = False
     price_in: Annotated[float | None, Field(ge=0)] = None
