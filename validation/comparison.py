@@ -99,23 +99,16 @@ def estimate_paired_difference(
 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
     """
-    a, b, c, d = counts = [
-        check_count(name, number)
-        for name, number in (
-            ("both", both),
-            ("first_only", first_only),
-            ("second_only", second_only),
-            ("neither", neither),
-        )
-    ]
-    n = sum(counts)
+    given = {"both": both, "first_only": first_only, "second_only": second_only, "neither": neither}
+    counts = {name: check_count(name, number) for name, number in given.items()}
+    a, b, c, d = counts.values()
+    n = a + b + c + d
     first, second = (
         compute_wilson_interval(a + b, n, confidence),
         compute_wilson_interval(a + c, n, confidence),
     )
     phi = _compute_phi(a, b, c, d)
-    inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
-    inputs |= {"p1": first.value, "p2": second.value, "phi": phi}
+    inputs: dict[str, Any] = counts | {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
     if first.value is None or second.value is None:
         return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
@@ -152,16 +145,16 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
     for name, number in inputs.items():
         if number is not None and not 0 <= number <= 1:
             raise ValueError(f"mover takes shares, but {name} is {number}")
-    (value1, low1, high1), (value2, low2, high2) = numbers
-    n, confidence = a.n + b.n, a.confidence
-    if value1 is None or low1 is None or high1 is None:
-        reason = f"the first is undefined: {a.reason or 'it has no interval'}"
-        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    if value2 is None or low2 is None or high2 is None:
-        reason = f"the second is undefined: {b.reason or 'it has no interval'}"
-        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    low, high = combine_limits((value1, low1, high1), (value2, low2, high2))
-    return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
+    terms = []
+    for name, side in (("first", a), ("second", b)):
+        if side.value is None or side.low is None or side.high is None:
+            reason = f"the {name} is undefined: {side.reason or 'it has no interval'}"
+            limits = (None, -1.0, 1.0, a.n + b.n, a.confidence)
+            return Estimate("difference", *limits, "mover", reason, inputs)
+        terms.append((side.value, side.low, side.high))
+    value, n = terms[0][0] - terms[1][0], a.n + b.n
+    low, high = combine_limits(terms[0], terms[1])
+    return Estimate("difference", value, low, high, n, a.confidence, "mover", None, inputs)
 
 
 def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:

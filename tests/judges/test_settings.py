@@ -147,7 +147,7 @@ def test_a_judge_file_can_say_everything(
 
 WRONG = (
     ("temprature: 1", "'temprature'"),
-    ("models: [{model: a, samples: 2}]", "'samples'"),
+    ("models: [{model: a, samples: 2}]", "samples: "),
     ("models: gpt-5", "models: "),
     ("{model: m, temperature: hot}", "temperature: "),
     ("{model: m, seed: 1.5}", "seed: "),

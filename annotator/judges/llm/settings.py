@@ -241,14 +241,10 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     value, _ = read_yaml(path)
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
-    models = value.get("models", [])
-    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        raise AnnotatorError(f"{path}: models: expected a list of settings, each with a model")
-    for settings, names in ((value, _NAMES + _FILE_ONLY), *((model, _NAMES) for model in models)):
-        for name in settings:
-            if name not in names:
-                options = ", ".join(names)
-                raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {options}")
+    known = _NAMES + _FILE_ONLY
+    for name in value:
+        if name not in known:
+            raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {', '.join(known)}")
     return value
 
 
