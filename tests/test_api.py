@@ -370,7 +370,7 @@ def test_a_calibration_corrects_a_count_and_runs_compare(tmp_path):
     assert [row[0] for row in difference.rows] == ["C4b"]
     with pytest.raises(an.AnnotatorError, match="say which with rubric="):
         an.calibrate(an.annotate(EXAMPLES, ["comm_errors", "symptoms"]), labels)
-    with pytest.raises(an.AnnotatorError, match="values="):
+    with pytest.raises(an.AnnotatorError, match="one run has nothing to compare"):
         an.compare(run)
     with pytest.raises(an.AnnotatorError, match="twice"):
         an.count(run, run)

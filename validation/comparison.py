@@ -99,8 +99,8 @@ def estimate_paired_difference(
 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
     """
-    given = {"both": both, "first_only": first_only, "second_only": second_only, "neither": neither}
-    counts = {name: check_count(name, number) for name, number in given.items()}
+    items = {"both": both, "first_only": first_only, "second_only": second_only, "neither": neither}
+    counts = {name: check_count(name, number) for name, number in items.items()}
     a, b, c, d = counts.values()
     n = a + b + c + d
     first, second = (

@@ -97,6 +97,15 @@ class MapReader:
             return walk_path(document, self.keys.text) is not None
         return isinstance(parse_nested(walk_path(document, self.keys.messages)), list)
 
+    def explain(self, document: Any) -> str:
+        """Return in a few words which key of the map a document lacks."""
+        if not isinstance(document, dict):
+            return f"{name_type(document)}, no record"
+        key = "text" if self.keys.messages is None else "messages"
+        path, file = getattr(self.keys, key), self.origin.rpartition(" sha256 ")[0]
+        expected = "list of messages" if self.keys.messages else "text"
+        return f"no {expected} at {path} ({key} in {file})"
+
     def group(self, record: Any) -> str | None:
         """Return the id that records of one trace share; None if each is a trace."""
         if self.keys.group_by is not None:
@@ -110,11 +119,7 @@ class MapReader:
         return find_record_id(document)
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
-        """Return the trace of a record, or of the records of a group.
-
-        Raises:
-            UnreadableTrace: a message is no object, or none has a text where the map says.
-        """
+        """Return the trace of a record or a group; UnreadableTrace if the map finds no text."""
         records = document if isinstance(document, list) else [document]
         items: list[Any] = []
         for record in records:

@@ -10,6 +10,9 @@ from annotator.rubrics.annotations import Annotation, get_attribute
 from annotator.runs.run import Run
 from annotator.web.payload import dump
 
+TraceLabels = Mapping[str, Mapping[str, Sequence[Label]]]
+"""People's labels by rubric and trace; the first of a trace decides."""
+
 
 class Index:
     """The annotations of runs, read once. The page filters, counts and searches the rows.
@@ -23,21 +26,20 @@ class Index:
         AnnotatorError: a run cannot be read.
     """
 
-    def __init__(self, runs: Sequence[Run], labels: Mapping[str, Mapping[str, Label]]) -> None:
+    def __init__(self, runs: Sequence[Run], labels: TraceLabels) -> None:
         self.count = 0
         self._lines: dict[str, list[tuple[int, bytes]]] = {}  # of each trace: run, packed line
         self.rows = b"".join(_dump_rows(self._read(runs, labels)))
 
-    def _read(
-        self, runs: Sequence[Run], labels: Mapping[str, Mapping[str, Label]]
-    ) -> Iterator[dict[str, Any]]:
+    def _read(self, runs: Sequence[Run], labels: TraceLabels) -> Iterator[dict[str, Any]]:
         """Keep all annotations, and yield their rows."""
         for number, run in enumerate(runs):
             for annotation in run.annotations():
                 self.count += 1
                 line = zlib.compress(annotation.to_json().encode(), 1)
                 self._lines.setdefault(annotation.trace_id, []).append((number, line))
-                label = labels.get(annotation.rubric, {}).get(annotation.trace_id)
+                of_trace = labels.get(annotation.rubric, {}).get(annotation.trace_id)
+                label = of_trace[0] if of_trace else None
                 row = _make_row(annotation, run.scheme(annotation.rubric), label)
                 yield {"number": self.count, "run": number, **row}
 

@@ -12,7 +12,7 @@ import pytest
 from annotator import AnnotatorError, Message, Verdict
 from annotator.base.errors import UnreadableTrace
 from annotator.traces import Trace, Unreadable, read_traces
-from tests.conftest import ROOT, Done
+from tests.conftest import ROOT, Done, unwrap
 
 EXAMPLE = ROOT / "examples" / "plugin"
 
@@ -42,7 +42,7 @@ def annotate(folder, site, *arguments):
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     command = [sys.executable, "-m", "annotator", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout, unwrap(done.stderr))
 
 
 CHATS = [

@@ -10,6 +10,7 @@ from pyarrow import parquet as pq
 
 import annotator as an
 from tests.calibration.build import label, make_run, said, said_in_words, write_labels
+from tests.conftest import unwrap
 
 Z = 1.959963984540054
 
@@ -131,7 +132,8 @@ def test_each_rubric_of_the_labels_has_a_table(annotate_cli, tmp_path):
     assert numbers(shares(one.document)["work_overlap"])[:2] == [3, 3]
     # The rubric's own groups, each trace once.
     assert numbers(shares(one.document)["coordination"])[:2] == [3, 3]
-    assert str(one) == annotate_cli("report", "--labels", file, "--rubric", "symptoms").out.strip()
+    printed = annotate_cli("report", "--labels", file, "--rubric", "symptoms").out
+    assert unwrap(str(one)) == printed.strip()
 
 
 def test_labels_drawn_with_unequal_chances_are_weighted(count, rubric, tmp_path):
@@ -191,7 +193,7 @@ def test_a_sheet_that_is_labelled_in_part(annotate_cli, count, rubric, tmp_path)
     )
     sheet = tmp_path / "sheet.jsonl"
     done = annotate_cli(
-        *("sample", run, "-n", 12, "--floor", 6, "--double", 0, "--split", "all", "--out", sheet),
+        *("sample", run, "-n", 12, "--floor", 6, "--double", 0, "--show-ids", "--out", sheet),
     )
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in sheet.read_text().splitlines()]

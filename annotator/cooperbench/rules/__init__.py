@@ -33,13 +33,13 @@ def list_codes(rubric: Rubric) -> frozenset[str]:
         *first_ids, last = _RUBRICS
         raise AnnotatorError(
             f"the rules judge has no rules for {rubric.id!r}; it knows "
-            f"{', '.join(first_ids)} and {last}. Use --judge llm"
+            f"{', '.join(first_ids)} and {last}. Give --model NAME"
         )
     codes = frozenset(_RUBRICS[rubric.id][0])
     if missing := codes - {code.id for code in rubric.codes}:
         raise AnnotatorError(
             f"the rules judge needs the code(s) {', '.join(sorted(missing))}, "
-            f"which this {rubric.id!r} does not have. Use --judge llm"
+            f"which this {rubric.id!r} does not have. Give --model NAME"
         )
     return codes
 
@@ -52,9 +52,8 @@ def list_screened_codes(rubric: Rubric) -> frozenset[str]:
 def decide(trace: Trace, rubric: Rubric) -> Verdict:
     """Return what the rules find in a trace, with quotes copied from it; raises as ``list_codes``.
 
-    The same trace gives the same verdict. The rules read messages, patches and outcome, never an
-    agent's steps. They read English. They find a code, exclude it, or leave it undecided. The
-    verdict's ``truncated`` names texts that were too long to be read.
+    The rules read messages, patches and outcome, in English, never an agent's steps. The verdict's
+    ``truncated`` names texts that were too long to be read.
     """
     list_codes(rubric)
     case = Case(trace)

@@ -241,10 +241,10 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     value, _ = read_yaml(path)
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
-    known = _NAMES + _FILE_ONLY
+    names = _NAMES + _FILE_ONLY
     for name in value:
-        if name not in known:
-            raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {', '.join(known)}")
+        if name not in names:
+            raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {', '.join(names)}")
     return value
 
 

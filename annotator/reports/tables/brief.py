@@ -1,13 +1,14 @@
 """The frequency table that a terminal shows: a sentence, few columns, the largest share first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, measure, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
+    find_bar,
     find_limits,
     format_bounds,
     format_limits,
@@ -15,7 +16,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.notes import rank_notes
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
@@ -27,12 +28,11 @@ _MARKS = {
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, too",
 }
-_NOTES = 2  # that are shown
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
-_LEAST_NAME = 16  # characters of a code's name
+LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
 _NAMED = 3  # codes in the sentence
-_WIDTH = 80
+WIDTH = 80
 _SHORT_CODE = 6  # one that is this short says little by itself: C3a
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,20 +54,22 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         if bounded or getattr(note, "id", "") not in ("bounds", "screens")
     ]
     votes = full.lines[:1] if table.votes else []
-    hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
-    more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
-    blocks = [_explain_marks(rows), votes, _show_examples(rows, table)]
+    blocks = [
+        explain_marks(row.labels.mark for row in rows if row.labels),
+        votes,
+        _show_examples(rows, table),
+    ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
+        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), WIDTH)}",
         header=header,
         rows=lines,
-        notes=[*notes[:_NOTES], *more],
+        notes=select_notes(notes, len(full.lines) - len(votes)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
         records=(),
-        bars=[_find_bar(row) for row in rows],
+        bars=[find_bar(_get_share(row)) for row in rows],
         brief=None,
     )
 
@@ -111,7 +113,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
     of = "traces with a code" if table.of_labelled else "judged traces"
     if (table.people or table.correction) and not table.of_labelled:
         of = "traces"
-    size = f"{_round(value)} % of {of}"
+    size = f"{round_percent(value)} % of {of}"
     if len(tops) > 1:
         few = f"{', '.join(names[:-1])} and {names[-1]}"
         top = f"Most common: {few if len(tops) <= _NAMED else f'{len(tops)} codes'}, {size} each"
@@ -120,7 +122,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         share = _get_share(tops[0])
         if share and (ends := find_limits(share)):
             level = f"{100 * share.confidence:g} %"
-            top += f" ({level} interval {_round(ends[0])} to {_round(ends[1])})"
+            top += f" ({level} interval {round_percent(ends[0])} to {round_percent(ends[1])})"
     larger = [row.code for row in codes if table.correction and _may_exceed(row, value)]
     unknown = f"; not known: {', '.join(larger[:_NAMED])}" if larger else ""
     return f"{top}{by}{unknown}."
@@ -137,7 +139,8 @@ def _has_unshared(rows: Sequence[Row]) -> bool:
     return any(row.count and not row.labels and not _has_share(row) for row in rows)
 
 
-def _round(share: float) -> str:
+def round_percent(share: float) -> str:
+    """Return a share in whole percent; below 1 % with a decimal."""
     return format_number(100 * share, 1 if 0 < share < 0.01 else 0)
 
 
@@ -181,8 +184,8 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
+    names = [cut_middle(_write_name(row), max(LEAST_NAME, WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -193,12 +196,6 @@ def _write_name(row: Row) -> str:
         return f"{code} (group)"
     tells = row.kind == "code" and name.lower().replace(" ", "_") != code.lower()
     return f"{code} ({name})" if tells and len(code) <= _SHORT_CODE else code
-
-
-def _shorten(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
 
 
 def _write_count(row: Row, n: int) -> str:
@@ -219,15 +216,10 @@ def _has_share(row: Row) -> bool:
     return find_share(row) is not None
 
 
-def _find_bar(row: Row) -> tuple[float, float] | None:
-    share = _get_share(row)
-    ends = find_limits(share)
-    return (share.value, ends[1]) if share and share.value is not None and ends else None
-
-
-def _explain_marks(rows: Sequence[Row]) -> list[str]:
-    marks = {row.labels.mark for row in rows if row.labels}
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in marks]
+def explain_marks(marks: Iterable[str]) -> list[str]:
+    """Return a line for each kind of mark among ``marks`` that needs one."""
+    kinds = set(marks)
+    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in kinds]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
@@ -239,10 +231,10 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     for code in codes:
         example = table.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, _WIDTH - 4 - len(name))
+        trace = sanitize_line(example.trace_id, WIDTH - 4 - len(name))
         lines.append(f"  {name}  {trace}")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
             text = _COLOUR.sub("", quote).strip()
-            lines.append(f'    "{sanitize_line(text, _WIDTH - 9 - len(label))}"  {label}')
+            lines.append(f'    "{sanitize_line(text, WIDTH - 9 - len(label))}"  {label}')
     return lines

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
@@ -50,7 +51,9 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     chat = Conversation()
     texts = Counter[str]()
     for moment, span, is_output in _list_moments(ordered, speaker_ids):
-        agent = _find_agent(span, by_id)
+        agent = next(
+            (each.agent for each in _list_ancestors(span, by_id) if each.agent), "assistant"
+        )
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
         counts = Counter[str]()  # two equal messages of one call are two
         for utterance in _read_all(items, agent, is_output, span, moment):
@@ -84,27 +87,21 @@ def _list_moments(
         yield at or None, span, is_output
 
 
-def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+def _list_ancestors(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterator[SpanRecord]:
+    """Yield a span, and those above it."""
     current: SpanRecord | None = span
     for _ in range(1000):  # a parent may be its own child, in what strangers write
         if current is None:
-            break
-        if current.agent:
-            return current.agent
+            return
+        yield current
         current = by_id.get(current.parent or "")
-    return "assistant"
 
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
     """Return the messages of the nearest span above a call that records no input of its own."""
-    current = by_id.get(span.parent or "")
-    for _ in range(1000):
-        if current is None or span.role != "model":
-            break
-        if current.inputs and all(isinstance(item, dict) for item in current.inputs):
-            return current.inputs
-        current = by_id.get(current.parent or "")
-    return ()
+    above = islice(_list_ancestors(span, by_id), 1, None) if span.role == "model" else ()
+    lists = (each.inputs for each in above if each.inputs)
+    return next((items for items in lists if all(isinstance(item, dict) for item in items)), ())
 
 
 def _read_all(
