@@ -57,6 +57,8 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
             key = "\n".join(utterance.pieces).strip()
             counts[key] += 1
             is_old = counts[key] <= texts[key] and (not is_output or span.role == "tool")
+            if utterance.author == "human" and _is_below_agent(span, by_id):
+                utterance = replace(utterance, author="system")  # an agent's task for another one
             if is_old or (not key and not utterance.reasoning and not utterance.omitted):
                 continue
             texts[key] += 1
@@ -93,6 +95,19 @@ def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
             return current.agent
         current = by_id.get(current.parent or "")
     return "assistant"
+
+
+def _is_below_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> bool:
+    """Whether the agent of a span works for another agent, whose span is above its own."""
+    names: list[str] = []
+    current: SpanRecord | None = span
+    for _ in range(1000):
+        if current is None:
+            break
+        if current.agent:
+            names.append(current.agent)
+        current = by_id.get(current.parent or "")
+    return len(set(names)) > 1
 
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:

@@ -1,0 +1,76 @@
+"""Lines of AgentBench's ``runs.jsonl`` and ``error.jsonl``: a sample each, with its history.
+
+Tested with the layout of AgentBench 0.2 (``TaskClientOutput``). Roles are ``agent`` and ``user``:
+the user is the benchmark, first with the task, then with the environment's answers.
+"""
+
+from typing import Any
+
+from annotator.base.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation, Utterance, read_parts
+from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.records import (
+    expect_object,
+    get_dict,
+    get_list,
+    get_text,
+    parse_time,
+    read_outcome,
+)
+from annotator.traces.unread import note_unread
+
+name = "agentbench"
+
+_ENDED = "completed"
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is the result of a sample."""
+    if not isinstance(document, dict) or "index" not in document:
+        return False
+    return isinstance(get_dict(document, "output").get("history"), list)
+
+
+def identify(document: Any) -> str | None:
+    """Return None: the index repeats in each task's file, so the id is file and line."""
+    return None
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a sample; raises UnreadableTrace for a message that is no object."""
+    output = get_dict(document, "output")
+    history = get_list(output, "history")
+    if not history:
+        raise UnreadableTrace("output.history: it holds no message")
+    chat = Conversation()
+    for n, item in enumerate(history):
+        fields = expect_object(item, f"message {n + 1}")
+        note_unread(chat, "message", fields, ("role", "content"))
+        role = get_text(fields.get("role")) or ""
+        author: Author = "unknown"
+        if role in ("agent", "assistant"):
+            author = "agent"
+        elif role == "user":
+            author = "tool" if n else "system"
+        parts = read_parts(fields.get("content"))
+        chat.add(Utterance(role, author, parts.texts, omitted=parts.omitted), "output.history")
+    chat.read_attributes(document, ("output", "time", "error", "info"))
+    ended = get_text(output.get("status"))
+    chat.set_attributes(status=ended)
+    passed, rule = _read_outcome(output.get("result"))
+    if rule:
+        chat.attributes |= {"passed": passed, "outcome_rule": rule}
+    reasons = [document.get("error"), document.get("info"), ended if ended != _ENDED else None]
+    error = "\n".join(text for reason in reasons if (text := get_text(reason))) or None
+    ended_at = parse_time(get_dict(document, "time").get("timestamp"))
+    chat.outcome = Outcome(passed=passed, error=error, ended=ended_at)
+    return chat.trace(name, trace_id, path)
+
+
+def _read_outcome(result: Any) -> tuple[bool | None, str | None]:
+    """Return whether the sample passed, and the rule; each task has a result of its own form."""
+    fields = result if isinstance(result, dict) else {"result": result}
+    if isinstance(fields.get("result"), bool):
+        return fields["result"], "output.result"
+    passed, rule = read_outcome(fields)
+    return passed, rule and f"output.result.{rule}"
