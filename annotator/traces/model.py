@@ -167,11 +167,11 @@ class Trace:
     """One run of one or more agents on a task.
 
     ``patches`` maps an agent to the diff it handed in (empty text: an empty patch; a missing agent:
-    none is known); ``INTEGRATED`` stands for all agents together. ``attributes`` are facts to group by: ``model``, ``setting``, ``project``,
-    ``task``, ``framework``, ``run_name``, ``passed``, ``merge``. ``problems`` are parts that could
-    not be read as they should; the trace can be judged without them. Steps and task texts are large
-    and seldom needed, so they are read at the first access, which may raise
-    :class:`~annotator.base.errors.UnreadableTrace`.
+    none is known), and ``INTEGRATED`` to that of all. ``attributes`` are facts to group by:
+    ``model``, ``setting``, ``project``, ``task``, ``framework``, ``run_name``, ``passed``,
+    ``merge``. ``problems`` are parts that could not be read as they should; the trace can be judged
+    without them. Steps and task texts are large and seldom needed, so they are read at the first
+    access, which may raise :class:`~annotator.base.errors.UnreadableTrace`.
     """
 
     id: str

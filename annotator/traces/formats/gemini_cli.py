@@ -17,7 +17,8 @@ name = "gemini-cli"
 
 _TYPES = {"user", "gemini", "info", "error", "warning"}
 _AUTHORS: Mapping[str, Author] = {"user": "human", "gemini": "agent", "qwen": "agent"}
-_KEYS = ("id", "timestamp", "type", "content", "toolCalls", "thoughts", "tokens", "model") + (
+_KEYS = (
+    *("id", "timestamp", "type", "content", "toolCalls", "thoughts", "tokens", "model"),
     "displayContent",  # the same content, as the screen shows it
 )
 _CALL_KEYS = ("id", "name", "args", "result", "status", "timestamp", "displayName", "description")

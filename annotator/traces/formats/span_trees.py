@@ -113,7 +113,7 @@ def _walk(item: Any, parent: str | None) -> Iterator[tuple[dict[str, Any], str |
 
 
 def _read(item: Mapping[str, Any], parent: str | None) -> SpanRecord:
-    value = next((item[key] for key in _ATTRIBUTES if key in item), {})
+    value: Any = next((item[key] for key in _ATTRIBUTES if key in item), {})
     fields = read_span_attributes({"attributes": value})
     fields = {key: value for key, value in fields.items() if value is not None}
     span = read_fields(fields)
