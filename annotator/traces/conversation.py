@@ -32,7 +32,7 @@ from annotator.traces.records import (
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
 _SPEAKERS = ("speaker", "agent", "agent_name", "author")  # of tables; beside a role, its name
 _AUTHORS = ("role", "sender", "from", "source")
-_TEXT = ("message", "content", "text", "value", "utterance")
+_TEXT = ("message", "content", "text", "value", "utterance", "body")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
@@ -181,8 +181,10 @@ def is_message(value: Any) -> bool:
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
     has_sender = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type"))
-    has_sender = has_sender or any(isinstance(value.get(key), str) for key in _SPEAKERS)
-    return bool(has_sender) and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
+    has_speaker = any(isinstance(value.get(key), str) for key in _SPEAKERS)
+    return bool(has_sender or has_speaker) and any(
+        key in value for key in (*_TEXT, "tool_calls", "parts")
+    )
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:

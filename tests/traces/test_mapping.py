@@ -6,7 +6,7 @@ import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.traces import read_traces
-from annotator.traces.map import suggest_map
+from annotator.traces.suggest import suggest_map
 
 RECORD = {
     "run": {"uid": "r-7"},

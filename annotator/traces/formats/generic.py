@@ -23,10 +23,10 @@ takes_records_apart = True  # a record among messages is a trace by itself
 
 _LISTS = (
     *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
-    *("contents", "turns", "dialogue", "chat"),
+    *("contents", "turns", "dialogue", "chat", "dialog", "transcript", "utterances", "chat_log"),
 )
 _PROMPTS = ("system", "system_instruction", "systemInstruction")
-_CONVERSATION = (
+CONVERSATION_KEYS = (
     *("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id"),
     *("dialogue_id", "dialog_id", "conv_id", "episode_id"),
 )
@@ -47,7 +47,7 @@ def group(document: Any) -> str | None:
         return ""
     if _find_list(document) is not None:
         return None
-    return get_first_text(document, *_CONVERSATION) or ""
+    return get_first_text(document, *CONVERSATION_KEYS) or ""
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:

@@ -7,7 +7,7 @@ agent above the call. If no calls of models are recorded, the inputs and outputs
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -47,6 +47,7 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     speakers = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
     speakers = speakers or [span for span in ordered if span.role == "agent"]
     speaker_ids = {span.id for span in speakers}
+    speaking = {_find_agent(span, by_id) for span in speakers}
     chat = Conversation()
     texts = Counter[str]()
     for moment, span, is_output in _list_moments(ordered, speaker_ids):
@@ -57,7 +58,7 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
             key = "\n".join(utterance.pieces).strip()
             counts[key] += 1
             is_old = counts[key] <= texts[key] and (not is_output or span.role == "tool")
-            if utterance.author == "human" and _is_below_agent(span, by_id):
+            if utterance.author == "human" and _is_below_agent(span, by_id, speaking):
                 utterance = replace(utterance, author="system")  # an agent's task for another one
             if is_old or (not key and not utterance.reasoning and not utterance.omitted):
                 continue
@@ -97,17 +98,19 @@ def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
     return "assistant"
 
 
-def _is_below_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> bool:
-    """Whether the agent of a span works for another agent, whose span is above its own."""
-    names: list[str] = []
+def _is_below_agent(
+    span: SpanRecord, by_id: Mapping[str, SpanRecord], speaking: Collection[str]
+) -> bool:
+    """Whether the agent of a span works for another one: a speaker whose span is above its own."""
+    agent = _find_agent(span, by_id)
     current: SpanRecord | None = span
     for _ in range(1000):
         if current is None:
             break
-        if current.agent:
-            names.append(current.agent)
+        if current.agent not in (None, agent) and current.agent in speaking:
+            return True
         current = by_id.get(current.parent or "")
-    return len(set(names)) > 1
+    return False
 
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
