@@ -69,8 +69,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _read_outcome(result: Any) -> tuple[bool | None, str | None]:
     """Return whether the sample passed, and the rule; each task has a result of its own form."""
-    fields = result if isinstance(result, dict) else {"result": result}
+    if isinstance(result, bool):
+        return result, "output.result"
+    fields = get_dict(result)
     if isinstance(fields.get("result"), bool):
-        return fields["result"], "output.result"
+        return fields["result"], "output.result.result"
     passed, rule = read_outcome(fields)
     return passed, rule and f"output.result.{rule}"

@@ -50,7 +50,7 @@ def matches(document: Any) -> bool:
     if not isinstance(document, dict) or isinstance(document.get("messages"), list):
         return False
     agents = [agent for _, agent in _list_agents(document)]
-    return bool(agents) and all(isinstance(agent.get("messages"), list) for agent in agents)
+    return any(isinstance(agent.get("messages"), list) for agent in agents)
 
 
 def identify(document: Any) -> str | None:
@@ -69,7 +69,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         note_unread(chat, "agent", fields, _AGENT_KEYS)
         status, error = get_text(fields.get("status")), get_text(fields.get("error"))
         ends.append(AgentEnd(agent, None, status, error))
-        for n, item in enumerate(fields["messages"], 1):
+        if not isinstance(fields.get("messages"), list):
+            chat.problems.append(f"agents.{agent}: no list of messages")
+        for n, item in enumerate(get_list(fields, "messages"), 1):
             message = expect_object(item, f"agents.{agent}: message {n}")
             note_unread(chat, "message", message, _MESSAGE_KEYS)
             time = read_time({**get_dict(message, "extra"), **message})

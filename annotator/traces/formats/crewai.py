@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Trace
+from annotator.traces.model import AgentEnd, Outcome, Trace
 from annotator.traces.records import expect_object, get_list, get_text, parse_time
 from annotator.traces.unread import note_unread
 
@@ -64,6 +64,7 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
     """Return the trace of a log. Old versions write the output of a completed task as its task."""
     chat = Conversation()
     tasks: dict[str, list[str]] = {}
+    ends: dict[str, AgentEnd] = {}
     for n, item in enumerate(entries, 1):
         entry = expect_object(item, f"entry {n}")
         note_unread(chat, "entry", entry, _LOG_KEYS)
@@ -71,6 +72,7 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
         output, time = get_text(entry.get("output")), parse_time(entry.get("timestamp"))
         known = tasks.setdefault(agent, [])
+        ends[agent] = AgentEnd(agent, None, status)
         if status == "completed" and (output or task not in known):
             chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
         elif status == "completed":
@@ -81,6 +83,10 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
             chat.ignored[f"status {status or 'unknown'}"] += 1
         if task not in known and (status != "completed" or output):
             known.append(task)
+    for agent, end in ends.items():
+        if end.status == "started":
+            chat.problems.append(f"{agent}: its last task was started, and has no output")
+    chat.outcome = Outcome(agents=tuple(ends.values()))
     described = {agent: "\n\n".join(texts) for agent, texts in tasks.items() if texts}
     return chat.trace(name, trace_id, path, tasks=described)
 

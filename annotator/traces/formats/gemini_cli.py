@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
@@ -39,8 +40,8 @@ def matches(document: Any) -> bool:
 
 
 def group(document: Any) -> str | None:
-    """Return "" for the lines of a file; None for a session in one document."""
-    return None if get_list(document, "messages") else ""
+    """Return the session that a line names, or ""; None for a session in one document."""
+    return None if get_list(document, "messages") else get_text(document.get("sessionId")) or ""
 
 
 def identify(document: Any) -> str | None:
@@ -78,7 +79,9 @@ def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]
             note_unread(chat, "session", session, (*_SESSION_KEYS, "kind", "directories", "$set"))
             chat.set_attributes(summary=change.get("summary"), kind=change.get("kind"))
     if taken_back:
-        chat.problems.append(f"{taken_back} messages taken back ($rewindTo), left out")
+        chat.problems.append(
+            f"{format_count(taken_back, 'message')} taken back ($rewindTo), left out"
+        )
     return list(messages.values())
 
 

@@ -8,6 +8,7 @@ each agent did, with what its tool returned, and the engine's summary.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
@@ -53,7 +54,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             tasks.setdefault(agent, task)
             words, _, returned = _stringify(result).partition(_RETURNED)
             words = words.removeprefix(_RESULT).strip()
-            if words and words != "None":
+            if result is None:
+                chat.problems.append(f"task_results: {agent} has no result")
+            elif words:
                 chat.add(Utterance(agent, "agent", [words]), "task_results")
             if returned.strip():
                 chat.add(Utterance("function", "tool", [returned.strip()]), "task_results")
@@ -72,7 +75,7 @@ def _split_talk(text: str) -> Iterator[Utterance]:
     before = text[: headers[0].start()] if headers else text
     if before.strip():
         yield Utterance("communication", "unknown", [before.strip()])
-    for header, following in zip(headers, [*headers[1:], None], strict=True):
+    for header, following in zip_longest(headers, headers[1:]):
         words = text[header.end() : following.start() if following else len(text)]
         yield Utterance(header[1], "agent", [words.strip("\n")], (header[2],), kind="message")
 

@@ -157,6 +157,9 @@ def _read_request(data: Mapping[str, Any], spans: list[SpanRecord]) -> SpanRecor
 
 def _find_texts(value: Any) -> list[Any]:
     value = _decode(value)
+    texts = list(value.values()) if isinstance(value, dict) else []
+    if len(texts) == 1 and isinstance(texts[0], str):  # the argument of a function
+        return texts
     messages = [item for item in find_messages(value) if item not in (None, "")]
     return messages or ([json.dumps(value, ensure_ascii=False, default=str)] if value else [])
 

@@ -126,6 +126,9 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
         if kind == "reasoning":
             chat.add(replace(speaker, reasoning=[text]), "parts")
         elif kind == "text" and speaker.author == "human" and part.get("synthetic") is True:
+            if pieces:
+                chat.add(replace(speaker, pieces=pieces), "parts")
+                pieces = []
             chat.add(replace(speaker, author="system", pieces=[text]), "parts")  # the harness's own
         elif kind in ("text", "subtask"):
             pieces += [text] if text.strip() else []
