@@ -219,8 +219,8 @@ class MapReader:
         used = [path for path in (*paths, *group) if path]
         parent = keys.text.rpartition(".")[0]
         for item in objects if keys.messages else ():
-            known = {head for path in used for head in (path, path.split(".")[0])}
-            note_unread(chat, where, item, {*known, *_HARMLESS})
+            names = {head for path in used for head in (path, path.split(".")[0])}
+            note_unread(chat, where, item, {*names, *_HARMLESS})
         for item in objects if parent else ():
             inner = {path.removeprefix(f"{parent}.") for path in used}
             note_unread(chat, f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)

@@ -57,14 +57,14 @@ def find_message_lists(document: Any) -> dict[Path, list[Any]]:
 
 def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     best = max(lists, key=lambda path: _score(lists[path]))
-    pattern, members = _generalize(best, lists, document)
+    pattern, members = _merge_paths(best, lists, document)
     path, is_named = _join(pattern), "*" in pattern
     items = [item for member in members for item in lists[member][:_PEEK]]
     lines = [f"messages: {_spell(path)}"] if path else []
     if is_named:
-        found = list_first([f"{_join(one)} ({len(lists[one])})" for one in members], 6)
+        counted = list_first([f"{_join(member)} ({len(lists[member])})" for member in members], 6)
         noun = format_count(len(members), "list")
-        lines.append(f"# {noun} of messages, the * is the sender: {_clean(found)}")
+        lines.append(f"# {noun} of messages, the * is the sender: {_clean(counted)}")
     lines += (keys := _suggest_keys(items[0], is_named=is_named))
     used = {line.partition(": ")[2].strip('"') for line in keys}
     others = [other for other in lists if other not in members]
@@ -84,7 +84,7 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     return lines
 
 
-def _generalize(
+def _merge_paths(
     best: Path, lists: Mapping[Path, list[Any]], document: Any
 ) -> tuple[Path, list[Path]]:
     """Return a path with ``*`` for a key in which lists of one kind differ, and these lists."""
@@ -110,9 +110,9 @@ def _join(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def _describe_rest(place: str, keys: set[str]) -> list[str]:
+def _describe_rest(holder: str, keys: set[str]) -> list[str]:
     names = sorted(map(str, keys))
-    return [f"# left out {place}: {_clean(list_first(names, 12))}"] if names else []
+    return [f"# left out {holder}: {_clean(list_first(names, 12))}"] if names else []
 
 
 def _clean(text: str) -> str:

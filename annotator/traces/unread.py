@@ -8,11 +8,11 @@ from annotator.traces.conversation import Conversation
 
 
 def note_unread(
-    chat: Conversation, where: str, fields: Mapping[str, Any], known: Collection[str]
+    chat: Conversation, where: str, fields: Mapping[str, Any], expected: Collection[str]
 ) -> None:
     """Add a problem for each key that holds something and is neither read nor known as harmless."""
     for key, value in fields.items():
-        if key in known or value in (None, "", [], {}, False):
+        if key in expected or value in (None, "", [], {}, False):
             continue
         problem = f"{where}: {sanitize_line(str(key), 80)} left out, not read"
         if problem not in chat.problems:

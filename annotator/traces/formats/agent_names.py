@@ -33,8 +33,8 @@ def find_agent_name(item: Mapping[str, Any], title: str, role: str) -> str | Non
     node = get_text(fields.get(_NODE))
     if node in _INNER_NODES:  # of a graph that is an agent; its own node is one further out
         namespace = get_first_text(fields, *_NAMESPACES) or ""
-        outer = [part.partition(":")[0] for part in namespace.split("|")][:-1]
-        node = next((part for part in reversed(outer) if part not in _INNER_NODES), node)
+        outer = [segment.partition(":")[0] for segment in namespace.split("|")][:-1]
+        node = next((segment for segment in reversed(outer) if segment not in _INNER_NODES), node)
     if node and node != "tools":
         return node
     return title if role == "other" and _says_agent(title) else None

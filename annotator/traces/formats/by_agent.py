@@ -75,7 +75,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             message = expect_object(item, f"agents.{agent}: message {n}")
             note_unread(chat, "message", message, _MESSAGE_KEYS)
             time = read_time({**get_dict(message, "extra"), **message})
-            rows += [(time, replace(said, time=time)) for said in _read(message, agent)]
+            rows += [(time, replace(utterance, time=time)) for utterance in _read(message, agent)]
     if all(time is not None for time, _ in rows):
         rows.sort(key=lambda row: row[0] or 0.0)
     elif len(ends) > 1:
@@ -115,17 +115,17 @@ def _read(message: Mapping[str, Any], agent: str) -> Iterator[Utterance]:
     """Yield what a message of an agent's list says, and what it sends to others."""
     for fields in split_message(message):
         calls = [get_dict(call) for call in get_list(fields, "tool_calls")]
-        sent = [(call, words) for call in calls if (words := _read_sending(call, agent))]
+        sent = [(call, sending) for call in calls if (sending := _read_sending(call, agent))]
         rest = [call for call in calls if all(call is not other for other, _ in sent)]
-        said = read_message({**fields, "tool_calls": rest} if sent else fields)
-        if said.author == "agent":
-            said = replace(said, sender=agent)
-        elif said.author != "tool":  # also the harness's last word, `exit`
-            said = replace(said, author="system", recipients=(agent,))
-        if any(said.pieces) or said.reasoning or said.omitted or not sent:
-            yield said
-        for _, words in sent:
-            yield words
+        utterance = read_message({**fields, "tool_calls": rest} if sent else fields)
+        if utterance.author == "agent":
+            utterance = replace(utterance, sender=agent)
+        elif utterance.author != "tool":  # also the harness's last word, `exit`
+            utterance = replace(utterance, author="system", recipients=(agent,))
+        if any(utterance.pieces) or utterance.reasoning or utterance.omitted or not sent:
+            yield utterance
+        for _, sending in sent:
+            yield sending
 
 
 def _read_sending(call: Mapping[str, Any], agent: str) -> Utterance | None:

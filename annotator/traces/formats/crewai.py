@@ -71,9 +71,9 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
         agent = (get_text(entry.get("agent")) or "").strip()
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
         output, time = get_text(entry.get("output")), parse_time(entry.get("timestamp"))
-        known = tasks.setdefault(agent, [])
+        agent_tasks = tasks.setdefault(agent, [])
         ends[agent] = AgentEnd(agent, None, status)
-        if status == "completed" and (output or task not in known):
+        if status == "completed" and (output or task not in agent_tasks):
             chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
         elif status == "completed":
             chat.problems.append(f"entry {n}: a completed task without an output")
@@ -81,8 +81,8 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
             chat.add(Utterance(agent, "agent", [output], time=time, kind=status), "log")
         elif status != "started":
             chat.ignored[f"status {status or 'unknown'}"] += 1
-        if task not in known and (status != "completed" or output):
-            known.append(task)
+        if task not in agent_tasks and (status != "completed" or output):
+            agent_tasks.append(task)
     for agent, end in ends.items():
         if end.status == "started":
             chat.problems.append(f"{agent}: its last task was started, and has no output")

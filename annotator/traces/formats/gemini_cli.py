@@ -114,8 +114,8 @@ def _add_result(chat: Conversation, call: Mapping[str, Any]) -> None:
     """Add what a tool returned: to the model, else to the screen."""
     result = call.get("result")
     responses = [
-        get_dict(get_dict(part).get("functionResponse")).get("response")
-        for part in (result if isinstance(result, list) else [result])
+        get_dict(get_dict(item).get("functionResponse")).get("response")
+        for item in (result if isinstance(result, list) else [result])
     ]
     texts = [
         get_first_text(get_dict(response), "output", "error")

@@ -44,20 +44,22 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for n, item in enumerate(document["iterations"], 1):
         fields = expect_object(item, f"iteration {n}")
         note_unread(chat, "iteration", fields, _KEYS)
-        for agent, words in get_dict(fields, "task_assignments").items():
+        for agent, assignment in get_dict(fields, "task_assignments").items():
             tasks.setdefault(agent, task)
-            chat.add(Utterance("engine", "system", [_stringify(words)], (agent,)), "iterations")
+            chat.add(
+                Utterance("engine", "system", [_stringify(assignment)], (agent,)), "iterations"
+            )
         for talk in get_list(fields, "communications"):
             for utterance in _split_talk(_stringify(talk)):
                 chat.add(utterance, "communications")
         for agent, result in _list_results(fields.get("task_results")):
             tasks.setdefault(agent, task)
-            words, _, returned = _stringify(result).partition(_RETURNED)
-            words = words.removeprefix(_RESULT).strip()
+            text, _, returned = _stringify(result).partition(_RETURNED)
+            text = text.removeprefix(_RESULT).strip()
             if result is None:
                 chat.problems.append(f"task_results: {agent} has no result")
-            elif words:
-                chat.add(Utterance(agent, "agent", [words]), "task_results")
+            elif text:
+                chat.add(Utterance(agent, "agent", [text]), "task_results")
             if returned.strip():
                 chat.add(Utterance("function", "tool", [returned.strip()]), "task_results")
         if summary := get_text(fields.get("summary")):
@@ -76,8 +78,8 @@ def _split_talk(text: str) -> Iterator[Utterance]:
     if before.strip():
         yield Utterance("communication", "unknown", [before.strip()])
     for header, following in zip_longest(headers, headers[1:]):
-        words = text[header.end() : following.start() if following else len(text)]
-        yield Utterance(header[1], "agent", [words.strip("\n")], (header[2],), kind="message")
+        message = text[header.end() : following.start() if following else len(text)]
+        yield Utterance(header[1], "agent", [message.strip("\n")], (header[2],), kind="message")
 
 
 def _list_results(value: Any) -> Iterator[tuple[str, Any]]:

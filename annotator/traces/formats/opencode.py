@@ -109,23 +109,23 @@ def _add_events(chat: Conversation, events: Sequence[Any]) -> None:
 
 
 def _get_message_id(event: Mapping[str, Any]) -> str | None:
-    part = event.get("part")
-    return get_text(part.get("messageID")) or "" if isinstance(part, dict) else None
+    block = event.get("part")
+    return get_text(block.get("messageID")) or "" if isinstance(block, dict) else None
 
 
 def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> None:
     """Add the message in some parts, in pieces where the results of tools lie between them."""
     pieces: list[str] = []
     omitted: list[str] = []
-    for part in map(get_dict, parts):
-        kind = get_text(part.get("type")) or "unknown"
+    for block in map(get_dict, parts):
+        kind = get_text(block.get("type")) or "unknown"
         if kind in _MARKS:
             continue
-        note_unread(chat, f"part of type {kind}", part, _PART_KEYS)
-        text = get_first_text(part, "text", "prompt") or ""
+        note_unread(chat, f"part of type {kind}", block, _PART_KEYS)
+        text = get_first_text(block, "text", "prompt") or ""
         if kind == "reasoning":
             chat.add(replace(speaker, reasoning=[text]), "parts")
-        elif kind == "text" and speaker.author == "human" and part.get("synthetic") is True:
+        elif kind == "text" and speaker.author == "human" and block.get("synthetic") is True:
             if pieces:
                 chat.add(replace(speaker, pieces=pieces), "parts")
                 pieces = []
@@ -133,7 +133,7 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
         elif kind in ("text", "subtask"):
             pieces += [text] if text.strip() else []
         elif kind == "tool":
-            tool, state = get_text(part.get("tool")) or "tool", get_dict(part, "state")
+            tool, state = get_text(block.get("tool")) or "tool", get_dict(block, "state")
             pieces += list_call_texts({"name": tool, "input": state.get("input")})
             chat.add(replace(speaker, pieces=pieces, omitted=omitted), "parts")
             pieces, omitted = [], []

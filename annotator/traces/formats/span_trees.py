@@ -69,8 +69,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     logs = sum(len(get_list(span, "logs")) for span, _ in items)
     problems = [f"{format_count(logs, 'log')} of spans left out"] if logs else []
     consumed = {*_CONTAINERS, "trace_id", *_CHILDREN} if not isinstance(document, list) else ()
-    whole = {} if isinstance(document, list) or _is_span(document) else document
-    attributes, more = read_attributes(whole, consumed)
+    record = {} if isinstance(document, list) or _is_span(document) else document
+    attributes, more = read_attributes(record, consumed)
     return replace(
         trace,
         attributes={**attributes, **trace.attributes},
