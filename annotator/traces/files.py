@@ -215,7 +215,9 @@ def open_contents(path: str) -> Contents:
         if encoding is None and b"\x00" in head:
             raise UnreadableTrace(f"{name}: binary data, not JSON")
         if suffix in (".csv", ".tsv"):
-            return Rows(name, lambda: _read_csv(path, "\t" if suffix == ".tsv" else ","))
+            header = head.decode(encoding or "utf-8", "replace").partition("\n")[0]
+            mark = max("\t" if suffix == ".tsv" else ",", ";", "\t", key=header.count)
+            return Rows(name, lambda: _read_csv(path, mark))
         lines = (line for line in _read_lines(file, encoding) if line.strip())
         first, second = next(lines, ""), next(lines, "")
     if not first:

@@ -17,6 +17,7 @@ _SENDERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "aut
 _TIMES = ("timestamp", "time", "created_at", "at")
 _RECIPIENTS = ("to", "recipient", "recipients")
 _OF_MESSAGE = re.compile(r"(?:^|_)(?:message|msg|speaker|sender|agent|user|author|turn)_id$")
+_WRAPPERS = ("message", "msg", "data", "payload", "event")
 _DEEPEST = 6
 _MOST_LISTS = 2_000
 _PEEK = 100  # messages whose keys are looked at
@@ -73,6 +74,7 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
         lines.append(f"# left out: {_clean(_join(other) or 'the list')} ({count})")
     if len(others) > 10:
         lines.append(f"# left out: {len(others) - 10} more lists of messages")
+    used = {head for path in used for head in (path, path.partition(".")[0])}
     rest = {key for item in items if isinstance(item, dict) for key in item} - used
     lines += _describe_rest("of each message", rest)
     if isinstance(document, dict):
@@ -142,26 +144,33 @@ def _find_lists(value: Any, path: Path) -> Iterator[tuple[Path, list[Any]]]:
 
 def _score(items: Sequence[Any]) -> int:
     """Return how much a list looks like messages, from 0."""
-    first = items[0]
-    texts = any(isinstance(first.get(key), str | list) for key in _TEXTS)
-    speakers = any(isinstance(first.get(key), str) for key in _SENDERS)
-    return (2 * texts + speakers) * min(len(items), 100) if texts else 0
+    text = _find_key(items[0], _TEXTS, str | list)
+    speaker = _find_key(items[0], _SENDERS, str)
+    return (2 + bool(speaker)) * min(len(items), 100) if text else 0
+
+
+def _find_key(item: Mapping[str, Any], names: Sequence[str], kind: Any) -> str | None:
+    """Return the first of some keys that a message has, or an object in it: ``message.content``."""
+    for outer in ("", *_WRAPPERS):
+        fields: Any = item if not outer else item.get(outer)
+        for name in names if isinstance(fields, dict) else ():
+            if isinstance(fields.get(name), kind):
+                return f"{outer}.{name}" if outer else name
+    return None
 
 
 def _suggest_keys(item: Mapping[str, Any], *, is_named: bool) -> list[str]:
     """Return the keys of a message; ``is_named``: the path of its list has a ``*``, its sender."""
     lines = []
-    speaker = next((key for key in _SENDERS if isinstance(item.get(key), str)), None)
-    text = next((key for key in _TEXTS if isinstance(item.get(key), str | list)), None)
-    role = next((key for key in ("role", "type") if isinstance(item.get(key), str)), None)
-    if is_named and speaker in ("role", "type", None):
+    text = _find_key(item, _TEXTS, str | list)
+    role = _find_key(item, ("role", "type"), str)
+    speaker = _find_key(item, _SENDERS, str)
+    if is_named and speaker in (role, None):
         speaker = None
-    elif speaker:
-        lines.append(f"sender: {_spell(speaker)}")
     else:
-        lines.append("# sender: KEY of who speaks")
+        lines.append(f"sender: {_spell(speaker)}" if speaker else "# sender: KEY of who speaks")
     lines += [f"text: {_spell(text)}"] if text else []
-    if role and role != speaker and (is_named or speaker not in ("role", "type", None)):
+    if role and role != speaker and (is_named or speaker):
         lines.append(f"author: {role}")
     for name, keys in (("recipients", _RECIPIENTS), ("time", _TIMES)):
         lines += [f"{name}: {key}" for key in keys if item.get(key)][:1]

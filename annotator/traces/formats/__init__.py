@@ -54,7 +54,6 @@ _DOCUMENTS = {
     "span-tree": "annotator.traces.formats.span_trees",
     "marble": "annotator.traces.formats.marble",
     "agentbench": "annotator.traces.formats.agentbench",
-    "by-agent": "annotator.traces.formats.by_agent",
     "openai-agents": "annotator.traces.formats.openai_agents",
     "autogen": "annotator.traces.formats.autogen",
     "langchain": "annotator.traces.formats.langchain",
@@ -62,6 +61,7 @@ _DOCUMENTS = {
     "google-adk": "annotator.traces.formats.google_adk",
     "crewai": "annotator.traces.formats.crewai",
     "smolagents": "annotator.traces.formats.smolagents",
+    "by-agent": "annotator.traces.formats.by_agent",
     "api-log": "annotator.traces.formats.api_logs",
     "generic": "annotator.traces.formats.generic",
 }

@@ -1,4 +1,5 @@
-"""Runs in which each agent has a list of messages of its own: ``agents.NAME.messages``.
+"""Runs in which each agent has a list of messages of its own: ``agents.NAME.messages``, or
+``agent_histories.NAME`` and the like.
 
 Tested with the layout that CooperBench's harness of teams exports (``meta``, ``agents``,
 ``integrated_patch``). A call of ``send_message`` is a message to the agent that it names. Lists
@@ -14,6 +15,7 @@ from typing import Any
 from annotator.traces.conversation import (
     Conversation,
     Utterance,
+    is_message,
     read_message,
     read_time,
     split_message,
@@ -38,6 +40,7 @@ _SENDS = ("send_message", "send_message_to_agent", "message_agent")
 _TO = ("recipient", "to", "target", "agent", "agent_id", "recipients")
 _WORDS = ("content", "message", "text", "body")
 _NAMES = ("name", "agent_id", "agent", "id")
+_LISTS = ("messages", "history", "trajectory", "conversation", "chat_history")
 _AGENT_KEYS = ("agent_id", "name", "status", "steps", "error", "messages", "role", "id", "agent")
 _MESSAGE_KEYS = (
     *("role", "content", "tool_calls", "tool_call_id", "name", "timestamp", "extra", "time"),
@@ -49,8 +52,7 @@ def matches(document: Any) -> bool:
     """Whether a document is such a run."""
     if not isinstance(document, dict) or isinstance(document.get("messages"), list):
         return False
-    agents = [agent for _, agent in _list_agents(document)]
-    return any(isinstance(agent.get("messages"), list) for agent in agents)
+    return bool(_find_agents(document))
 
 
 def identify(document: Any) -> str | None:
@@ -65,14 +67,15 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     rows = []
     ends = []
-    for agent, fields in _list_agents(document):
+    agents_key = _find_agents(document)
+    for agent, fields in _list_agents(document[agents_key]):
         note_unread(chat, "agent", fields, _AGENT_KEYS)
         status, error = get_text(fields.get("status")), get_text(fields.get("error"))
         ends.append(AgentEnd(agent, None, status, error))
-        if not isinstance(fields.get("messages"), list):
-            chat.problems.append(f"agents.{agent}: no list of messages")
+        if "messages" not in fields:
+            chat.problems.append(f"{agents_key}.{agent}: no list of messages")
         for n, item in enumerate(get_list(fields, "messages"), 1):
-            message = expect_object(item, f"agents.{agent}: message {n}")
+            message = expect_object(item, f"{agents_key}.{agent}: message {n}")
             note_unread(chat, "message", message, _MESSAGE_KEYS)
             time = read_time({**get_dict(message, "extra"), **message})
             rows += [(time, replace(utterance, time=time)) for utterance in _read(message, agent)]
@@ -87,7 +90,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         patches[INTEGRATED] = patch
     meta = get_dict(document, "meta")
     for fields, consumed in (
-        (document, ("integrated_patch", "meta", "agents")),
+        (document, ("integrated_patch", "meta", agents_key)),
         (meta, ("agents",)),
     ):
         attributes, problems = read_attributes(fields, consumed)
@@ -101,14 +104,33 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     return chat.trace(name, trace_id, path, patches=patches)
 
 
-def _list_agents(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    agents = document.get("agents")
-    if isinstance(agents, dict):
-        return [(key, get_dict(agent)) for key, agent in agents.items()]
-    items = [get_dict(agent) for agent in get_list(agents)]
-    return [
-        (get_first_text(agent, *_NAMES) or f"agent{n}", agent) for n, agent in enumerate(items, 1)
-    ]
+def _find_agents(document: Mapping[str, Any]) -> str:
+    """Return the key under which a run has its agents; "" if it has none with a list."""
+    keys = sorted((key for key in document if "agent" in key.lower()), key=len)
+    return next((key for key in keys if _list_agents(document[key])), "")
+
+
+def _list_agents(agents: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return agents by name, each with its ``messages``; [] if none has a list of these."""
+    pairs = list(agents.items()) if isinstance(agents, dict) else []
+    if any(key in _LISTS or not isinstance(value, dict | list) for key, value in pairs):
+        return []  # one agent, or something else of agents
+    if isinstance(agents, list):
+        items = list(map(get_dict, agents))
+        names = (get_first_text(item, *_NAMES) or f"agent{n}" for n, item in enumerate(items, 1))
+        pairs = list(zip(names, items, strict=True))
+    named = [(agent, _unify(value)) for agent, value in pairs]
+    return named if any("messages" in fields for _, fields in named) else []
+
+
+def _unify(value: Any) -> dict[str, Any]:
+    """Return an agent with its list as ``messages``, if it has one, or is one."""
+    fields = {"messages": value} if isinstance(value, list) else dict(get_dict(value))
+    for key in _LISTS:
+        items = fields.get(key)
+        if isinstance(items, list) and (not items or is_message(items[0])):
+            return {**{k: v for k, v in fields.items() if k != key}, "messages": items}
+    return {k: v for k, v in fields.items() if k != "messages"}
 
 
 def _read(message: Mapping[str, Any], agent: str) -> Iterator[Utterance]:
