@@ -1,14 +1,16 @@
 """Lines of AgentBench's ``runs.jsonl`` and ``error.jsonl``: a sample each, with its history.
 
-Tested with the layout of AgentBench 0.2 (``TaskClientOutput``). Roles are ``agent`` and ``user``:
-the user is the benchmark, first with the task, then with the environment's answers.
+Tested with the layout of AgentBench 0.2 (``TaskClientOutput``). Roles are ``agent`` and ``user``,
+or those of chat APIs. The user is the benchmark, first with the task, then with the environment's
+answers.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import Conversation, Utterance, read_parts
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.conversation import Conversation, read_message
+from annotator.traces.model import Outcome, Trace
 from annotator.traces.records import (
     expect_object,
     get_dict,
@@ -22,6 +24,7 @@ from annotator.traces.unread import note_unread
 name = "agentbench"
 
 _ENDED = "completed"
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 
 
 def matches(document: Any) -> bool:
@@ -43,17 +46,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if not history:
         raise UnreadableTrace("output.history: it holds no message")
     chat = Conversation()
-    for n, item in enumerate(history):
-        fields = expect_object(item, f"message {n + 1}")
-        note_unread(chat, "message", fields, ("role", "content"))
-        role = get_text(fields.get("role")) or ""
-        author: Author = "unknown"
-        if role in ("agent", "assistant"):
-            author = "agent"
-        elif role == "user":
-            author = "tool" if n else "system"
-        parts = read_parts(fields.get("content"))
-        chat.add(Utterance(role, author, parts.texts, omitted=parts.omitted), "output.history")
+    users = 0
+    for n, item in enumerate(history, 1):
+        fields = expect_object(item, f"message {n}")
+        if not {"role", "content"} & fields.keys():  # a reward on the way
+            note_unread(chat, "history", fields, ())
+            continue
+        note_unread(chat, "message", fields, _MESSAGE_KEYS)
+        message = read_message(fields)
+        if message.author == "human":
+            users += 1
+            message = replace(message, author="tool" if users > 1 else "system")
+        chat.add(message, "output.history")
     chat.read_attributes(document, ("output", "time", "error", "info"))
     ended = get_text(output.get("status"))
     chat.set_attributes(status=ended)
