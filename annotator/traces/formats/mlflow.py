@@ -35,6 +35,7 @@ _ROW_MARKS = (
 _CHAT = "mlflow.chat.messages"
 _PARTS = ("info", "data", "trace", "spans", "request", "response", "trace_id", "request_id")
 _LABELS = "assessments"
+_PREVIEWS = ("request_preview", "response_preview")  # of the request and the response
 
 
 def matches(document: Any) -> bool:
@@ -65,14 +66,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace of its spans; raises UnreadableTrace without a message."""
     trace = _unwrap(document)
     data = {**trace, **get_dict(trace, "data")}
-    spans = [_read(span) for span in _list_spans(trace) if isinstance(span, dict)]
+    items = [span for span in _list_spans(trace) if isinstance(span, dict)]
+    spans = [_read(span) for span in items]
     if not any(span.role in ("model", "agent") and (span.inputs or span.outputs) for span in spans):
-        spans.append(_read_request(data, spans))
+        spans.append(_read_request(data, items, spans))
     result = converse(spans, name, trace_id, path)
     info = {**get_dict(trace, "info")} or {**trace}
     labels = info.pop(_LABELS, None) or trace.get(_LABELS)
     outer = {key: value for key, value in document.items() if trace is not document}
-    attributes, problems = read_attributes({**outer, **info}, _PARTS)
+    fields = {key: parse_cell(value) for key, value in {**outer, **info}.items()}
+    attributes, problems = read_attributes(fields, (*_PARTS, *_PREVIEWS))
     if labels:
         problems += (f"{_LABELS}: labels of people and judges, kept from judges and labellers",)
     return replace(
@@ -138,11 +141,19 @@ def _read(item: Mapping[str, Any]) -> SpanRecord:
     )
 
 
-def _read_request(data: Mapping[str, Any], spans: list[SpanRecord]) -> SpanRecord:
-    """Return a span of an agent from the request and the response of the whole trace."""
+def _read_request(
+    data: Mapping[str, Any], items: list[dict[str, Any]], spans: list[SpanRecord]
+) -> SpanRecord:
+    """Return a span of an agent from the request and the response of the whole trace.
+
+    They are the inputs and outputs of its outermost span, where the trace does not repeat them.
+    """
     ids = {span.id for span in spans}
-    root = next((span for span in spans if span.parent not in ids), SpanRecord(""))
-    request, response = data.get("request"), data.get("response")
+    roots = (pair for pair in zip(items, spans, strict=True) if pair[1].parent not in ids)
+    item, root = next(roots, ({}, SpanRecord("")))
+    fields = _get_attributes(item)
+    request = data.get("request", fields.get("mlflow.spanInputs"))
+    response = data.get("response", fields.get("mlflow.spanOutputs"))
     if request is None and response is None:
         raise UnreadableTrace("no call of a model or an agent in it, and no request")
     return replace(
@@ -156,7 +167,7 @@ def _read_request(data: Mapping[str, Any], spans: list[SpanRecord]) -> SpanRecor
 
 
 def _find_texts(value: Any) -> list[Any]:
-    value = _decode(value)
+    value = _decode(parse_cell(value))
     texts = list(value.values()) if isinstance(value, dict) else []
     if len(texts) == 1 and isinstance(texts[0], str):  # the argument of a function
         return texts
