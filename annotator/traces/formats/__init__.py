@@ -51,7 +51,7 @@ _DOCUMENTS = {
     "mlflow": "annotator.traces.formats.mlflow",
     "opentelemetry": "annotator.traces.formats.opentelemetry",
     "span-export": "annotator.traces.formats.span_exports",
-    "span-tree": "annotator.traces.formats.span_trees",
+    "span-tree": "annotator.traces.formats.span_tree",
     "marble": "annotator.traces.formats.marble",
     "agentbench": "annotator.traces.formats.agentbench",
     "openai-agents": "annotator.traces.formats.openai_agents",
