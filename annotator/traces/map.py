@@ -97,7 +97,10 @@ class MapReader:
             return False
         if self.keys.messages is None:
             return walk_path(document, self.keys.text) is not None
-        lists = (parse_cell(value) for _, value in walk_paths(document, self.keys.messages))
+        return self._has_list(document)
+
+    def _has_list(self, record: Mapping[str, Any]) -> bool:
+        lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
         return any(isinstance(items, list) for items in lists)
 
     def group(self, record: Any) -> str | None:
@@ -251,6 +254,9 @@ class MapReader:
         if keys.attributes is None:
             used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
             consumed = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
+            if "*" in consumed and keys.messages:
+                read = (key for key in record if self._has_list({key: record[key]}))
+                consumed.update(read)
             chat.read_attributes(record, consumed)
         else:
             chat.read_attributes({path: walk_path(record, path) for path in keys.attributes})

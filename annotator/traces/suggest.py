@@ -62,11 +62,13 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     path, is_named = _join(pattern), "*" in pattern
     items = [item for member in members for item in lists[member][:_PEEK]]
     lines = [f"messages: {_spell(path)}"] if path else []
+    keys = _suggest_keys(items[0], is_named=is_named)
     if is_named:
         counted = list_first([f"{_join(member)} ({len(lists[member])})" for member in members], 6)
         noun = format_count(len(members), "list")
-        lines.append(f"# {noun} of messages, the * is the sender: {_clean(counted)}")
-    lines += (keys := _suggest_keys(items[0], is_named=is_named))
+        sender = "" if any(line.startswith("sender") for line in keys) else ", the * is the sender"
+        lines.append(f"# {noun} of messages{sender}: {_clean(counted)}")
+    lines += keys
     used = {line.partition(": ")[2].strip('"') for line in keys}
     others = [other for other in lists if other not in members]
     for other in others[:10]:

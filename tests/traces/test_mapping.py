@@ -169,6 +169,13 @@ def test_a_list_of_messages_for_each_agent(mapped, record, map_text, messages):
     assert summarize(trace) == messages
 
 
+def test_lists_of_agents_beside_one_another(mapped):
+    record = {"ann": [{"content": "A"}], "ben": [{"content": "B"}], "cost": 1, "meta": {"a": 1}}
+    (trace,) = mapped([record], 'messages: "*"\n')
+    assert (trace.agents, trace.attributes) == (("ann", "ben"), {"cost": 1})
+    assert "not short scalars, left out: meta" in trace.problems
+
+
 def test_lists_without_times_and_keys_that_a_map_does_not_name_are_told(mapped):
     record = {"talk": {"a": [{"m": {"text": "A", "calls": [1]}, "cost": 1}], "b": [{"m": {}}]}}
     (trace,) = mapped([record], "messages: talk.*\ntext: m.text\n")
@@ -262,6 +269,14 @@ def test_the_suggested_map_reads_the_records(mapped):
             {"message_id": 1, "dialog_id": 2, "speaker": "a", "text": "x"},
             ["sender: speaker", "group_by: dialog_id"],
             id="the id of a message groups nothing",
+        ),
+        pytest.param(
+            {"rounds": [{"turns": [{"speaker": "a", "text": "1"}]}] * 2},
+            [
+                "messages: rounds.*.turns",
+                "# 2 lists of messages: rounds.0.turns (1), rounds.1.turns (1)",
+            ],
+            id="messages that name their speaker",
         ),
     ],
 )
