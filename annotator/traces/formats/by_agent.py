@@ -119,11 +119,11 @@ def _list_agents(agents: Any) -> list[tuple[str, dict[str, Any]]]:
         items = list(map(get_dict, agents))
         names = (get_first_text(item, *_NAMES) or f"agent{n}" for n, item in enumerate(items, 1))
         pairs = list(zip(names, items, strict=True))
-    named = [(agent, _unify(value)) for agent, value in pairs]
+    named = [(agent, _normalize(value)) for agent, value in pairs]
     return named if any("messages" in fields for _, fields in named) else []
 
 
-def _unify(value: Any) -> dict[str, Any]:
+def _normalize(value: Any) -> dict[str, Any]:
     """Return an agent with its list as ``messages``, if it has one, or is one."""
     fields = {"messages": value} if isinstance(value, list) else dict(get_dict(value))
     for key in _LISTS:
