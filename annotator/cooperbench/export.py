@@ -18,11 +18,7 @@ def matches(document: Any) -> bool:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace. A ``total_messages`` that is not the number found is listed as a problem.
-
-    Raises:
-        UnreadableTrace: a message is not an object.
-    """
+    """Return the trace; raises UnreadableTrace for a message that is no object."""
     chat = read_chat(document["messages"], "messages")
     total = document.get("total_messages")
     if isinstance(total, int) and total != len(chat.messages):

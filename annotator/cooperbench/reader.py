@@ -10,19 +10,20 @@ of ``features``), ``independent.json`` by feature number.
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import decode, replace_surrogates
+from annotator.base.text import replace_surrogates
 from annotator.traces.conversation import read_chat, read_steps
-from annotator.traces.files import is_plain_file, read_bytes, read_json, read_text
+from annotator.traces.files import read_json, read_text
 from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
 from annotator.traces.records import (
     expect_object,
+    get_dict,
     get_text,
     name_type,
-    parse_first_item,
     parse_time,
     read_flag,
 )
@@ -44,9 +45,8 @@ def owns(file: str) -> bool:
 def claims(folder: str, files: frozenset[str]) -> bool:
     """Whether a folder of this name with these files is a run.
 
-    It is if it is named like one and holds any of the runner's files, or if a conversation, a patch
-    or a trajectory lies in it with another of them. A conversation.json alone makes a run only if
-    no other JSON lies beside it.
+    It is named like one and holds a file of the runner; or holds several, or a conversation.json
+    without other JSON.
     """
     runner_files = {file for file in files if owns(file)}
     if not runner_files or _PAIR.fullmatch(folder):
@@ -58,8 +58,6 @@ def claims(folder: str, files: frozenset[str]) -> bool:
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     """Return the run in ``folder``, which holds the files ``names``.
-
-    Any file may be missing, except that a run of several agents needs ``conversation.json``.
 
     Raises:
         UnreadableTrace: a file is broken, or a run of several agents has no conversation.
@@ -105,10 +103,6 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     )
 
 
-def _get_object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _read_optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
     return expect_object(read_json(folder, file), file) if file in names else {}
 
@@ -147,12 +141,12 @@ def _find_feature_numbers(
 
 def _find_owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
     """Return each agent's feature number."""
-    agents = _get_object(result.get("agents"))
+    agents = get_dict(result.get("agents"))
     by_position = {f"agent{n}": number for n, number in enumerate(numbers, 1)}
     if not agents:
         return by_position
     return {
-        replace_surrogates(agent): _parse_number(_get_object(end).get("feature_id"))
+        replace_surrogates(agent): _parse_number(get_dict(end).get("feature_id"))
         or by_position.get(agent, "")
         for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
     }
@@ -188,10 +182,10 @@ def _make_outcome(
     agent_of = {number: agent for agent, number in owners.items()}
     features = []
     for n, number in enumerate(numbers, 1):
-        merged = _get_object(evaluation.get(f"feature{n}"))
+        merged = get_dict(evaluation.get(f"feature{n}"))
         number = _parse_number(merged.get("feature_id")) or number
         single = evaluation.get(f"feature{n}_independent", alone.get(f"feature{number}"))
-        single = _get_object(single)
+        single = get_dict(single)
         features.append(
             Feature(
                 name=number,
@@ -202,7 +196,7 @@ def _make_outcome(
                 output=get_text(merged.get("test_output", merged.get("output"))) or "",
             )
         )
-    merge = _get_object(evaluation.get("merge"))
+    merge = get_dict(evaluation.get("merge"))
     passed = read_flag(evaluation.get("both_passed"))
     if passed is None:
         results = {feature.passed for feature in features}
@@ -224,7 +218,7 @@ def _list_ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[Agent
     reports = agents if isinstance(agents, dict) else {"solo": result.get("agent")}
     ends = []
     for agent, number in owners.items():
-        report = _get_object(reports.get(agent))
+        report = get_dict(reports.get(agent))
         status, error = get_text(report.get("status")), get_text(report.get("error"))
         ended = parse_time(report.get("ended_at"))
         ends.append(AgentEnd(agent, number or None, status, error, ended))
@@ -253,53 +247,42 @@ def _make_attributes(
     }
 
 
+def _read_trajectory(folder: str, agent: str, number: str) -> tuple[str, list[Any] | None]:
+    """Return the name of the file of an agent's steps, and the steps in it if it is there."""
+    file = f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"
+    if not os.path.lexists(f"{folder}/{file}"):
+        return file, None
+    value = expect_object(read_json(folder, file), file).get("messages")
+    if not isinstance(value, list):
+        raise UnreadableTrace(f"{file}: messages: found {name_type(value)}, expected a list")
+    return file, value
+
+
 def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
     steps = {}
     for agent, number in owners.items():
-        file = _name_trajectory(agent, number)
-        if not os.path.lexists(f"{folder}/{file}"):
-            continue
-        value = expect_object(read_json(folder, file), file).get("messages")
-        if not isinstance(value, list):
-            raise UnreadableTrace(f"{file}: messages: found {name_type(value)}, expected a list")
-        steps[agent] = read_steps(value, file)
+        file, items = _read_trajectory(folder, agent, number)
+        if items is not None:
+            steps[agent] = read_steps(items, file)
     return steps
 
 
 def _read_tasks(
     folder: str, location: Mapping[str, str], owners: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return each agent's first prompt, followed by its feature's text if the prompt lacks it.
-
-    The text is that of the data set beside ``logs``.
-    """
+    """Return each agent's first prompt, and its feature's text if the prompt lacks it."""
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
     for agent, number in owners.items():
-        texts = [prompt] if (prompt := _read_first_prompt(folder, agent, number)) else []
+        file, items = _read_trajectory(folder, agent, number)
+        first = read_steps((items or [])[:1], file)
+        prompts = [step.text for step in first if step.author == "system" and step.text]
         if logs and location:
             task = f"{above}/dataset/{location['project']}/task{location['task']}/feature{number}"
-            if is_plain_file(f"{task}/feature.md"):
-                feature = read_text(task, "feature.md")
-                texts += [feature] * (feature.strip() not in prompt)
-        if texts:
-            tasks[agent] = "\n\n".join(texts)
+            with suppress(UnreadableTrace):  # a link may lead to any file of this machine
+                is_link = os.path.islink(f"{task}/feature.md")  # noqa: PTH114
+                feature = "" if is_link else read_text(task, "feature.md")
+                prompts += [feature] * (feature.strip() not in "".join(prompts))
+        if prompts:
+            tasks[agent] = "\n\n".join(prompts)
     return tasks
-
-
-def _read_first_prompt(folder: str, agent: str, number: str) -> str:
-    """Return an agent's first prompt, or ""."""
-    file = _name_trajectory(agent, number)
-    if not os.path.lexists(f"{folder}/{file}"):
-        return ""
-    # The first of what may be megabytes of messages.
-    first = parse_first_item(decode(read_bytes(folder, file, 65_536)), "messages")
-    if isinstance(first, dict):
-        steps = read_steps([first], file)
-    else:
-        steps = _read_steps(folder, {agent: number}).get(agent, ())
-    return steps[0].text if steps and steps[0].author == "system" else ""
-
-
-def _name_trajectory(agent: str, number: str) -> str:
-    return f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"

@@ -73,11 +73,7 @@ def _get_codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
 
 
 def combine_drawing(first: Label, second: Label) -> dict[str, Any]:
-    """Return the fields of how a trace was sampled, from either of its labels.
-
-    Raises:
-        AnnotatorError: the labels contradict each other.
-    """
+    """Return how a trace was sampled, from either label; AnnotatorError if they differ."""
     extra: dict[str, Any] = {}
     for name in _SAMPLING:
         values = [getattr(label, name) for label in (first, second)]
@@ -115,13 +111,7 @@ def describe_agreement(first: Label, second: Label) -> str:
 
 
 def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
-    """Return the decision of two labels with the same codes, and its sampling fields.
-
-    It has the evidence of both; a quote keeps its place if either annotator marked it.
-
-    Raises:
-        AnnotatorError: as :func:`combine_drawing`.
-    """
+    """Return the decision of two labels with the same codes, and its sampling fields."""
     spans = tuple(dict.fromkeys((*first.spans, *second.spans)))
     quotes = dict.fromkeys((*first.evidence, *second.evidence))
     decision = Decision(
@@ -136,11 +126,7 @@ def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]
 
 
 def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> int:
-    """Write the agreed labels that are not decided yet (skipped ones included); return how many.
-
-    Raises:
-        AnnotatorError: as :meth:`LabelStore.decide`.
-    """
+    """Write the agreed labels that are not decided yet (skipped ones included); return how many."""
     written = 0
     for first, second in agreed:
         decision = store.decisions.get(first.trace_id)

@@ -17,12 +17,8 @@ _IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
 def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> dict[str, Any]:
     """Return the fields ``primary`` and ``secondary`` from the options picked for each question.
 
-    The questions are named ``primary`` and ``secondary``. Without them, the question for codes is
-    the one named like the rubric, else the only one, else the only one with a code as answer; its
-    first pick is the primary code. No pick gives no fields: not labelled yet.
-
-    Raises:
-        AnnotatorError: several questions could be the one for codes.
+    Without questions of these names, that for codes is the one named like the rubric, else the only
+    one, else the only one with a code as answer; AnnotatorError if there are several.
     """
     picked = {name: list(picks) for name, picks in answers.items() if picks and name not in BESIDE}
     if "primary" in picked or "secondary" in picked:

@@ -62,11 +62,7 @@ def is_labelled(fields: Mapping[str, Any], scheme: Scheme) -> bool:
 
 
 def check_unlabelled(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
-    """Return the trace id of a row without a label; None after a problem.
-
-    Any other field that is filled in is a problem, but for the note of a skipped trace: "no code"
-    may be meant.
-    """
+    """Return the trace id of a row without a label; None after a problem: another filled field."""
     check = RowCheck(row, scheme, problems)
     allowed = ("note",) if row.fields.get("skipped") is True else ()
     beside = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]

@@ -108,11 +108,7 @@ def build_fields(decision: Decision, scheme: Scheme, drawing: Mapping[str, Any])
 
 
 def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) -> str | None:
-    """Return why a passage is no evidence, or None.
-
-    Each must be in an accepted source, character for character at its offsets, in one piece, and
-    not blank.
-    """
+    """Return why a passage is no evidence (source, offsets, pieces), or None."""
     for passage in passages:
         if problem := _find_problem(trace, rubric, passage):
             source = sanitize_line(passage.source, 80)

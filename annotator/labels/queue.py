@@ -38,9 +38,7 @@ def is_sheet(file: Path) -> bool:
     """
     suffix = file.suffix.lower()
     try:
-        if not file.is_file():
-            return False
-        if suffix not in (*_TABLES, *_JSON):
+        if not file.is_file() or suffix not in (*_TABLES, *_JSON):
             return False
         with open_checked(file) as begun:
             head = begun.read(_HEAD)
@@ -58,11 +56,10 @@ def is_sheet(file: Path) -> bool:
 
 def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
     """Return the traces of a sheet for one person (``rater`` 1 or 2), sorted by ``order``, each
-    once. Rows without a rater are the first person's. Labels in the sheet are ignored.
+    once. Rows without a rater are the first person's.
 
     Raises:
-        AnnotatorError: it cannot be read, is for another rubric or version, a row is wrong or
-            repeats a trace with other columns, or it has no rows for this person.
+        AnnotatorError: it cannot be read, is for another rubric, a row is wrong, or none is theirs.
     """
     problems = Problems()
     ordered: list[tuple[float, Item]] = []

@@ -4,7 +4,6 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,40 +26,18 @@ from annotator.traces.records import name_type, parse_json
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # files beside labels
-# Places of the labels in Potato's output folder, the best first; the others repeat it.
-_POTATO = (
-    "user_state.json",
-    "*/user_state.json",
-    "annotation_output/*/user_state.json",
-    "annotated_instances.*",
-    "annotation_output/annotated_instances.*",
-    "*/annotated_instances.*",
-)
 _HEAD = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One JSON value of a file, and its place."""
-
-    path: Path
-    where: str
-    value: Any
-
-
-Content = _Record | LabelTable | str
-"""A part of a file of labels; a text is a problem there."""
+Content = tuple[str, Any] | LabelTable | str
+"""A part of a file of labels: a JSON value with its place, a table, or a problem there."""
 
 
 class LabelFiles:
     """Files of labels, each opened and parsed once, for any number of rubrics.
 
-    Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
-    Label Studio's JSON and JSON-MIN exports (:mod:`annotator.labels.label_studio`) and Potato's
-    output (:mod:`annotator.labels.potato`). A folder gives the files in it. A file that cannot be
-    read is a problem of :meth:`read`.
-
-    ``paths``: as given. ``digests``: the SHA-256 of each file.
+    JSON lines, one JSON list, CSV or TSV, Label Studio's JSON, Potato's tables; a folder gives its
+    files. ``paths``: as given. ``digests``: the SHA-256 of each file.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -80,11 +57,7 @@ class LabelFiles:
             yield from _parse_file(path, data)
 
     def count_rubrics(self) -> dict[str, int]:
-        """Return the number of rows for each rubric id, unchecked. Exports of tools name no rubric.
-
-        Raises:
-            AnnotatorError: the files cannot be read.
-        """
+        """Return the number of rows for each rubric id, unchecked; raises AnnotatorError."""
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
@@ -97,21 +70,45 @@ class LabelFiles:
         return dict(counts)
 
     def read(self, scheme: Scheme) -> Labels:
-        """Return the labels of a rubric.
-
-        A row without ``primary`` is not labelled yet; "no code" is null, or the word none.
-
-        Raises:
-            AnnotatorError: all problems, the first twenty with their places: an unreadable file, an
-                unknown code, a missing or wrong field, a trace labelled twice by one annotator,
-                another version of the rubric; or no label at all.
-        """
-        problems = Problems()
-        builder = _LabelBuilder(scheme, problems)
+        """Return the labels of a rubric; AnnotatorError with all problems, or without a label."""
+        problems, others = Problems(), Counter[str]()
+        labels: dict[tuple[str, str], Label] = {}
+        waiting: dict[tuple[str, str], None] = {}
         for row in self.read_rows(scheme, problems):
-            builder.add(row)
+            rubric, annotator = row.fields.get("rubric"), row.fields.get("annotator")
+            if not isinstance(rubric, str) or not rubric.strip():
+                problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
+                remedy = f"write the rubric's id, {scheme.id} say"
+                problems.add(f"{row.where}: rubric: {problem}; {remedy}")
+            elif rubric.strip() != scheme.id:
+                others[rubric.strip()] += 1
+            elif not is_labelled(row.fields, scheme):
+                if trace_id := check_unlabelled(row, scheme, problems):
+                    waiting[trace_id, annotator if isinstance(annotator, str) else ""] = None
+            elif label := check_label(row, scheme, problems):
+                first = labels.setdefault((label.trace_id, label.annotator), label)
+                if first is not label:
+                    problems.add(_describe_second(first, label))
         problems.raise_if_any()
-        return builder.build(self.paths)
+        labelled = {trace_id for trace_id, _ in labels}
+        unlabelled = dict.fromkeys(
+            trace_id
+            for trace_id, annotator in waiting
+            if (trace_id, annotator) not in labels and (annotator or trace_id not in labelled)
+        )
+        if not labels:
+            raise AnnotatorError(self._explain_empty(scheme, len(unlabelled), others))
+        return Labels(tuple(labels.values()), tuple(unlabelled))
+
+    def _explain_empty(self, scheme: Scheme, unlabelled: int, others: Counter[str]) -> str:
+        where = ", ".join(map(_name_file, self.paths[:3])) + (" ..." if self.paths[3:] else "")
+        reason = f"{where}: no label for the rubric {scheme.id}"
+        if unlabelled:
+            return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
+        if others:
+            names = [f"{sanitize_line(name, 60)} ({n})" for name, n in others.most_common(5)]
+            return f"{reason}; labels for another rubric: {', '.join(names)}"
+        return f"{reason}, nor for another"
 
     def read_rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
         """Yield the rows of the files, unchecked; problems with a file are recorded."""
@@ -124,65 +121,13 @@ def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
     return LabelFiles(files).read(scheme)
 
 
-class _LabelBuilder:
-    """Collects the labels of one rubric, row by row."""
-
-    def __init__(self, scheme: Scheme, problems: Problems) -> None:
-        self._scheme = scheme
-        self._problems = problems
-        self._labels: dict[tuple[str, str], Label] = {}
-        self._unlabelled: dict[tuple[str, str], None] = {}
-        self._others: Counter[str] = Counter()
-
-    def add(self, row: LabelRow) -> None:
-        rubric = row.fields.get("rubric")
-        if not isinstance(rubric, str) or not rubric.strip():
-            problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
-            message = f"rubric: {problem}; write the rubric's id, {self._scheme.id} say"
-            self._problems.add(f"{row.where}: {message}")
-        elif rubric.strip() != self._scheme.id:
-            self._others[rubric.strip()] += 1
-        elif is_labelled(row.fields, self._scheme):
-            label = check_label(row, self._scheme, self._problems)
-            if label:
-                self._add(label)
-        elif trace_id := check_unlabelled(row, self._scheme, self._problems):
-            annotator = row.fields.get("annotator")
-            self._unlabelled[trace_id, annotator if isinstance(annotator, str) else ""] = None
-
-    def _add(self, label: Label) -> None:
-        first = self._labels.setdefault((label.trace_id, label.annotator), label)
-        if first is label:
-            return
-        same = "the same" if first.codes == label.codes else "different codes"
-        self._problems.add(
-            f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
-            f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
-            " keep one of them"
-        )
-
-    def build(self, files: Sequence[Path]) -> Labels:
-        labels = tuple(self._labels.values())
-        labelled = {label.trace_id for label in labels}
-        unlabelled = dict.fromkeys(
-            trace_id
-            for trace_id, annotator in self._unlabelled
-            if (trace_id, annotator) not in self._labels and (annotator or trace_id not in labelled)
-        )
-        if not labels:
-            raise AnnotatorError(self._explain_empty(files, len(unlabelled)))
-        return Labels(labels, tuple(unlabelled))
-
-    def _explain_empty(self, files: Sequence[Path], unlabelled: int) -> str:
-        where = ", ".join(_name_file(path) for path in files[:3]) + (" ..." if files[3:] else "")
-        reason = f"{where}: no label for the rubric {self._scheme.id}"
-        if unlabelled:
-            return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
-        if self._others:
-            counts = self._others.most_common(5)
-            others = ", ".join(f"{sanitize_line(name, 60)} ({count})" for name, count in counts)
-            return f"{reason}; labels for another rubric: {others}"
-        return f"{reason}, nor for another"
+def _describe_second(first: Label, label: Label) -> str:
+    same = "the same" if first.codes == label.codes else "different codes"
+    return (
+        f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
+        f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
+        " keep one of them"
+    )
 
 
 def _name_file(path: Path) -> str:
@@ -190,7 +135,7 @@ def _name_file(path: Path) -> str:
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
-    """Yield the files (of a folder its label files, sorted, or Potato's) or problems."""
+    """Yield the files (of a folder its label files, sorted) or problems."""
     for path in paths:
         try:
             if path.is_dir():
@@ -216,14 +161,7 @@ def _list_folder(folder: Path) -> Sequence[Path | str]:
         and not path.name.endswith(_OURS)
         and not path.is_dir()
     ]
-    matches = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
-    potatoes = next(filter(None, matches), [])
-    other_files = [path for path in files if path.stem not in ("user_state", "annotated_instances")]
-    if potatoes and other_files:  # they may hold labels, too
-        first = _name_file(other_files[0])
-        message = f"Potato's output, and {first}; name the files that hold labels"
-        return [f"{_name_file(folder)}: {message}"]
-    return potatoes or files or [f"{_name_file(folder)}: no file with labels in this folder"]
+    return files or [f"{_name_file(folder)}: no file with labels in this folder"]
 
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
@@ -239,14 +177,13 @@ def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     elif text[0] not in "[{":
         yield parse_table(data, name)
     elif _has_lines(path, text):
-        yield from _parse_lines(path, data)
+        yield from _parse_lines(data, name)
     else:
-        yield from _parse_whole(path, data)
+        yield from _parse_whole(data, name)
 
 
-def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
+def _parse_whole(data: bytes, name: str) -> Iterator[Content]:
     """Yield the JSON value of a file, or those of its one list."""
-    name = _name_file(path)
     try:
         value = parse_json(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -255,12 +192,12 @@ def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
         yield str(error)
     else:
         if not isinstance(value, list):
-            yield _Record(path, name, value)
+            yield name, value
         elif not value:
             yield f"{name}: an empty list; there are no labels in it"
         else:
             for n, record in enumerate(value, 1):
-                yield _Record(path, f"{name}, record {n}", record)
+                yield f"{name}, record {n}", record
 
 
 def _has_lines(path: Path, head: str) -> bool:
@@ -277,14 +214,13 @@ def _has_lines(path: Path, head: str) -> bool:
     return bool(rest.strip())
 
 
-def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
-    name = _name_file(path)
+def _parse_lines(data: bytes, name: str) -> Iterator[Content]:
     for n, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
         where = f"{name}, line {n}"
         try:
-            yield _Record(path, where, parse_json(line.decode("utf-8-sig"), name, line=n))
+            yield where, parse_json(line.decode("utf-8-sig"), name, line=n)
         except UnicodeDecodeError:
             yield f"{where}: not UTF-8; save the file as UTF-8"
         except AnnotatorError as error:
@@ -297,28 +233,22 @@ def _read_content(content: Content, scheme: Scheme, problems: Problems) -> Itera
         problems.add(content)
     elif isinstance(content, LabelTable):
         yield from read_table_rows(content, scheme, problems)
-    elif not isinstance(content.value, dict):
+    elif not isinstance(content[1], dict):
         problems.add(
-            f"{content.where}: found {name_type(content.value)}, expected an object with a label"
+            f"{content[0]}: found {name_type(content[1])}, expected an object with a label"
         )
     else:
         try:
-            yield from _read_record(content.value, content.where, content.path, scheme)
+            yield from _read_record(content[1], content[0], scheme)
         except AnnotatorError as error:
             problems.add(str(error))
 
 
-def _read_record(
-    value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
-) -> Iterator[LabelRow]:
+def _read_record(value: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     if label_studio.is_min(value):
-        return label_studio.read_min(value, where, scheme)
-    if "trace_id" in value:
-        return iter([LabelRow(where, value)])
-    if label_studio.is_task(value):
+        raise AnnotatorError(f"{where}: Label Studio's JSON-MIN; export JSON instead")
+    if potato.is_json(value):
+        raise AnnotatorError(f"{where}: Potato's JSON; let Potato write CSV or TSV")
+    if "trace_id" not in value and label_studio.is_task(value):
         return label_studio.read_task(value, where, scheme)
-    if potato.is_state(value):
-        return potato.read_state(value, where, path, scheme)
-    if potato.is_record(value):
-        return potato.read_record(value, where, path, scheme)
     return iter([LabelRow(where, value)])

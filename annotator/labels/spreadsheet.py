@@ -39,14 +39,11 @@ class _Columns:
 def read_sheet(
     text: str, name: str, is_code: Callable[[str], bool]
 ) -> tuple[list[ForeignLabel], list[str]]:
-    """Return the labels in a sheet, and its unused columns.
+    """Return the labels in a sheet, and its unused columns; raises AnnotatorError.
 
     A sheet has a column of trace ids, and either a column of categories (several in a cell with
     ``;`` between them) or a column for each code (``is_code`` of its heading) with yes and no, 1
     and 0, or x. Rows of one trace and person become one label without a decisive category.
-
-    Raises:
-        AnnotatorError: a column is missing, a row has no id, or a cell is neither yes nor no.
     """
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(io.StringIO(text, ""), delimiter=max(",;\t", key=first.count), strict=True)

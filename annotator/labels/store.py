@@ -283,11 +283,7 @@ class LabelStore:
 
 
 def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
-    """Return the fields of a line that is a label or a row of a sheet.
-
-    Raises:
-        AnnotatorError: it is neither.
-    """
+    """Return the fields of a line that is a label or a row of a sheet; raises AnnotatorError."""
     try:
         fields = parse_json(line.decode("utf-8-sig"), name, line=n)
     except UnicodeDecodeError as error:

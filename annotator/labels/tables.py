@@ -68,11 +68,19 @@ def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> It
         else:
             filled = zip(columns, cells, strict=False)
             row = {
-                column: unescape_formula(cell) if column == "trace_id" else _read_cell(cell)
+                column: unescape_formula(cell if column == "trace_id" else cell.strip())
                 for column, cell in filled
                 if cell.strip()
             }
-            yield from _read_rows(row, columns, where, scheme, problems)
+            try:
+                is_potato = potato.is_table(columns)
+                label = (
+                    potato.read_line(row, where, scheme) if is_potato else _read_line(row, where)
+                )
+            except AnnotatorError as error:
+                problems.add(str(error))
+            else:
+                yield from [label] if label else []
 
 
 def read_columns(data: bytes) -> list[str]:
@@ -133,45 +141,26 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
     return not missing
 
 
-def _read_cell(cell: str) -> str:
-    """Return a cell's text without the apostrophe before a formula."""
-    return unescape_formula(cell.strip())
-
-
-def _read_rows(
-    row: Mapping[str, str], columns: list[str], where: str, scheme: Scheme, problems: Problems
-) -> Iterator[LabelRow]:
-    if not potato.is_table(columns):
-        yield LabelRow(where, _parse_fields(row))
-        return
-    try:
-        yield from potato.read_table_rows(row, where, scheme)
-    except AnnotatorError as error:
-        problems.add(str(error))
-
-
-def _parse_fields(row: Mapping[str, str]) -> dict[str, Any]:
+def _read_line(row: Mapping[str, str], where: str) -> LabelRow:
     fields: dict[str, Any] = dict(row)
     for name in ("confidence", "inclusion_probability"):
         if name in row:
             fields[name] = parse_number(row[name])
     if "secondary" in row:
         fields["secondary"] = _list(row["secondary"], r"[;,\n]")
-        if "primary" in row and not is_none(row["primary"]) and _is_only_none(fields["secondary"]):
+        codes = fields["secondary"]
+        has_primary = "primary" in row and not is_none(row["primary"])
+        if has_primary and len(codes) == 1 and is_none(codes[0]):
             del fields["secondary"]  # "none" for "no further one": clear, and often written
     if "evidence" in row:
         fields["evidence"] = _list(row["evidence"], r"\n")
     if row.get("skipped", "").lower() == "true":
         fields["skipped"] = True
     fields.pop("spans", None)  # a cell holds no places
-    return fields
+    return LabelRow(where, fields)
 
 
-def _is_only_none(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 1 and is_none(value[0])
-
-
-def _list(cell: str, separator: str) -> Any:
+def _list(cell: str, separator: str) -> list[Any]:
     """Return a list from a cell: JSON, or separated parts (a quote may begin with a bracket)."""
     if cell.startswith("["):
         try:

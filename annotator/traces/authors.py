@@ -54,11 +54,7 @@ def _letters(word: str) -> str:
 
 
 def has_role_words(items: Iterable[Any]) -> bool:
-    """Whether the roles in a list of messages are kinds of authors and not names.
-
-    They are names if no message is an assistant's: ``critic`` among ``writer`` and ``editor`` is an
-    agent, beside ``assistant`` it is of unknown kind.
-    """
+    """Whether roles in a list of messages are kinds of authors: one is an assistant's."""
     return any(
         classify_word(word) == "agent" and word.islower()  # in capitals it is a name
         for item in items
@@ -69,10 +65,8 @@ def has_role_words(items: Iterable[Any]) -> bool:
 
 
 def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) -> Author:
-    """Return the author of a message.
-
-    The first word for a kind decides: of the role, else the type, else the sender. A tool's type
-    decides before the role. Any other word is an agent's name.
+    """Return the author of a message: the first word for a kind decides, of the role, the type, the
+    sender. Any other word is an agent's name.
 
     Args:
         fields: the message.
@@ -97,10 +91,7 @@ def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) 
 
 
 def has_named_speakers(items: Iterable[Any]) -> bool:
-    """Whether each message of a user or an assistant has a name, as in AG2's chats.
-
-    Calls of tools need none if results are in AG2's form.
-    """
+    """Whether each message of a user or an assistant has a name; calls in AG2's form need none."""
     items = [item for item in items if isinstance(item, dict)]
     has_results = any("tool_responses" in item for item in items)
     speakers = [

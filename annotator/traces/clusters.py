@@ -26,10 +26,7 @@ def name_lone_cluster(trace_id: str) -> str:
 
 @dataclass(slots=True)
 class ClusterCounts:
-    """The numbers of traces in each cluster: all, and with each label.
-
-    A trace without a cluster is one of its own. Memory grows with the clusters, not the traces.
-    """
+    """The numbers of traces in each cluster; a trace without a cluster is one of its own."""
 
     in_cluster: dict[str, Counter[Hashable]] = field(default_factory=dict)
     alone: Counter[Hashable] = field(default_factory=Counter)
@@ -73,11 +70,9 @@ class ClusterCounts:
     ) -> tuple[list[str], list[list[int]], list[int]]:
         """Return the number of traces of each cluster with each answer, and the rows of traces.
 
-        A trace has at most one answer.
-
         Args:
             answers: take the counts of a cluster, and return how many have the answer.
-            traces: the cluster of each trace and the number of its answer.
+            traces: the cluster of each trace and the number of its only answer.
 
         Returns:
             The names of the clusters that have any; a row for each of these, then one for each

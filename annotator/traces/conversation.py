@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -18,7 +18,6 @@ from annotator.traces.authors import (
 )
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 from annotator.traces.records import (
-    describe_outcome,
     expect_object,
     get_dict,
     get_first_text,
@@ -27,6 +26,7 @@ from annotator.traces.records import (
     name_type,
     parse_time,
     read_attributes,
+    read_outcome,
 )
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
@@ -62,11 +62,7 @@ _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A message before it is numbered.
-
-    ``pieces`` are its texts: no quote may run across two. ``reasoning`` is the agent's thought, a
-    step and no message. ``omitted`` names the parts that are no text.
-    """
+    """A message before it is numbered; ``reasoning`` becomes steps; ``omitted`` is no text."""
 
     sender: str
     author: Author
@@ -90,11 +86,7 @@ class Conversation:
     ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
 
     def add(self, utterance: Utterance, where: str) -> None:
-        """Append a message, and its thoughts as steps.
-
-        A message without text or sender keeps its number and is a problem. If it has thoughts and
-        no text, it is a step only.
-        """
+        """Append a message, and its thoughts as steps; thoughts alone are no message."""
         pieces = [replace_surrogates(piece) for piece in utterance.pieces if piece]
         sender = replace_surrogates(utterance.sender)
         if utterance.reasoning:
@@ -134,15 +126,15 @@ class Conversation:
 
     def read_outcome(self, record: Mapping[str, Any]) -> None:
         """Take the outcome of a record, and the attributes that name it."""
-        self.outcome, self.attributes = describe_outcome(record, self.attributes)
+        passed, rule = read_outcome(record)
+        if rule:
+            rules = {} if rule == "passed" else {"outcome_rule": rule}
+            self.attributes |= {"passed": passed, **rules}
+        self.outcome = Outcome(passed=passed, merge=get_text(self.attributes.get("merge")))
 
     def set_attributes(self, **values: Any) -> None:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
-
-    def replace_messages(self, change: Callable[[Message], Message]) -> None:
-        """Replace each message by the result of ``change``."""
-        self.messages = [change(message) for message in self.messages]
 
     def trace(
         self,
@@ -188,11 +180,7 @@ def is_message(value: Any) -> bool:
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
-    """Return the conversation in a list of messages as chat APIs and frameworks write them.
-
-    Raises:
-        UnreadableTrace: an item is not an object.
-    """
+    """Return the conversation in a list of messages; raises UnreadableTrace."""
     items = items if isinstance(items, list) else list(items)
     has_roles, has_names = has_role_words(items), has_named_speakers(items)
     parts = [
@@ -219,11 +207,7 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
 
 
 def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a message as several if it holds results of tools beside the words of its author.
-
-    A person's words may follow results; an agent's message may hold results of tools that run at
-    the provider.
-    """
+    """Return a message as several if it holds results of tools beside the words of its author."""
     if _is_item(fields):
         return _split_call(fields)
     key = "content" if fields.get("content") else "parts"
@@ -260,13 +244,7 @@ def _split_call(block: Any) -> list[Any]:
 def read_message(
     fields: Mapping[str, Any], has_roles: bool = True, has_names: bool = False
 ) -> Utterance:
-    """Return the utterance of a chat message.
-
-    Args:
-        fields: the message.
-        has_roles: as in :func:`annotator.traces.authors.find_author`.
-        has_names: as there.
-    """
+    """Return the utterance of a chat message; the flags are those of ``find_author``."""
     is_item = _is_item(fields)
     parts = read_parts(fields) if is_item else _read_parts(fields)
     author = find_author(fields, has_roles=has_roles, has_names=has_names)
@@ -311,13 +289,7 @@ def _is_result(block: Any) -> bool:
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
-    """Return an agent's trajectory from a list of ``{role, content}``.
-
-    Steps that are neither the agent's nor a tool's are its prompts (``system``).
-
-    Raises:
-        UnreadableTrace: an item is not an object.
-    """
+    """Return an agent's trajectory from a list of ``{role, content}``; prompts are ``system``."""
     steps = []
     for n, item in enumerate(items, 1):
         fields = expect_object(item, f"{where}: step {n}")

@@ -17,7 +17,6 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
-    DATASET_FILES,
     Document,
     JsonLines,
     Record,
@@ -53,39 +52,22 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class TraceRef:
-    """The place of a trace: a run folder, a file, or records of a file.
-
-    Attributes:
-        id: the trace's id.
-        path: the path or URL that people see, with the number of the record.
-        file: the path of the folder or file, on this machine.
-        reader: the reader of its format.
-        is_folder: whether it is a run folder.
-        by_itself: the user named the file itself: an id in the file is preferred to its name.
-        number: the number of the record (a line, a row, an item of a list) from 1; 0: the file.
-        offset: the byte at which the record's line begins.
-        item: the number of the trace in a document of several, from 1; 0: the document.
-        records: the number and the byte of each record of a trace of many, in turn.
-        key: the id that those records share; "" if all records of the file belong to the trace.
-        stamp: the time and size of the file.
-        problem: a problem with records that may belong to this trace.
-        document: the content, or the names in a run folder, if in memory.
-    """
+    """The place of a trace: a run folder, a file, or records of a file."""
 
     id: str
-    path: str
-    file: str
+    path: str  # or URL that people see, with the number of the record
+    file: str  # the path of the folder or file, on this machine
     reader: Any = None
-    is_folder: bool = False
-    by_itself: bool = False
-    number: int = 0
-    offset: int = 0
-    item: int = 0
-    records: "array[int] | None" = None
-    key: str = ""
-    stamp: tuple[int, int] | None = None
-    problem: str = ""
-    document: Any = None
+    is_folder: bool = False  # a run folder
+    by_itself: bool = False  # the user named the file: an id in it is preferred to its name
+    number: int = 0  # of the record (a line, a row, an item of a list) from 1; 0: the file
+    offset: int = 0  # the byte at which the record's line begins
+    item: int = 0  # the number of the trace in a document of several, from 1; 0: the document
+    records: "array[int] | None" = None  # number and byte of each record of a trace of many
+    key: str = ""  # the id that those records share; "" if all of the file belong to the trace
+    stamp: tuple[int, int] | None = None  # the time and size of the file
+    problem: str = ""  # with records that may belong to this trace
+    document: Any = None  # the content, or the names in a run folder, if in memory
 
 
 Discovered = TraceRef | Unreadable | Ignored
@@ -99,28 +81,12 @@ class Names(NamedTuple):
     links: frozenset[str]
 
 
-class VisitedFiles:
-    """Files and folders by device and inode, so that each is read once under all its names."""
-
-    def __init__(self) -> None:
-        self._paths: dict[tuple[int, int], str] = {}
-
-    def earlier_path(self, path: str) -> str | None:
-        """Return the path under which a file was visited before; None on the first visit."""
-        try:
-            info = os.stat(path)  # noqa: PTH116 - as often as there are files
-        except OSError:
-            return None
-        key = info.st_dev, info.st_ino
-        earlier = self._paths.get(key)
-        self._paths.setdefault(key, path)
-        return earlier
+Visited = dict[tuple[int, int], str]
+"""The first path of each visited file and folder, by device and inode."""
 
 
 def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
-    """Yield the traces of the sources, in order. Run folders are not opened, files are.
-
-    A second trace with an id is :class:`Unreadable`.
+    """Yield the traces of the sources, in order; a second one with an id is :class:`Unreadable`.
 
     Raises:
         AnnotatorError: a source does not exist, or ``format`` is unknown.
@@ -146,12 +112,8 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
 def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
     """Yield the path and the format of each file, and a document of it.
 
-    The format is None if a document among the first is of no known format; then that document is
-    yielded, else the first. If the file cannot be read, the document is an
-    :class:`UnreadableTrace`.
-
-    Raises:
-        AnnotatorError: as :func:`discover`.
+    A document of no known format comes first, with None. If the file cannot be read, the document
+    is an :class:`UnreadableTrace`.
     """
     for ref in _find_all(sources, format):
         if not isinstance(ref, TraceRef):
@@ -190,23 +152,17 @@ def list_folder(folder: str | Path) -> Names:
 
 
 def find_files(
-    source: str,
-    format: str = "auto",
-    visited: VisitedFiles | None = None,
-    base: Path | None = None,
+    source: str, format: str = "auto", visited: Visited | None = None, base: Path | None = None
 ) -> Iterator[Discovered]:
     """Yield the run folders and files below one source, sorted, without opening them.
 
     Args:
-        source: a folder, file, glob or URL.
+        source: a folder, file, glob or URL; AnnotatorError if nothing has that name.
         format: as in :func:`discover`.
         visited: the files of other sources, which are not yielded again.
         base: the folder below which the id of a named file begins.
-
-    Raises:
-        AnnotatorError: nothing has that name.
     """
-    visited = visited or VisitedFiles()
+    visited = {} if visited is None else visited
     path = localize(source)
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))
@@ -253,15 +209,12 @@ def _discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
 
 
 def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered]:
-    """Yield the folders and files below all sources, each once, and the traces among the sources.
-
-    Paths of copies of URLs are the URLs.
-    """
+    """Yield the folders and files below all sources, each once, and the sources' traces."""
     names = [source for source in sources if isinstance(source, str) and not is_hub(source)]
     paths = [Path(os.path.abspath(localize(source))) for source in names]
     folders = [path.parent for path in paths if path.is_file()]
     base = Path(os.path.commonpath(folders)) if folders else None
-    visited = VisitedFiles()
+    visited: Visited = {}
     for source in sources:
         if isinstance(source, Trace):
             yield _check_trace(source)
@@ -310,13 +263,13 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
             yield from _expand(folder / name, parts[1:])
 
 
-def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator[Discovered]:
+def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Discovered]:
     """Yield the traces and files below ``top``. Ids are paths below ``root``."""
     others: Counter[str] = Counter()
     folders = [str(top)]
     while folders:
         folder = folders.pop()
-        if visited.earlier_path(folder):
+        if _find_earlier(folder, visited):
             continue
         try:
             names = list_folder(folder)
@@ -332,8 +285,6 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         folders += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
         if reader := _find_folder_reader(folder, names.files, format):
             yield _make_run_ref(folder, names, reader, root, top)
-        elif load_readers(format).documents and names.files >= DATASET_FILES:
-            yield _make_file_ref(Path(folder), root)
         elif load_readers(format).documents:
             for name in sorted(names.files):
                 if has_trace_suffix(name):
@@ -350,14 +301,26 @@ def _walk(top: Path, root: Path, format: str, visited: VisitedFiles) -> Iterator
         yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
 
 
-def _visit(ref: TraceRef | Unreadable, visited: VisitedFiles) -> Iterator[Discovered]:
+def _visit(ref: TraceRef | Unreadable, visited: Visited) -> Iterator[Discovered]:
     """Yield a file on the first visit, a note if it was visited under another name."""
     is_bad_link = isinstance(ref, Unreadable) and os.path.islink(ref.path)  # noqa: PTH114
-    earlier = None if is_bad_link else visited.earlier_path(ref.path)
+    earlier = None if is_bad_link else _find_earlier(ref.path, visited)
     if earlier is None:
         yield ref
     elif earlier != ref.path:
         yield Ignored(ref.path, f"the same file as {earlier}")
+
+
+def _find_earlier(path: str, visited: Visited) -> str | None:
+    """Return the path under which a file was visited before; None on the first visit."""
+    try:
+        info = os.stat(path)  # noqa: PTH116 - as often as there are files
+    except OSError:
+        return None
+    key = info.st_dev, info.st_ino
+    earlier = visited.get(key)
+    visited.setdefault(key, path)
+    return earlier
 
 
 def _make_file_ref(path: Path, root: Path) -> TraceRef:
@@ -380,10 +343,7 @@ def _find_run(path: Path, root: Path, format: str) -> TraceRef | Unreadable | No
 def _make_run_ref(
     folder: str, names: Names, reader: Any, root: Path, inside: Path
 ) -> TraceRef | Unreadable:
-    """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``.
-
-    Its id is the path below the last folder named ``logs``, else below ``root``.
-    """
+    """Return a run folder; Unreadable if a file of it is a link that leaves ``inside``."""
     parts = name_place(folder).split(os.sep)  # noqa: PTH206 - a Path takes longer to make
     if "logs" in parts[:-1]:
         logs = max(n for n, name in enumerate(parts[:-1]) if name == "logs")
@@ -433,11 +393,7 @@ def stamp_file(path: str) -> tuple[int, int] | None:
 def index_records(
     file: str, stamp: tuple[int, int] | None, reader: Any, format: str
 ) -> Rows | JsonLines:
-    """Return the records of a file by number: of one document in memory, of others on disk.
-
-    Raises:
-        UnreadableTrace: the file cannot be read.
-    """
+    """Return the records of a file by number; raises UnreadableTrace."""
     contents = open_contents(file)
     if not isinstance(contents, Document):
         return copy_records(contents)
@@ -484,10 +440,7 @@ def _discover_in_file(file: TraceRef, format: str) -> Iterator[Discovered]:
 
 
 def _find_grouping(records: list[Record], format: str) -> Any | None:
-    """Return the format that groups records into traces; None if each is a trace by itself.
-
-    The first record of a known format decides.
-    """
+    """Return the format of the first known record if it groups records into traces, else None."""
     for _, _, load in records:
         with suppress(UnreadableTrace):
             document = load()
@@ -545,10 +498,7 @@ def _describe(document: Any, format: str) -> str:
 
 
 def _discover_in_groups(file: TraceRef, reader: Any, format: str) -> Iterator[Discovered]:
-    """Yield the traces of grouped records of a file, in the order in which they begin.
-
-    It keeps 16 bytes a record, however far apart the records of a trace are.
-    """
+    """Yield the traces of grouped records, in the order in which they begin; 16 bytes a record."""
     groups: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
     singles = array("Q")

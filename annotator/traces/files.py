@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import os
-import stat
+import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,8 +18,9 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
-from annotator.base.errors import UnreadableTrace
+from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.files import (
     explain_errors,
     get_size_limit,
@@ -29,7 +30,6 @@ from annotator.base.files import (
     read_whole,
 )
 from annotator.base.text import decode, find_repeated
-from annotator.traces.hub import load_hub_records
 from annotator.traces.records import parse_json, parse_nested
 from annotator.traces.text_logs import is_log_line, read_log
 
@@ -37,9 +37,6 @@ SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
 )
 """Suffixes of the files in a folder that are opened, in any case, also with .gz or .zst."""
-
-DATASET_FILES = frozenset(("dataset_info.json", "state.json"))
-"""Files of a folder in which `datasets` saved a data set."""
 
 _COMPRESSED = (".gz", ".zst")
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -67,18 +64,10 @@ def open_file(path: str) -> io.BufferedReader:
         raise UnreadableTrace(f"{Path(path).name}: {error.strerror or error}") from error
 
 
-def read_bytes(folder: str, name: str, limit: int = 0) -> bytes:
-    """Return the bytes of a file in a folder, or its first ``limit`` bytes.
-
-    Raises:
-        UnreadableTrace: the file is missing, not regular (a pipe), not allowed, or too large.
-    """
-    path = f"{folder}/{name}"
-    if limit:
-        with open_file(path) as file:
-            return file.read(limit)
+def read_bytes(folder: str, name: str) -> bytes:
+    """Return the bytes of a file in a folder; raises UnreadableTrace."""
     try:
-        return read_bounded(path)
+        return read_bounded(f"{folder}/{name}")
     except OSError as error:
         raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
 
@@ -91,14 +80,6 @@ def read_text(folder: str, name: str) -> str:
 def read_json(folder: str, name: str) -> Any:
     """Return the JSON value in a file; raises UnreadableTrace."""
     return parse_json(read_bytes(folder, name), name)
-
-
-def is_plain_file(path: str) -> bool:
-    """Whether a path is a regular file and no link."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 # --- the documents in a file
@@ -138,11 +119,7 @@ class JsonLines:
     scratch: Any = field(default=None, compare=False)  # a folder that is removed with this value
 
     def records(self, number: int = 1, offset: int = 0) -> Iterator[Record]:
-        """Yield the lines from line ``number`` at byte ``offset`` on, but empty ones.
-
-        Raises:
-            UnreadableTrace: the file cannot be read.
-        """
+        """Yield the lines from line ``number`` at byte ``offset`` on, but empty ones."""
         with _open(self.path) as (file, encoding):
             if not self.seekable:
                 for n, line in islice(enumerate(_read_lines(file, encoding), 1), number - 1, None):
@@ -171,13 +148,8 @@ class Rows:
     rows: Callable[[], Iterable[Any]]
 
     def records(self) -> Iterator[Record]:
-        """Yield the records.
-
-        Raises:
-            UnreadableTrace: the file cannot be read.
-            AnnotatorError: a data set of the hub cannot be loaded.
-        """
-        return ((n, 0, partial(_return, row)) for n, row in enumerate(self.rows(), 1))
+        """Yield the records; raises UnreadableTrace, for the hub AnnotatorError."""
+        return ((n, 0, partial(lambda value: value, row)) for n, row in enumerate(self.rows(), 1))
 
     def at(self, number: int, _: int) -> Any:
         """Return a record; raises as :meth:`records`."""
@@ -192,16 +164,10 @@ Contents = Document | JsonLines | Rows
 
 
 def open_contents(path: str) -> Contents:
-    """Return the document or the records of a file or data set.
-
-    Raises:
-        UnreadableTrace: the file is missing, closed, empty, a pipe, or of no such type.
-    """
+    """Return the document or the records of a file or data set; raises UnreadableTrace."""
     name = Path(path).name
     if path.startswith("hf://"):
-        return Rows(path, lambda: load_hub_records(path))
-    if os.path.isdir(path):  # noqa: PTH112 - as often as there are files
-        return Rows(name, lambda: _read_saved_dataset(path))
+        return Rows(path, lambda: _read_hub(path))
     suffix = _find_suffix(path)
     with _open(path) as (file, encoding):
         seekable = encoding is None and isinstance(file.raw, io.FileIO)
@@ -235,13 +201,7 @@ def _read_text_log(path: str) -> Iterator[Any]:
 
 
 def copy_records(contents: JsonLines | Rows) -> JsonLines:
-    """Return records as lines that are found by their byte.
-
-    Records of tables and compressed files are copied to a temporary file.
-
-    Raises:
-        UnreadableTrace, AnnotatorError: as its records.
-    """
+    """Return records as lines found by their byte: those of tables in a temporary file."""
     if isinstance(contents, JsonLines) and contents.seekable:
         return contents
     scratch = TemporaryDirectory(ignore_cleanup_errors=True)
@@ -272,10 +232,6 @@ def _is_json(text: str, *, containers: bool = False) -> bool:
     except UnreadableTrace:
         return False
     return isinstance(value, dict | list) or not containers
-
-
-def _return(value: Any) -> Any:
-    return value
 
 
 def _stringify(value: Any) -> Any:
@@ -360,11 +316,7 @@ def _read_parquet(path: str) -> Iterator[Any]:
 
 
 def _read_arrow(path: str) -> Iterator[Any]:
-    """Yield the rows of an Arrow file, or of a stream in a file; raises what pyarrow raises.
-
-    Raises:
-        OSError: the stream does not end where the file does. pyarrow reads it as a shorter one.
-    """
+    """Yield the rows of an Arrow file or stream; pyarrow reads a cut stream as a shorter one."""
     import pyarrow as pa
 
     with open_file(path), pa.memory_map(path) as source:
@@ -423,11 +375,36 @@ def _read_member(archive: Any, name: str) -> bytes:
     return read_whole(pa.input_stream(member, compression="zstd"))
 
 
-def _read_saved_dataset(folder: str) -> Iterator[Any]:
-    """Yield the records of a data set that ``Dataset.save_to_disk`` wrote."""
+# --- the hub
 
-    def read_parts() -> Iterator[Any]:
-        for entry in read_json(folder, "state.json")["_data_files"]:
-            yield from _read_arrow(f"{folder}/{entry['filename']}")
 
-    return _explain("a saved data set that cannot be read", read_parts())
+def _read_hub(source: str) -> Iterator[Any]:
+    """Yield the records of a hub data set ``hf://org/name[:split]``, by default of ``train``.
+
+    A folder ``org/name`` below the current one is read in place of the hub's. Raises
+    :class:`AnnotatorError` if it cannot be loaded.
+    """
+    name, _, split = source.removeprefix("hf://").partition(":")
+    _check_reachable(source, name)
+    import datasets  # 0.8 s: only for those who name a data set
+
+    try:
+        for record in datasets.load_dataset(name, split=split or "train", streaming=True):
+            yield dict(record)
+    except Exception as error:  # datasets raises errors of a dozen libraries
+        reason = " ".join(str(error).split())[:300]
+        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
+
+
+def _check_reachable(source: str, name: str) -> None:
+    """Raise :class:`AnnotatorError` if the hub has no address: `datasets` tries for 30 seconds."""
+    from urllib.request import getproxies  # takes 5 % of the start of any command
+
+    if Path(name).is_dir() or getproxies():
+        return
+    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError as error:
+        reason = f"{host} cannot be reached ({error.strerror or error})"
+        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error

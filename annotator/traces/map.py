@@ -116,11 +116,7 @@ class MapReader:
         return find_record_id(document)
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
-        """Return the trace of a record, or of the records of a group.
-
-        Raises:
-            UnreadableTrace: a message is no object, or none has a text where the map says.
-        """
+        """Return the trace of a record or a group; UnreadableTrace if the map finds no text."""
         records = document if isinstance(document, list) else [document]
         items = [item for record in records for item in self._list_messages(record)]
         chat = self._converse(items)

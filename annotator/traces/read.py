@@ -44,10 +44,7 @@ _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 
 
 def read_traces(
-    sources: TraceSource,
-    format: str = "auto",
-    *,
-    keep: Callable[[str, bool], bool] | None = None,
+    sources: TraceSource, format: str = "auto", *, keep: Callable[[str, bool], bool] | None = None
 ) -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources``: folders, files, globs, their URLs (``s3://...``), or
     ``hf://org/name[:split]``. A trace among the sources is yielded as it is.
@@ -76,11 +73,7 @@ def read_traces(
 
 
 def read_trace(ref: TraceRef, format: str) -> Trace | Unreadable:
-    """Return a discovered trace as it is now; :class:`Unreadable` if its file has changed.
-
-    Raises:
-        AnnotatorError: a data set of the hub cannot be loaded.
-    """
+    """Return a discovered trace as it is now; :class:`Unreadable` if its file has changed."""
     if isinstance(ref.document, Trace):
         return ref.document
     try:
@@ -141,10 +134,7 @@ def _load_document(contents: Document, _: tuple[int, int] | None) -> Any:
 
 
 def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
-    """Return a trace whose agents have the names that the pattern finds in their names.
-
-    The name is the pattern's first group, else its match. Names without a match stay.
-    """
+    """Return a trace whose agents have the pattern's first group, or match, of their names."""
     if pattern is None:
         return trace
 
@@ -168,10 +158,7 @@ def _rename_agents(trace: Trace, pattern: re.Pattern[str] | None) -> Trace:
 
 
 def check_exists(source: str) -> None:
-    """Raise :class:`AnnotatorError` if nothing has that name. Names of the hub are not looked up.
-
-    A URL is fetched if its files have changed.
-    """
+    """Raise :class:`AnnotatorError` if nothing has that name; changed URLs are fetched."""
     if not is_hub(source):
         localize(source, again=True)
         next(find_files(source), None)
@@ -193,10 +180,7 @@ def check_source(source: str) -> None:
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:
-    """Return roughly how many traces :func:`read_traces` will yield.
-
-    It counts run folders, JSON files and lines of JSONL files, and opens nothing else.
-    """
+    """Return roughly how many traces :func:`read_traces` will yield; it opens only JSONL."""
     total = 0
     for source in sources:
         for ref in () if is_hub(source) else find_files(source, format):
@@ -368,8 +352,7 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
 class Library:
     """All traces below some sources, by id; safe to use from any number of threads.
 
-    The sources are listed once, only as far as a request needs. It keeps the ids and where each
-    trace is, some 350 bytes each, and the JSON list that was read last.
+    The sources are listed once, only as far as a request needs; some 350 bytes a trace are kept.
     """
 
     def __init__(self, sources: Sequence[str], format: str = "auto") -> None:
@@ -384,9 +367,6 @@ class Library:
         """Return the trace with this id as :func:`read_traces` yields it; None if there is none.
 
         A trace that is gone, or whose file has changed, is :class:`Unreadable`.
-
-        Raises:
-            AnnotatorError: as :func:`read_traces`.
         """
         ref = None
         while trace_id not in self._refs and (ref := self._next()):
@@ -397,11 +377,7 @@ class Library:
         return read_trace(ref, self._format) if isinstance(ref, TraceRef) else ref
 
     def ids(self) -> Iterator[str]:
-        """Yield every id once, in the order of :func:`read_traces`, listing as it goes.
-
-        Raises:
-            AnnotatorError: as :func:`read_traces`.
-        """
+        """Yield every id once, in the order of :func:`read_traces`, listing as it goes."""
         n = 0
         while n < len(self._ids) or self._next():
             yield self._ids[n]

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import decode, replace_surrogates
-from annotator.traces.model import AgentEnd, Feature, Outcome
+from annotator.traces.model import AgentEnd, Feature
 
 _LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
@@ -41,11 +41,7 @@ LABEL_KEYS = frozenset(
 
 
 def parse_json(text: str | bytes, name: str, *, line: int | None = None) -> Any:
-    """Return the JSON value in ``text``; errors name the file ``name`` and the ``line``.
-
-    Raises:
-        UnreadableTrace: no JSON, or JSON nested too deeply.
-    """
+    """Return the JSON value in ``text``; UnreadableTrace says ``name`` and ``line``."""
     try:
         return from_json(text)  # in half the time
     except (TypeError, ValueError):
@@ -73,20 +69,6 @@ def parse_nested(value: Any) -> Any:
         except UnreadableTrace:
             return value
     return value
-
-
-def parse_first_item(text: str, key: str) -> Any:
-    """Return the first item of the list under ``key`` in a JSON object that begins with ``text``.
-
-    None if the item is not complete in ``text``.
-    """
-    before, colon, after = text.partition(f'"{key}":')
-    try:
-        json.loads(f'{before}"{key}": 0}}')  # else the key is in an inner object
-        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
-    except (ValueError, RecursionError):
-        return None
-    return item if colon else None
 
 
 def name_type(value: Any) -> str:
@@ -167,10 +149,7 @@ def parse_number(value: Any) -> Any:
 
 
 def walk_path(record: Any, path: str) -> Any:
-    """Return the value at a dotted path (``trace.trajectory``, ``runs.0.id``), else None.
-
-    A key may itself hold dots. JSON in a text on the way is parsed.
-    """
+    """Return the value at a dotted path (``runs.0.id``), also through JSON in a text; else None."""
     return next(_walk(record, path), None)
 
 
@@ -251,10 +230,7 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
 def read_attributes(
     record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the scalars of a record as attributes, and a note for each value left out.
-
-    Keys in ``consumed`` are skipped; people's labels are left out and named.
-    """
+    """Return the scalars of a record as attributes, and a note for each value left out."""
     attributes: dict[str, Any] = {}
     problems: list[str] = []
     nested: list[str] = []
@@ -277,26 +253,12 @@ def read_attributes(
     return attributes, tuple(problems)
 
 
-def describe_outcome(
-    record: Mapping[str, Any], attributes: dict[str, Any]
-) -> tuple[Outcome, dict[str, Any]]:
-    """Return a record's outcome, and the attributes with ``passed`` and ``outcome_rule``."""
-    passed, rule = read_outcome(record)
-    if rule:
-        rules = {} if rule == "passed" else {"outcome_rule": rule}
-        attributes = {**attributes, "passed": passed, **rules}
-    return Outcome(passed=passed, merge=get_text(attributes.get("merge"))), attributes
-
-
 def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Return the features that a run was to build, its agents, and how patches were merged.
+    """Return fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists read.
 
     Args:
         fields: may hold ``features`` (a list), or ``pair`` (a list, or a text like "3+4");
             ``agents`` (a list of names, or a number); and ``strategy``.
-
-    Returns:
-        Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
     """
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from annotator.traces.model import AgentEnd, Feature, Steps, Trace
+from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Step, Trace
 
 _BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also after a line end as JSON writes it
 # The word of a cover, and the pattern: its group is covered, else its match.
@@ -59,21 +59,17 @@ def redact_text(text: str) -> str:
 
 def _cover(kind: str, match: re.Match[str]) -> str:
     group = match.re.groups  # at most one
-    text, start, end = match[0], match.start(group), match.end(group)
-    secret, at = match[group], match.start()
-    word = f"[{kind}]"
+    secret, word = match[group], f"[{kind}]"
+    before, after = match.start(group) - match.start(), match.end(group) - match.start()
     covered = word.ljust(len(secret), "*") if len(secret) >= len(word) else "*" * len(secret)
     lines = "".join(
         mark if mark in "\r\n" else cover for mark, cover in zip(secret, covered, strict=True)
     )
-    return text[: start - at] + lines + text[end - at :]
+    return match[0][:before] + lines + match[0][after:]
 
 
 def redact(trace: Trace) -> Trace:
-    """Return a trace with every text redacted; its id, its path and its numbers stay.
-
-    Agents with addresses for names get distinct covers, the same in every text.
-    """
+    """Return a trace with every text redacted; agents named by addresses get distinct covers."""
     names = _cover_names(_list_names(trace))
 
     def cover(text: str) -> str:
@@ -81,29 +77,20 @@ def redact(trace: Trace) -> Trace:
             text = text.replace(name, covered)
         return redact_text(text)
 
-    def read_steps() -> Steps:
-        steps = trace.steps
-        covers = {**_cover_names(steps), **names}
-        return {
-            covers.get(agent, agent): tuple(
-                _map_texts(step, cover, ("author",)) for step in of_agent
-            )
-            for agent, of_agent in steps.items()
-        }
-
-    def read_tasks() -> Mapping[str, str]:
-        covers = {**_cover_names(trace.tasks), **names}
-        return {covers.get(agent, agent): cover(text) for agent, text in trace.tasks.items()}
+    def cover_by_agent(values: Mapping[str, Any]) -> dict[str, Any]:
+        covers = {**_cover_names(values), **names}
+        pairs = values.items()
+        return {covers.get(agent, agent): _map_value(value, cover) for agent, value in pairs}
 
     return replace(
         trace,
-        messages=tuple(_map_texts(message, cover, ("author",)) for message in trace.messages),
-        patches={names.get(agent, agent): cover(text) for agent, text in trace.patches.items()},
-        outcome=_map_texts(trace.outcome, cover),
+        messages=_map_value(trace.messages, cover),
+        patches=cover_by_agent(trace.patches),
+        outcome=_map_value(trace.outcome, cover),
         attributes=_map_value(trace.attributes, cover),
-        problems=tuple(map(cover, trace.problems)),
-        read_steps=read_steps,
-        read_tasks=read_tasks,
+        problems=_map_value(trace.problems, cover),
+        read_steps=lambda: cover_by_agent(trace.steps),
+        read_tasks=lambda: cover_by_agent(trace.tasks),
     )
 
 
@@ -130,17 +117,15 @@ def _cover_names(names: Iterable[str]) -> dict[str, str]:
     return covers
 
 
-def _map_texts(value: Any, cover: Callable[[str], str], but: tuple[str, ...] = ()) -> Any:
-    """Return a part of a trace with all its texts covered."""
-    names = [item.name for item in fields(value) if item.name not in but]
-    return replace(value, **{name: _map_value(getattr(value, name), cover) for name in names})
-
-
 def _map_value(value: Any, cover: Callable[[str], str]) -> Any:
+    """Return a value with all its texts covered."""
     if isinstance(value, str):
         return cover(value)
     if isinstance(value, Mapping):
         return {key: _map_value(item, cover) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(_map_value(item, cover) for item in value)
-    return _map_texts(value, cover) if isinstance(value, (AgentEnd, Feature)) else value
+    if isinstance(value, (AgentEnd, Feature, Message, Outcome, Step)):
+        names = [item.name for item in fields(value)]
+        return replace(value, **{name: _map_value(getattr(value, name), cover) for name in names})
+    return value

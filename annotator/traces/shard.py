@@ -10,23 +10,14 @@ from annotator.base.errors import SettingsError
 _LARGEST = 100_000
 # Variables of an array of jobs or a group of processes: number, count, first number, step.
 _VARIABLES = (
-    (
-        *("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
-        *("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP"),
-    ),
+    tuple(f"SLURM_ARRAY_TASK_{name}" for name in ("ID", "COUNT", "MIN", "STEP")),
     ("RANK", "WORLD_SIZE", "", ""),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of ``of`` shares of the traces; ``number`` counts from 1.
-
-    A hash of its id assigns a trace, so every process knows its share before it reads a trace.
-
-    Raises:
-        SettingsError: there is no such share.
-    """
+    """One of ``of`` shares of the traces, by a hash of their ids; ``number`` counts from 1."""
 
     number: int
     of: int
@@ -45,10 +36,7 @@ class Shard:
 
 
 class Listing:
-    """The number of all traces, and the sum of the hashes of their ids.
-
-    Shards of the same traces have the same listing.
-    """
+    """The number of all traces and the sum of their hashes, the same for all shards of them."""
 
     def __init__(self) -> None:
         self.traces = 0
@@ -69,12 +57,7 @@ def _hash(trace_id: str) -> int:
 
 
 def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
-    """Return the share ``I/N``; with ``auto`` that of the environment's ``SLURM_ARRAY_TASK_ID`` and
-    ``_COUNT``, or ``RANK`` and ``WORLD_SIZE``.
-
-    Raises:
-        SettingsError: the text is neither, or the environment lacks the variables.
-    """
+    """Return the share ``I/N``, with ``auto`` that of Slurm or torch; or SettingsError."""
     if match := re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip()):
         return Shard(int(match[1]), int(match[2]))
     if text != "auto":

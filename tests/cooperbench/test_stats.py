@@ -720,10 +720,7 @@ def test_pairs_with_one_setting_are_left_out_and_counted(graded):
 
 @pytest.mark.parametrize(
     ("solo", "coop", "why"),
-    [
-        ("p", "p", "all tasks are equally difficult"),
-        ("p", "", "no task has both"),
-    ],
+    [("p", "p", "all tasks are equally difficult"), ("p", "", "no task has both")],
 )
 def test_what_has_no_curve_says_why(tmp_path, solo, coop, why):
     pair(tmp_path, 1, solo, coop)

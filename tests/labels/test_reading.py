@@ -417,99 +417,20 @@ def test_label_studio_data_may_name_another_rubric_and_must_name_the_trace(tmp_p
     )
 
 
-def minimal(**fields: Any) -> dict[str, Any]:
-    frame = {"annotation_id": 5, "lead_time": 1.5, "annotator": 2, "id": 17}
-    return {"trace_id": "t1", "text": "the conversation"} | frame | fields
-
-
-@pytest.mark.parametrize(
-    ("fields", "codes", "expected"),
-    [
-        ({"primary": "work_overlap", "secondary": {"choices": list(IDS[1:])}}, PRIMARY, IDS),
-        ({"code": {"choices": ["repetition", "work_overlap"]}}, PRIMARY, (IDS[2], IDS[0])),
-        ({"code": [{"choices": ["repetition"]}, "work_overlap"]}, MANY, (IDS[2], IDS[0])),
-    ],
-)
-def test_label_studio_json_min(tmp_path, fields, codes, expected):
-    more = {"note": "n", "confidence": [{"rating": 2}], "span": [{"text": "q", "labels": ["E"]}]}
-    file = saved(tmp_path / "min.json", [minimal(**fields, **more)])
-    label = only(read_labels([file], codes))
-    assert (label.codes, label.annotator, label.note) == (expected, "2", "n")
-    assert (label.evidence, label.confidence) == (("q",), 2)
-
-
-def test_label_studio_json_min_without_an_answer_is_not_labelled(tmp_path):
-    records = [minimal(primary="none"), minimal(trace_id="t2")]
-    assert read_labels([saved(tmp_path / "m.json", records)], ONE).unlabelled == ("t2",)
-    assert "no code 'nan'" in problem(saved(tmp_path / "m.json", [minimal(primary="nan")]))
-
-
 # Potato
-
-
-def test_potato_user_states_below_the_output_folder(tmp_path):
-    ann = {
-        "user_id": "ann",
-        "instance_id_ordering": ["t1", "t2", "t3", "end.html"],
-        "instance_id_to_label_to_value": {
-            "t1": [
-                [{"schema": "primary", "name": "work_overlap"}, "1"],
-                [{"schema": "secondary", "name": "repetition"}, "0"],
-                [{"schema": "secondary", "name": "parameter_flow"}, False],
-                [{"schema": "note", "name": "text_box"}, "why"],
-                [{"schema": "evidence", "name": "text_box"}, "q1\n\nq2"],
-                [{"schema": "confidence", "name": "4"}, "4"],
-            ],
-            "t2": [],
-        },
-    }
-    bob = {"instance_id_to_label_to_value": {"t1": {"symptom": {"none": "true"}}}}
-    machine = {"user_id": "gpt", "origin": {"kind": "llm"}} | bob
-    for user, state in (("ann", ann), ("bob", bob), ("gpt", machine)):
-        saved(tmp_path / "annotation_output" / user / "user_state.json", state)
-        saved(tmp_path / "annotation_output" / user / "assigned.json", {"t1": 1})
-    for folder in (tmp_path, tmp_path / "annotation_output"):
-        labels = read_labels([folder], PRIMARY)
-        assert labels.annotators == ("ann", "bob")
-        label = labels.of("ann")["t1"]
-        assert label.codes == ("work_overlap", "repetition")
-        assert (label.evidence, label.note, label.confidence) == (("q1", "q2"), "why", 4)
-        assert label.where.endswith("user_state.json, instance t1")
-        assert labels.of("bob")["t1"].codes == ()
-        assert labels.unlabelled == ("t2", "t3")
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"user_id": "ann", "instance_id": "t1", "label_annotations": {"p": {"repetition": "3"}}},
-        {"user_id": "ann", "instance_id": "t1", "labels": {"p": {"repetition": "repetition"}}},
-        {"user_id": "ann", "instance_id": "t1", "labels": {"primary": "repetition"}},
-        {
-            "user_id": "ann",
-            "instance_id": "t1",
-            "labels": {"p": {"repetition": "1"}, "confidence": {"scale_3": "3"}},
-            "spans": {"quotes": [{"start": 0, "end": 2, "text": "hm"}]},
-            "annotator_origin": {"kind": "human"},
-        },
-    ],
-)
-def test_potato_instances(tmp_path, record):
-    (tmp_path / "ann").mkdir()
-    survey = {"user_id": "ann", "id": "consent.html", "label_annotations": {"ok": {"Yes": "true"}}}
-    file = lines(tmp_path / "ann" / "annotated_instances.jsonl", record, survey)
-    label = only(read_labels([file], PRIMARY))
-    assert (label.trace_id, label.annotator, label.primary) == ("t1", "ann", "repetition")
-    assert label.evidence == (("hm",) if "spans" in record else ())
-    assert label.confidence == (3 if "spans" in record else None)
-    assert only(read_labels([tmp_path], PRIMARY)) == label
 
 
 @pytest.mark.parametrize(
     ("header", "cells"),
     [
-        ("user,instance_id,displayed_text,p:::repetition,p:::work_overlap", "ann,t1,hello.x,3,"),
-        ("instance_id,user_id,p.repetition,p.work_overlap,p._spans", "t1,ann,repetition,,[]"),
+        (
+            "user,instance_id,displayed_text,p:::repetition,p:::work_overlap,confidence:::scale_3",
+            "ann,t1,hello.x,0,,x",
+        ),
+        (
+            "instance_id,user_id,p.repetition,p.work_overlap,p._spans,confidence.sure",
+            "t1,ann,repetition,false,[],3",
+        ),
     ],
 )
 def test_potato_tables(tmp_path, header, cells):
@@ -520,19 +441,15 @@ def test_potato_tables(tmp_path, header, cells):
         )
         label = only(read_labels([file], PRIMARY))
         assert (label.trace_id, label.annotator, label.codes) == ("t1", "ann", ("repetition",))
+        assert label.confidence == 3
 
 
-def test_potato_tables_keep_the_case_of_codes(tmp_path):
-    file = table(tmp_path / "a.csv", "Instance_ID,user,code:::C3a", "t1,ann,1")
-    assert only(read_labels([file], make_scheme("comm", ("C3a",), "one"))).codes == ("C3a",)
-
-
-def test_potato_output_beside_other_files_is_not_guessed(tmp_path):
-    record = {"user_id": "ann", "instance_id": "t1", "labels": {"primary": "none"}}
-    (tmp_path / "out").mkdir()
-    lines(tmp_path / "out" / "annotated_instances.jsonl", record)
-    other = lines(tmp_path / "l.jsonl", row())
-    assert f"Potato's output, and {other}; name the files" in problem(tmp_path)
+def test_potato_tables_have_texts_machines_and_codes_in_capitals(tmp_path):
+    header = "Instance_ID,user,origin,code:::C3a,note:::text_box,evidence:::text_box"
+    rows = 't1,ann,human,1,why,"q1\n\nq2"', "t1,gpt,llm,1,,"
+    file = table(tmp_path / "a.csv", header, *rows)
+    label = only(read_labels([file], make_scheme("comm", ("C3a",), "one")))
+    assert (label.codes, label.note, label.evidence) == (("C3a",), "why", ("q1", "q2"))
 
 
 # Files that cannot be read
@@ -572,16 +489,12 @@ PROBLEMS = [  # file, content, message, and codes other than PRIMARY
             (["odd"], "result: found a string, expected an object"),
         ]
     ),
-    *(
-        ("annotated_instances.jsonl", {"id": "t1", "label_annotations": labels}, message)
-        for labels, message in [
-            ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
-            ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
-            ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
-            ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found"),
-            ("text", "labels: found a string"),
-        ]
-    ),
+    ("m.json", [{"annotation_id": 5, "lead_time": 1.5, "p": "x"}], "export JSON instead"),
+    ("user_state.json", {"instance_id_to_label_to_value": {}}, "let Potato write CSV or TSV"),
+    ("a.jsonl", {"instance_id": "t1", "labels": {}}, "let Potato write CSV or TSV"),
+    ("p.csv", b"instance_id,user,a.x,b.y\nt,a,1,1", "cannot be told from their names (a, b)"),
+    ("p.csv", b"instance_id,user,primary.repetition,primary.x\nt,a,1,1", "found 2 codes"),
+    ("p.csv", b"instance_id,user,note.text_box\nt,a,hm", "primary: missing, but note is filled"),
 ]
 
 

@@ -5,7 +5,10 @@ import gzip
 import io
 import json
 import os
+import struct
+import tracemalloc
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,11 +50,11 @@ def parquet(rows):
     return sink.getvalue()
 
 
-def arrow(rows, make=pa.ipc.new_file):
-    batch = pa.Table.from_pylist(rows)
+def arrow(records, make=pa.ipc.new_file, rows=None):
+    table = pa.Table.from_pylist(records)
     sink = pa.BufferOutputStream()
-    with make(sink, batch.schema) as writer:
-        writer.write_table(batch)
+    with make(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
     return sink.getvalue().to_pybytes()
 
 
@@ -85,18 +88,10 @@ CASES = {
         },
         [
             f"{name}: hello / bye"
-            for name in [
-                "A.JSON",
-                "b.jsonl",
-                "c.json.gz",
-                "d.json.zst",
-                "e.json",
-                "f.json",
-                "g.json",
-                "h.traj",
-                "i.json",
-                "j.json",
-            ]
+            for name in (
+                *("A.JSON", "b.jsonl", "c.json.gz", "d.json.zst", "e.json", "f.json", "g.json"),
+                *("h.traj", "i.json", "j.json"),
+            )
         ],
     ),
     **{
@@ -170,10 +165,7 @@ CASES = {
     ),
     "a message among records": (
         {"m.jsonl": lines(WHOLE, STRAY)},
-        [
-            "r: hello / bye",
-            "m.jsonl:2! a part of a trace (generic) among whole traces",
-        ],
+        ["r: hello / bye", "m.jsonl:2! a part of a trace (generic) among whole traces"],
     ),
     "a broken line of several conversations": (
         {"m.jsonl": lines(*APART, '{"role" 1}')},
@@ -372,3 +364,93 @@ def test_data_sets_of_the_hub(write, tmp_path, monkeypatch, records, split, expe
     assert [render(item) for item in items] == expected
     library = Library(sources)
     assert [library.trace(item.id) for item in items[::-1] * 2] == items[::-1] * 2
+
+
+# --- damaged, large, or written by other libraries
+
+
+def test_a_saved_data_set_is_its_arrow_files(tmp_path, found):
+    datasets.DatasetDict({"test": datasets.Dataset.from_list(RECORDS)}).save_to_disk(tmp_path)
+    assert [item.id for item in found(tmp_path) if isinstance(item, Trace)] == ["a", "b"]
+
+
+def test_memory_does_not_grow_with_records_that_lie_apart(write):
+    def peak(size):
+        records = (say(f"c{n % size}", "x" * 2000) for n in range(size * 4))
+        folder = write(f"in{size}", **{"m.jsonl": lines(*records)})
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in read_traces([str(folder)])) == size
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(10)
+    # 8,000 characters a trace; what may be kept of it are its id and four places, 64 bytes.
+    assert peak(1000) - peak(200) < 800 * 1000
+
+
+LARGE = json.dumps({"messages": [{"role": "a", "content": "x" * 3_000_000}]})
+BOMBS = {
+    "spaces": ("a.json", PRETTY + " " * 1_100_000, "a.json: one document of more than 1 MB, which"),
+    "lines": ("a.jsonl", f"{LARGE}\n{LARGE}\n", "a line of more than 1 MB"),
+    "zstd": ("a.json.zst", zstd(LARGE), "a line of more than 1 MB"),
+    "gzip": ("a.json.gz", gzip.compress(LARGE.encode()), "a line of more than 1 MB"),
+    "csv": ("a.csv", 'id,note\na,"' + "x\n" * 600_000 + '"\n', "field larger than field limit"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "words"), BOMBS.values(), ids=BOMBS)
+def test_what_unpacks_to_more_than_is_read_is_unreadable_in_words(
+    write, monkeypatch, name, data, words
+):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    problems = list(read_traces([str(write("in", **{name: data}))]))
+    assert any(words in problem.reason for problem in problems), problems
+    assert not any(isinstance(problem, Trace) for problem in problems)
+
+
+ENDS = {
+    "end-mark": lambda data, at: data[:at] + b"\xff" * 4 + bytes(4) + data[at + 8 :],
+    "zeros": lambda data, at: data[:at] + bytes(8) + data[at + 8 :],
+    "cut": lambda data, at: data[:at],
+    "zeros-to-the-end": lambda data, at: data[:at] + bytes(len(data) - at),
+}
+
+
+@pytest.mark.parametrize("damage", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_an_arrow_file_whose_rows_end_before_it_does_is_unreadable(write, found, make, damage):
+    data = arrow(RECORDS, make, rows=1)
+    at = data.rindex(b"\xff\xff\xff\xff", 0, data.rindex(b"\xff\xff\xff\xff"))
+    *_, last = found(write("in", **{"a.arrow": damage(data, at)}))
+    assert isinstance(last, Unreadable)
+    assert last.reason.startswith("a.arrow: cannot be read: ")
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"use_legacy_format": True}])
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_arrow_files_as_others_write_them(write, found, make, options):
+    """Batches without rows that point into their buffers, dictionaries that are replaced, and (in
+    files of Polars and arrow-rs) another beginning: the schema at its end counts.
+    """
+    names = pa.array(["a", "b", "a"]).dictionary_encode()
+    table = pa.table({"messages": [TALK] * 3, "name": names})
+    sink = pa.BufferOutputStream()
+    with make(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
+        out.write_table(table.slice(3, 0))
+        out.write_batch(table.to_batches()[0].slice(3, 0))
+        out.write_table(table, max_chunksize=2)
+    data = sink.getvalue().to_pybytes()
+    if make is pa.ipc.new_file:
+        data = data[:8] + b"\0" * 8 + data[16:]
+    assert [type(item) for item in found(write("in", **{"a.arrow": data}))] == [Trace] * 3
+
+
+def test_offsets_out_of_an_arrow_file_are_refused(write, unreadable):
+    folder = write("in", **{"a.arrow": arrow([{"note": "x" * 777}, {"note": "y" * 555}])})
+    file = folder / "a.arrow"
+    offsets = struct.pack("<iii", 0, 777, 1332)
+    assert file.read_bytes().count(offsets) == 1
+    file.write_bytes(file.read_bytes().replace(offsets, struct.pack("<iii", 0, 777, 1 << 30)))
+    assert "cannot be read: " in unreadable(folder).reason

@@ -53,10 +53,7 @@ def test_secrets_are_covered_and_nothing_moves(text: str, shown: str) -> None:
 
 def test_agents_that_are_called_by_addresses_stay_apart() -> None:
     ann, bob = "ann@example.com", "bob@example.com"
-    messages = (
-        Message(1, ann, (bob,), f"Hi {bob}, it is {ann}."),
-        Message(2, bob, (ann,), "Hi."),
-    )
+    messages = (Message(1, ann, (bob,), f"Hi {bob}, it is {ann}."), Message(2, bob, (ann,), "Hi."))
     trace = Trace(
         *("t", "f", "p", messages, {ann: "+x", bob: "+y"}),
         outcome=Outcome(agents=(AgentEnd(ann, error=f"by {bob}"), AgentEnd(bob))),
@@ -81,9 +78,7 @@ def test_a_redacted_run_sends_and_reports_none_of_them_and_its_quotes_stand(
     talk = [("agent1", question), ("agent2", "I am adding the printer now.")]
     write_run(tmp_path / "logs" / "one", talk)
     quoted = finding(
-        "C1b",
-        ("message:1", redact_text(question)),
-        ("message:2", "I am adding the printer now."),
+        "C1b", ("message:1", redact_text(question)), ("message:2", "I am adding the printer now.")
     )
     with Server(scripted(quoted)) as server:
         args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)

@@ -10,16 +10,10 @@ from itertools import islice
 from typing import Any
 
 from annotator.base.text import sanitize_line
-from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.mentions import count_lines, find_paths
 from annotator.cooperbench.facts.model import Fact, format_agent
 from annotator.cooperbench.facts.patches import find_meetings
-from annotator.cooperbench.facts.prose import (
-    ParsedMessage,
-    Sentence,
-    locate_sentence,
-    read_prose,
-    split_words,
-)
+from annotator.cooperbench.facts.prose import ParsedMessage, Sentence, read_prose, split_words
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 from annotator.cooperbench.patches.diff import is_same_path
 
@@ -157,13 +151,13 @@ def draw_assurances(facts: TraceFacts) -> Iterator[Fact]:
     assurances: list[tuple[ParsedMessage, Fact]] = []
     for message, sentence in facts.sentences():
         if claim := find_assurance(sentence):
-            fact = _make_fact(facts, "assurance", message, sentence, _SAYS[claim], claim=claim)
+            fact = facts.state("assurance", message, sentence, f", {_SAYS[claim]}", claim=claim)
             assurances.append((message, fact))
         elif states_clash(sentence):
-            yield _make_fact(facts, "clash_stated", message, sentence, "the work clashes")
+            yield facts.state("clash_stated", message, sentence, ", the work clashes")
         elif bound := read_bound(sentence):
-            says = "by name what it alone changes or leaves"
-            yield _make_fact(facts, "bound", message, sentence, says, **bound)
+            says = ", by name what it alone changes or leaves"
+            yield facts.state("bound", message, sentence, says, **bound)
     yield from (fact for _, fact in assurances)
     for message, fact in assurances:
         yield from _refute(facts, message, fact)
@@ -214,9 +208,8 @@ def states_clash(sentence: Sentence) -> bool:
 def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     """Return how a sentence bounds its sender's changes, or None.
 
-    ``only`` is true if the sender keeps to the named files or code, false if it leaves them alone.
-    ``files`` are the named files. If code or lines are named too, the list is empty: other parts of
-    the files are free.
+    ``only``: it keeps to the ``files``; else it leaves them alone. They are none if code or lines
+    are named too, as other parts of the files are free.
     """
     match = _BOUND.search(sentence.low)
     if match is None or sentence.asks is not None:
@@ -228,7 +221,7 @@ def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     files = [path.name for path in find_paths(rest)]
     if not files and not _CODE.search(rest):
         return None
-    details = _find_names(rest) or find_lines(rest)
+    details = _find_names(rest) or count_lines(rest)
     return {"only": " only " in match.group(), "files": [] if details else files}
 
 
@@ -253,26 +246,8 @@ def _is_bare(sentence: Sentence, match: re.Match[str]) -> bool:
     return len(sentence.vocabulary) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
-def _make_fact(
-    facts: TraceFacts,
-    kind: str,
-    message: ParsedMessage,
-    sentence: Sentence,
-    what: str,
-    **about: Any,
-) -> Fact:
-    span = locate_sentence(message, sentence)
-    says = f"{format_agent(message.sender)} says in message {message.n}, {what}: "
-    says += f'"{facts.show(span)}"'
-    return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
-
-
 def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:
-    """Yield an assurance if the sender's patch and a partner's change one place differently.
-
-    If it names files or code, the place must be in one of these. ``independent`` is refuted only by
-    a merge that conflicts.
-    """
+    """Yield an assurance if the patches change one place (one it names) differently."""
     claim, agent = fact.about["claim"], fact.agents[0]
     if claim == "independent" and facts.trace.outcome.merge != "conflicts":
         return

@@ -3,14 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.cooperbench.facts.model import Fact, format_agent
-from annotator.cooperbench.facts.prose import (
-    ParsedMessage,
-    Sentence,
-    locate_sentence,
-    show,
-    split_words,
-)
+from annotator.cooperbench.facts.model import Fact
+from annotator.cooperbench.facts.prose import Sentence, split_words
 from annotator.cooperbench.facts.trace_facts import TraceFacts
 
 KINDS: Mapping[str, str] = {
@@ -91,15 +85,12 @@ def draw_claims(facts: TraceFacts) -> Iterator[Fact]:
         is_draft = message.kind in _PLANNING
         done = not is_draft and says_done(sentence)
         if done:
-            yield _make_fact("completion_claim", message, sentence, "its work is done")
+            yield facts.state("completion_claim", message, sentence, " that its work is done")
         if says_both(sentence) and (done or is_draft or _WILL.search(sentence.low)):
-            does = "did" if done else "does"
-            about = {"done": done}
-            yield _make_fact(
-                "partner_work", message, sentence, f"it {does} its partner's part too", **about
-            )
+            what = f" that it {'did' if done else 'does'} its partner's part too"
+            yield facts.state("partner_work", message, sentence, what, done=done)
         if takes_back(sentence):
-            yield _make_fact("retraction", message, sentence, "it takes work back")
+            yield facts.state("retraction", message, sentence, " that it takes work back")
 
 
 def says_done(sentence: Sentence) -> bool:
@@ -127,12 +118,3 @@ def takes_back(sentence: Sentence) -> bool:
         return False
     match = _TAKES_BACK.search(sentence.low)
     return match is not None and not _DOUBT.search(sentence.low, 0, match.start())
-
-
-def _make_fact(
-    kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: bool
-) -> Fact:
-    span = locate_sentence(message, sentence)
-    says = f"{format_agent(message.sender)} says in message {message.n} that {what}: "
-    says += f'"{show(message.original.text[span.start : span.end])}"'
-    return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})

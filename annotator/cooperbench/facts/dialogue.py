@@ -4,8 +4,8 @@ Patterns are English. ``about["message"]`` of every fact is the number of its me
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
 from annotator.cooperbench.facts.prose import ParsedMessage, is_quotable, locate_sentence
@@ -84,14 +84,12 @@ def assents(message: ParsedMessage) -> bool:
 
 
 def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the questions, each followed by its ``no_reply`` if no partner sends anything after it.
-
-    If a partner sent messages that were not read, there is no ``no_reply``.
-    """
+    """Yield the questions, each followed by a ``no_reply`` if no partner sends anything later."""
     messages = facts.messages
     unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
-    last = {message.sender: message.n for message in messages}
-    remarks = _Remarks(messages)
+    last = {message.sender: message for message in messages}
+    withdrawn = _find_remarks(facts, _TAKEN_BACK)
+    complaints = _find_remarks(facts, _NO_ANSWER)
     for message, sentence in facts.sentences():
         if sentence.asks is None:
             continue
@@ -105,43 +103,27 @@ def draw_questions(facts: TraceFacts) -> Iterator[Fact]:
         yield Fact("question", says, agents, (span,), about)
         if not partners or not unread.isdisjoint(partners):
             continue
-        if any(last.get(partner, 0) > message.n for partner in partners):
+        ends = [last[partner] for partner in partners if partner in last]
+        after = [n for n, _ in withdrawn.get(message.sender, ())] + [end.n for end in ends]
+        if any(n > message.n for n in after):
             continue
-        if remarks.after(message, _TAKEN_BACK):
-            continue
-        spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
+        remarks = [span for n, span in complaints.get(message.sender, ()) if n > message.n][:1]
+        final = max(ends, key=lambda end: end.n, default=None)
+        usable = [x for x in final.sentences if is_quotable(x.text)] if final else []
+        if final and usable and not remarks:
+            remarks = [locate_sentence(final, usable[-1])]
         says = f"No partner sends anything after what {format_agent(message.sender)} asks in "
         says += f'message {message.n}: "{text}"'
-        yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
+        yield Fact("no_reply", says, agents, (span, *remarks), about)
 
 
-class _Remarks:
-    """Agents' later remarks on their own questions, and their last sentences, cached."""
-
-    def __init__(self, messages: Sequence[ParsedMessage]) -> None:
-        self._messages = messages
-        self._sentences: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
-        self._last: dict[tuple[str, ...], FactSpan | None] = {}
-
-    def after(self, message: ParsedMessage, pattern: re.Pattern[str]) -> FactSpan | None:
-        """Return the first later sentence of the same sender that a pattern is in."""
-        key = message.sender, pattern
-        if key not in self._sentences:
-            self._sentences[key] = [
-                (later.n, locate_sentence(later, sentence, match.start()))
-                for later in self._messages
-                if later.sender == message.sender
-                for sentence in later.sentences
-                if is_quotable(sentence.text) and (match := pattern.search(sentence.low))
-            ]
-        sentences = self._sentences[key]
-        at = bisect_right(sentences, message.n, key=lambda pair: pair[0])
-        return sentences[at][1] if at < len(sentences) else None
-
-    def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
-        """Return the last sentence that some agents wrote."""
-        if agents not in self._last:
-            last = next((x for x in reversed(self._messages) if x.sender in agents), None)
-            usable = [x for x in last.sentences if is_quotable(x.text)] if last else []
-            self._last[agents] = locate_sentence(last, usable[-1]) if last and usable else None
-        return self._last[agents]
+def _find_remarks(
+    facts: TraceFacts, pattern: re.Pattern[str]
+) -> dict[str, list[tuple[int, FactSpan]]]:
+    """Return the sentences that a pattern is in, with their messages, by sender."""
+    remarks: dict[str, list[tuple[int, FactSpan]]] = defaultdict(list)
+    for message, sentence in facts.sentences():
+        if match := pattern.search(sentence.low):
+            span = locate_sentence(message, sentence, match.start())
+            remarks[message.sender].append((message.n, span))
+    return remarks

@@ -1,10 +1,7 @@
 """Mentions of file paths and line numbers in a text."""
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
-
-_MOST_LINES = 20  # numbers of one list: "lines 3, 7 and 12"
 
 _TOKEN = re.compile(r"(?<![\w./-])(?:Makefile|Dockerfile|Jenkinsfile|[\w-]*[./][\w./-]*)")
 _EXTENSION = re.compile(
@@ -33,15 +30,6 @@ class Mention(NamedTuple):
     """A name at the characters ``start`` to before ``end``."""
 
     name: str
-    start: int
-    end: int
-
-
-class Lines(NamedTuple):
-    """Line numbers ``first`` to ``last``, at the characters ``start`` to before ``end``."""
-
-    first: int
-    last: int
     start: int
     end: int
 
@@ -93,30 +81,17 @@ def _is_folder(pieces: list[str]) -> bool:
     )
 
 
-def find_lines(text: str) -> list[Lines]:
-    """Return every mention of line numbers in order: "line 3", "lines 3-7 and 12", "L3", "a.py:3".
+def count_lines(text: str) -> int:
+    """Return how often line numbers are named: "line 3", "lines 3-7 and 12" (two), "a.py:3".
 
     "5 lines" is a count and no mention.
     """
     if not any(map(str.isdigit, text)):
-        return []
-    mentions: list[Lines] = []
+        return 0
+    count = 0
     for match in _LINES.finditer(text):
-        mentions.append(_parse_lines(match.groups(), match.start(), match.end()))
-        if not match.group().lower().startswith("lines"):
-            continue
+        count += 1
         at = match.end()
-        for _ in range(_MOST_LINES):
-            more = _MORE.match(text, at)
-            if more is None:
-                break
-            at = more.end()
-            mentions.append(_parse_lines(more.groups(), more.start(1), at))
-    return mentions
-
-
-def _parse_lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
-    numbers = [int(group) for group in groups if group]
-    first, last = numbers[0], numbers[-1]
-    # "lines 120-35" is short for 120 to 135 at best: only the first is sure.
-    return Lines(first, last if last >= first else first, start, end)
+        while match.group().lower().startswith("lines") and (more := _MORE.match(text, at)):
+            count, at = count + 1, more.end()
+    return count

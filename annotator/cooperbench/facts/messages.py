@@ -76,11 +76,7 @@ def count_types(message: Message) -> Counter[Type]:
 
 
 def choose_main_type(types: Counter[Type], declared: str = "") -> Type:
-    """Return the most frequent type of a message.
-
-    A tie goes to the type that the message declares (see ``OWN_TYPES``), else to question before
-    plan before update before other.
-    """
+    """Return the most frequent type of a message, of a tie the declared one, else ``_FIRST``."""
     maximum = max(types.values())
     best = [type_ for type_ in _FIRST if types[type_] == maximum]
     by_name = _KINDS.get(declared)

@@ -74,8 +74,7 @@ class _Order(NamedTuple):
 def draw_orders(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the agreed orders, then the latest one that the patches do not keep.
 
-    An order is agreed if a partner accepts it or states the same one. Both patches are made against
-    the base, so where they meet, neither was made on top of the other.
+    Both patches are made against the base: where they meet, neither was made on top of the other.
     """
     agreements = list(_find_agreements(facts))
     yield from (fact for _, fact in agreements)
@@ -128,11 +127,7 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
 
 
 def read_order(sentence: Sentence) -> str | None:
-    """Return who goes first, in the sentence's word ("i", "you", a name), or None.
-
-    A message that comes first ("I'll ping you before I push"), an offer under a condition, and an
-    order of code or parameters do not count.
-    """
+    """Return who goes first, in the sentence's word ("i", "you", a name), or None."""
     text = sentence.low
     if _KEYWORDS.isdisjoint(sentence.vocabulary) or text.startswith("if ") or text.endswith("?"):
         return None
@@ -164,10 +159,7 @@ def read_order(sentence: Sentence) -> str | None:
 
 
 def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
-    """Return the number of the message that accepts message ``at``, or None.
-
-    It is one of the partners' next five. A "but" in it is no acceptance.
-    """
+    """Return the number of the partners' message, of the next five, that accepts message ``at``."""
     replies = 0
     for reply in messages[at + 1 : at + 1 + _AFTER]:
         if reply.sender == messages[at].sender:

@@ -19,16 +19,14 @@ KINDS: Mapping[str, str] = {
 
 MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
 LONGEST_LINE = 400  # characters of a line that are quoted
+_NO_RANK = 4  # of a line that names no failure
 
 _WORD = re.compile(r"\w+")
 _LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
 def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the harness's reports: the merge, crashes, then feature by feature.
-
-    Only the last :data:`MOST_OUTPUT` characters of a test output are read: runners sum up there.
-    """
+    """Yield the harness's reports: the merge, crashes, then feature by feature."""
     trace = facts.trace
     places = _locate_texts(trace)
     if trace.outcome.merge:
@@ -40,7 +38,7 @@ def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
         yield Fact("merge_result", says, (), word if quotable else (), about)
     if trace.outcome.error:
         says = f"The run ended with an error: {sanitize_line(trace.outcome.error, 160)}."
-        error_spans = _find_telling_line(trace.outcome.error, places[("error", 0)])
+        error_spans = _find_line(trace.outcome.error, places[("error", 0)], error=True)
         yield Fact("run_error", says, (), error_spans, {})
     for number, end in enumerate(trace.outcome.agents):
         if end.crashed:
@@ -48,7 +46,7 @@ def draw_outcome(facts: TraceFacts) -> Iterator[Fact]:
                 f"{sanitize_line(end.agent, 60)} did not finish:"
                 f" {sanitize_line(end.status or 'error', 60)}."
             )
-            spans = _find_telling_line(end.error or "", places.get(("agent", number), 0))
+            spans = _find_line(end.error or "", places.get(("agent", number), 0), error=True)
             yield Fact("agent_crashed", says, (end.agent,), spans, {"status": end.status})
     for number, feature in enumerate(trace.outcome.features):
         yield from _find_feature_facts(feature, places.get(("output", number), 0))
@@ -77,7 +75,7 @@ def _find_feature_facts(feature: Feature, start: int) -> Iterator[Fact]:
         return
     name = sanitize_line(feature.name, 60)
     about = {"feature": feature.name, "passed_alone": feature.passed_alone}
-    spans = _find_best_line(feature.output, start)
+    spans = _find_line(feature.output, start)
     if feature.passed_alone:
         says = f"Feature {name} fails after the merge, and passes with its patch alone."
         yield Fact("feature_lost", says, agents, spans, about)
@@ -99,30 +97,16 @@ def _split_lines(text: str) -> Iterator[tuple[int, str]]:
         at += len(line) + 1
 
 
-def _find_best_line(text: str, start: int) -> tuple[FactSpan, ...]:
-    """Return the line that says most about a failure: a failed test before a bare error."""
+def _find_line(text: str, start: int, *, error: bool = False) -> tuple[FactSpan, ...]:
+    """Return the line that says most: a failed test before a bare error; of an ``error``, any."""
     best: tuple[int, FactSpan] | None = None
     for at, line in _split_lines(text):
         rank = _rank_line(normalize_text(line).text)
-        if (
-            rank is not None
-            and (best is None or rank < best[0])
-            and (span := _locate_line(line, start + at))
+        if rank < (best[0] if best else _NO_RANK + error) and (
+            span := _locate_line(line, start + at)
         ):
-            best = (rank, span)
+            best = rank, span
     return (best[1],) if best else ()
-
-
-def _find_telling_line(text: str, start: int) -> tuple[FactSpan, ...]:
-    """Return the line of an error that says most, else its first."""
-    return _find_best_line(text, start) or _find_first_line(text, start)
-
-
-def _find_first_line(text: str, start: int) -> tuple[FactSpan, ...]:
-    for at, line in _split_lines(text):
-        if span := _locate_line(line, start + at):
-            return (span,)
-    return ()
 
 
 def _locate_line(line: str, at: int) -> FactSpan | None:
@@ -136,11 +120,12 @@ def _locate_line(line: str, at: int) -> FactSpan | None:
     return FactSpan("outcome", at + lead, at + lead + len(text))
 
 
-def _rank_line(line: str) -> int | None:
+def _rank_line(line: str) -> int:
     if line.startswith("FAILED "):
         return 0
     if line.startswith(("E   ", "--- FAIL")):
         return 1
     if line.startswith(("ERROR ", "FAIL ", "panic:", "error:")):
         return 2
-    return 3 if "Error: " in line[:LONGEST_LINE] or "Exception: " in line[:LONGEST_LINE] else None
+    begin = line[:LONGEST_LINE]
+    return 3 if "Error: " in begin or "Exception: " in begin else _NO_RANK

@@ -30,10 +30,10 @@ MEETINGS: Mapping[str, str] = {
 }
 CARRIED: Mapping[str, str] = {"work_carried": "a patch holds most of what another patch adds"}
 REPRESENTATIONS: Mapping[str, str] = {
-    "representation_conflict": "two patches give one class or function incompatible forms",
+    "representation_conflict": "two patches give one class or function incompatible forms"
 }
 MERGES: Mapping[str, str] = {
-    "merge_simulated": "what merging two patches gives, by the patches alone",
+    "merge_simulated": "what merging two patches gives, by the patches alone"
 }
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -91,8 +91,7 @@ def quote_lines(
         patch: the patch.
         lines: the lines to quote from, in order.
         hunk: their hunk. Its ``@@`` line is quoted if the lines are too long or have no words.
-        common: stripped lines that the other patch adds too. They, and lines that any file may
-            hold, are quoted only if there are no others.
+        common: stripped lines that the other patch adds too, quoted only if there are no others.
     """
     source = f"patch:{agent}"
     usable = [x for x in lines[:200] if x.end - x.start <= LONGEST and _WORD.search(x.text)]
@@ -121,10 +120,8 @@ def says_nothing(text: str) -> bool:
 def find_meetings(
     facts: TraceFacts, agent: str, partners: Collection[str], *, same: bool = False
 ) -> Iterator[Fact]:
-    """Yield where an agent's patch meets one of its partners', overlapping places first.
-
-    Places that both change in the same way are left out unless ``same`` is given and the merge is
-    reported to conflict, for then the rest of the place may.
+    """Yield where an agent's patch meets one of its partners', overlapping places first; those that
+    both change in one way with ``same`` and a conflict only.
     """
     same = same and facts.trace.outcome.merge == "conflicts"
     for meeting in sorted(facts.of("hunks_overlap", "hunks_adjoin"), key=rank_meeting):
@@ -179,10 +176,7 @@ def _list_edits(patch: Patch) -> list[_FileEdit]:
 def _find_touching(
     ours: list[_FileEdit], theirs: list[_FileEdit]
 ) -> Iterator[tuple[_FileEdit, _FileEdit]]:
-    """Yield the pairs of edits that overlap or adjoin, which is where a three-way merge conflicts.
-
-    One sweep over both in order: the work grows with the number of edits, not with its square.
-    """
+    """Yield the pairs of edits that overlap or adjoin, where merges conflict, in one sweep."""
     i, j = 0, 0
     while i < len(ours) and j < len(theirs):
         mine, other = ours[i], theirs[j]
@@ -195,10 +189,7 @@ def _find_touching(
 
 
 def _is_overlap(a: _FileEdit, b: _FileEdit) -> bool:
-    """Whether two edits that touch share a base line, or insert at the same one.
-
-    An insertion beside a changed line only adjoins it.
-    """
+    """Whether two edits that touch share a base line, or insert at the same one."""
     if a.start < a.end and b.start < b.end:
         return max(a.start, b.start) < min(a.end, b.end)
     return a[1:3] == b[1:3] or a.start < b.start < a.end or b.start < a.start < b.end
@@ -336,9 +327,7 @@ def _find_hunk(patch: Patch, use: Use) -> Hunk:
 def draw_merges(facts: TraceFacts) -> Iterator[Fact]:
     """Yield, for every two patches, whether git's three-way merge has conflicts.
 
-    It has if both change base lines that overlap or follow each other, in different ways. It is not
-    known if a patch was not read in full, if a hunk has other lines than its header says, or if
-    both change a binary file.
+    It is not known if a patch is not read in full or malformed, or if both change a binary file.
     """
     reported = facts.trace.outcome.merge
     patches = read_patches(facts.trace)

@@ -84,11 +84,7 @@ class Sentence(NamedTuple):
 
 
 def _split_parts(text: str, stop: int) -> list[tuple[Style, int, int]]:
-    """Return the parts of the first ``stop`` characters of a message, in order.
-
-    Only a message that begins with a ``type:`` line is a form. A fence that is not closed is
-    ignored.
-    """
+    """Return the parts of the first ``stop`` characters; only a ``type:`` line begins a form."""
     parts: list[tuple[Style, int, int]] = []
     if not _FORM.match(text):
         parts.append(("prose", 0, stop))
@@ -156,10 +152,7 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message with its declared type, its parts and its sentences.
-
-    ``stop`` is how many characters were read.
-    """
+    """A message with its declared type, parts and sentences; ``stop`` characters were read."""
 
     original: Message
     view: NormalizedText
@@ -207,10 +200,7 @@ def read_prose(text: str) -> NormalizedText:
 
 
 def parse_message(message: Message, limit: int = MOST_TEXT) -> ParsedMessage:
-    """Parse the first ``limit`` characters of a message, up to a blank.
-
-    No sentence is blank, cuts a word or crosses a break.
-    """
+    """Parse the first ``limit`` characters of a message; no sentence crosses a break."""
     view = read_prose(message.text)
     text, breaks = view.text, tuple(map(view.find_visible, message.breaks))
     stop = len(text)
@@ -242,11 +232,7 @@ def parse_messages(trace: Trace) -> list[ParsedMessage]:
 
 
 def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
-    """Return the passage of a sentence; of a very long one, the clauses around its offset ``at``.
-
-    A clause is not cut, as it may be a condition. If it has more than 1,000 characters, the passage
-    is the words from ``at`` on.
-    """
+    """Return the passage of a sentence; of a very long one, the clauses around ``at``."""
     start, end = 0, len(sentence.text)
     if end > _LONGEST_SPAN:
         cuts = [0, *(mark.end() for mark in _CLAUSE_END.finditer(sentence.text)), end]
@@ -290,7 +276,7 @@ def is_quotable(text: str) -> bool:
 _OPENER = re.compile(
     r"(?:^|[,;:(]\s|\s-\s|\s[–—]\s|\b(?:so|and|but|or|then)\s)"
     r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
-    r"|can|could|would|will|may|any)\b.{0,60})",
+    r"|can|could|would|will|may|any)\b.{0,60})"
 )
 _INFORMATION = (  # what is information when it is sent, listed or shown
     r"(?:me|us|your|which|what|where|how|exact|current|signatures?|specs?|interfaces?|api|plan|status"
@@ -307,11 +293,11 @@ _REQUEST = re.compile(
     rf"\bplease\s(?:also\s|just\s|re)?{_TELL}|\b(?:i|we) need to know\b"
     r"|\blet me know (?:what|which|where|how|why|who|whether|exact|your)\b"
     r"|\btell me (?:what|which|where|how|why|who|whether|exact|your)\b"
-    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)",
+    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)"
 )
 _COURTESY = re.compile(
     r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|\bplease confirm (?:receipt|when|once)\b"
-    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b",
+    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b"
 )
 _SAME_CLAUSE = r"(?:(?!\s[-–—]\s)[^;:])*"
 _CONDITION_BEFORE = re.compile(
@@ -341,10 +327,7 @@ _ANSWER_REQUEST = re.compile(
 
 
 def find_question(sentence: str, vocabulary: Set[str]) -> int | None:
-    """Return where the question begins in a sentence, or None if it asks nothing.
-
-    ``sentence`` and its ``vocabulary`` are in lower case.
-    """
+    """Return where the question begins in a sentence in lower case, or None if it asks nothing."""
     if sentence.endswith("?"):
         unasked = _CODE.search(sentence) or _SUGGESTED.search(sentence)
         opener = None if unasked else _OPENER.search(sentence)
@@ -371,11 +354,7 @@ def _is_conditional(sentence: str, start: int, end: int) -> bool:
 
 
 def wants_answer(sentence: str) -> bool:
-    """Whether a sentence in lower case asks for an answer of any kind.
-
-    This is wider than :func:`find_question`: short questions ("OK?"), requests for an action, for a
-    confirmation, or for the partner's next edits count too.
-    """
+    """Whether a sentence in lower case asks for any answer: "OK?", an action, a confirmation."""
     if _CODE.search(sentence):
         return False
     return sentence.endswith("?") or _ANSWER_REQUEST.search(sentence) is not None

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
-from annotator.cooperbench.facts.model import Fact, FactSpan
+from annotator.cooperbench.facts.model import Fact, FactSpan, format_agent
 from annotator.cooperbench.facts.prose import (
     ParsedMessage,
     Sentence,
     is_quotable,
+    locate_sentence,
     parse_messages,
     show,
 )
@@ -51,6 +53,16 @@ class TraceFacts:
     def show(self, span: FactSpan) -> str:
         """Return a passage for the sentence of a fact."""
         return show(self.text(span))
+
+    def state(
+        self, kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: Any
+    ) -> Fact:
+        """Return the fact that a sentence says something."""
+        span = locate_sentence(message, sentence)
+        says = (
+            f'{format_agent(message.sender)} says in message {message.n}{what}: "{self.show(span)}"'
+        )
+        return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
 
     def _others(self, message: ParsedMessage) -> list[str]:
         return [agent for agent in self.trace.agents if agent != message.sender]

@@ -15,18 +15,15 @@ from annotator.base.text import replace_surrogates
 MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a line
 MOST_LINES = 100_000  # lines of a patch that are read
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
-_OCTAL = re.compile(r"\\([0-7]{3}|.)")
-_CONTROL = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@ ?(.*)")
 _SIGNS = frozenset("+- ")
 
 
 class Line(NamedTuple):
     """One line of a hunk: ``sign`` is ``+``, ``-`` or a space, ``text`` the line without it.
 
-    ``start`` to before ``end`` is the line with its sign in the text of the patch. ``old`` and
-    ``new`` are its numbers in the base and in the changed file; for a line that a side does not
-    have, the number there of the line that follows.
+    ``start`` to before ``end`` is the line with its sign in the text of the patch. ``old`` is its
+    number in the base; of an added line, that of the line that follows.
     """
 
     sign: str
@@ -34,7 +31,6 @@ class Line(NamedTuple):
     start: int
     end: int
     old: int
-    new: int
 
 
 class Edit(NamedTuple):
@@ -76,23 +72,27 @@ class Hunk:
             yield _make_edit(run)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class File:
-    """The changes of one file. ``start`` to before ``end`` is a header line that names it.
+    """The changes of one file; a patch may hold several of these for one path.
 
     ``path`` is the name after the change (before it, for a deleted file; "" if none is given),
-    ``old_path`` the name before it. A patch may hold several of these for one path.
+    ``old_path`` the name before it. ``named``: by a "---" line, which comes once.
     """
 
-    path: str
-    old_path: str
-    start: int
-    end: int
-    hunks: tuple[Hunk, ...] = ()
-    new: bool = False
+    old_path: str = ""
+    path: str = ""
+    hunks: list[Hunk] = field(default_factory=list)
     deleted: bool = False
-    renamed: bool = False
     binary: bool = False
+    named: bool = False
+
+    def finish(self) -> None:
+        """Set the names when all lines are read."""
+        self.deleted |= self.path == "/dev/null"
+        old, new = ("" if name == "/dev/null" else name for name in (self.old_path, self.path))
+        self.path = new or old
+        self.old_path = old or self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +113,13 @@ class Patch:
 def parse_patch(text: str) -> Patch:
     """Parse a unified diff; any other text has no files.
 
-    A hunk with wrong counts keeps the lines that can belong to it, and is not ``complete``. A hunk
-    with an invalid header counts as unread.
+    A hunk with wrong counts is not ``complete``; one with an invalid header counts as unread.
     """
     return _LineReader(text).patch()
 
 
 def is_same_path(name: str, other: str) -> bool:
-    """Whether two paths can name one file: equal, or one ends in the other by whole folders.
-
-    An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
-    """
+    """Whether two paths can name one file: equal, or one ends in the other by whole folders."""
     name, other = (f"/{path.strip().removeprefix('./').strip('/')}" for path in (name, other))
     return "/" not in (name, other) and (name.endswith(other) or other.endswith(name))
 
@@ -131,33 +127,6 @@ def is_same_path(name: str, other: str) -> bool:
 def _make_edit(lines: list[Line]) -> Edit:
     removed = sum(line.sign == "-" for line in lines)
     return Edit(lines[0].old, lines[0].old + removed, tuple(lines))
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A file while its header is read."""
-
-    start: int
-    end: int
-    old: str = ""
-    new: str = ""
-    named: bool = False  # by "---", which comes once
-    created: bool = False
-    deleted: bool = False
-    renamed: bool = False
-    binary: bool = False
-    hunks: list[Hunk] = field(default_factory=list)
-
-    def file(self) -> File:
-        created = self.created or self.old == "/dev/null"
-        deleted = self.deleted or self.new == "/dev/null"
-        old, new = ("" if name == "/dev/null" else name for name in (self.old, self.new))
-        path = new or old
-        renamed = self.renamed and old != new
-        return File(
-            path, old or path, self.start, self.end,
-            tuple(self.hunks), created, deleted, renamed, self.binary,
-        )  # fmt: skip
 
 
 class _LineReader:
@@ -174,7 +143,7 @@ class _LineReader:
         self.unread = len(text) - end
         self.at = 0  # the offset of line number n
         self.n = 0
-        self.drafts: list[_Draft] = []
+        self.files: list[File] = []
 
     def patch(self) -> Patch:
         unclear = False  # behind a hunk header that is not understood
@@ -188,9 +157,10 @@ class _LineReader:
                 self.unread += len(line) + 1
             if not line.startswith("@@") or unclear:
                 self._next()
-        files = tuple(draft.file() for draft in self.drafts)
-        unread = self.unread if files or not self.text.strip() else len(self.text)
-        return Patch(self.text, files, min(unread, len(self.text)))
+        for file in self.files:
+            file.finish()
+        unread = self.unread if self.files or not self.text.strip() else len(self.text)
+        return Patch(self.text, tuple(self.files), min(unread, len(self.text)))
 
     def _next(self) -> None:
         self.at += len(self.lines[self.n]) + 1
@@ -198,44 +168,31 @@ class _LineReader:
 
     def _header(self, line: str) -> bool:
         """Read a line outside of hunks; return whether it begins a file."""
+        last = self.files[-1] if self.files else None
+        line = line.removesuffix("\r")
         if line.startswith("diff --git "):
-            self._begin(line)
-            self.drafts[-1].old, self.drafts[-1].new = _parse_git_names(
-                line.removesuffix("\r")[11:]
-            )
-            return True
-        if line.startswith("--- ") and self._names_file():
-            last = self.drafts[-1] if self.drafts else None
+            self.files.append(File(*_parse_git_names(line[11:])))
+        elif line.startswith("--- ") and self._names_file():
             if last is None or last.named or last.hunks or last.binary:
-                self._begin(line)
-            self.drafts[-1].named = True
-            self.drafts[-1].old = _clean_path(line[4:], "a/")
-        elif line.startswith("+++ ") and self.drafts and not self.drafts[-1].hunks:
-            draft = self.drafts[-1]
-            draft.new = _clean_path(line[4:], "b/")
-            if draft.new != "/dev/null":
-                draft.start, draft.end = self.at, self.at + len(line.removesuffix("\r"))
+                last = File()
+                self.files.append(last)
+            last.named = True
+            last.old_path = _clean_path(line[4:], "a/")
+        elif line.startswith("+++ ") and last and not last.hunks:
+            last.path = _clean_path(line[4:], "b/")
         elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
-            self._binary(line)
-        elif self.drafts:
-            _read_extended_header(self.drafts[-1], line.removesuffix("\r"))
-            return False
+            if last is None or last.hunks or last.binary or last.named:
+                last = File()
+                self.files.append(last)
+            names = line[len("Binary files ") :].rstrip().removesuffix(" differ")
+            old, _, new = names.partition(" and ")
+            last.old_path, last.path = _clean_path(old, "a/"), _clean_path(new, "b/")
+            last.binary = True
         else:
+            if last and not last.hunks:
+                _read_extended_header(last, line)
             return False
         return True
-
-    def _begin(self, line: str) -> None:
-        self.drafts.append(_Draft(self.at, self.at + len(line.removesuffix("\r"))))
-
-    def _binary(self, line: str) -> None:
-        old, _, new = (
-            line[len("Binary files ") :].rstrip().removesuffix(" differ").partition(" and ")
-        )
-        draft = self.drafts[-1] if self.drafts else None
-        if draft is None or draft.hunks or draft.binary or draft.named:
-            self._begin(line)
-            draft = self.drafts[-1]
-        draft.old, draft.new, draft.binary = _clean_path(old, "a/"), _clean_path(new, "b/"), True
 
     def _names_file(self) -> bool:
         """Whether the line before the next is a file's ``---`` line."""
@@ -252,24 +209,19 @@ class _LineReader:
         match = _HUNK.match(header)
         if not match:
             return False
-        if not self.drafts:
-            self._begin(header)
+        if not self.files:
+            self.files.append(File())
         start, end = self.at, self.at + len(header.removesuffix("\r"))
-        old, old_count, new, new_count = (
-            int(number) if number else 1 for number in match.groups()[:4]
-        )
+        old, old_count, new_count = (int(match[n] or 1) for n in (1, 2, 3))
         self._next()
         # "-5,0" comes after line 5.
-        firsts = (old + (old_count == 0), new + (new_count == 0))
-        lines, complete = self._body(firsts, (old_count, new_count))
-        section = match.group(5).removesuffix("\r")
-        hunk = Hunk(start, end, old, section, tuple(lines), complete)
-        self.drafts[-1].hunks.append(hunk)
+        lines, complete = self._body(old + (old_count == 0), old_count, new_count)
+        section = match[4].removesuffix("\r")
+        self.files[-1].hunks.append(Hunk(start, end, old, section, tuple(lines), complete))
         return True
 
-    def _body(self, firsts: tuple[int, int], counts: tuple[int, int]) -> tuple[list[Line], bool]:
+    def _body(self, old: int, old_left: int, new_left: int) -> tuple[list[Line], bool]:
         """Read the lines of a hunk; what follows its counts is its own if it has a sign."""
-        (old, new), (old_left, new_left) = firsts, counts
         body: list[Line] = []
         lines, at = self.lines, self.at
         for n in range(self.n, len(lines) + 1):
@@ -290,30 +242,26 @@ class _LineReader:
             end = at + len(line)
             if line[-1:] == "\r":
                 line, end = line[:-1], end - 1
-            body.append(Line(sign, line[1:], at, end, old, new))
+            body.append(Line(sign, line[1:], at, end, old))
             at += len(lines[n]) + 1
             if sign != "+":
                 old, old_left = old + 1, old_left - 1
             if sign != "-":
-                new, new_left = new + 1, new_left - 1
+                new_left -= 1
         self.n, self.at = n, at
         return body, old_left == 0 and new_left == 0
 
 
-def _read_extended_header(draft: _Draft, line: str) -> None:
+def _read_extended_header(file: File, line: str) -> None:
     """Read a line of git's extended header."""
-    if draft.hunks:
-        return
     if line.startswith(("rename from ", "copy from ")):
-        draft.old, draft.renamed = _clean_path(line.partition(" from ")[2], ""), line[0] == "r"
+        file.old_path = _clean_path(line.partition(" from ")[2], "")
     elif line.startswith(("rename to ", "copy to ")):
-        draft.new = _clean_path(line.partition(" to ")[2], "")
-    elif line.startswith("new file mode"):
-        draft.created = True
+        file.path = _clean_path(line.partition(" to ")[2], "")
     elif line.startswith("deleted file mode"):
-        draft.deleted = True
+        file.deleted = True
     elif line == "GIT binary patch":
-        draft.binary = True
+        file.binary = True
 
 
 def _parse_git_names(names: str) -> tuple[str, str]:
@@ -339,15 +287,8 @@ def _clean_path(name: str, prefix: str) -> str:
 
 def _unquote(name: str) -> str:
     """Return a path that git has quoted as in C: its octal escapes are bytes of UTF-8."""
-
-    def character(match: re.Match[str]) -> str:
-        code = match.group(1)
-        if len(code) == 3:
-            return chr(int(code, 8) & 255)
-        return chr(_CONTROL[code]) if code in _CONTROL else code
-
-    plain = _OCTAL.sub(character, name)
     try:
+        plain = name.encode("latin-1").decode("unicode_escape")
         return plain.encode("latin-1").decode("utf-8")
     except UnicodeError:
-        return plain
+        return name

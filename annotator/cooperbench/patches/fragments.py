@@ -58,10 +58,7 @@ def _list_lines(files: list[File]) -> list[tuple[str, Line]]:
 
 
 class PatchTexts:
-    """The Python files of a patch but for deleted ones and tests; their texts by sign and path.
-
-    Own are added lines that say something and that the other patch lacks; common ones are as base.
-    """
+    """The Python files of a patch but for deleted ones and tests; their texts by sign and path."""
 
     def __init__(self, patch: Patch, other: Patch) -> None:
         self.files, theirs = _select_python_files(patch), _list_lines(_select_python_files(other))
@@ -159,10 +156,7 @@ class PatchTexts:
 
 
 def find_common_names(ours: PatchTexts, theirs: PatchTexts) -> set[str]:
-    """Return the names for which a hunk of either patch is worth parsing.
-
-    Both name them as attributes or define them in one file, or one calls what the other defines.
-    """
+    """Return the names for which a hunk is worth parsing: both patches use them."""
     definitions = [
         {path: x.find(DEFINED, "+", path) | x.rewritten(path) | x.filled(path) for path in x.paths}
         for x in (ours, theirs)
@@ -223,11 +217,7 @@ def _guess_head(hunk: Hunk, lines: list[Line]) -> str:
 
 
 def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
-    """Return the syntax tree of a changed hunk, and its lines by their number in the tree.
-
-    Missing heads are added, and cut ends removed. Branches become ``if``, as their other half may
-    be missing.
-    """
+    """Return the mended syntax tree of a hunk, and its lines by their number in the tree."""
     lines = [line for line in hunk.lines if line.sign != without]
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
     texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
@@ -241,7 +231,7 @@ def parse_hunk(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Modu
         if texts and texts[-1].rstrip().endswith(":"):
             texts[-1] += " pass"
         try:
-            return ast.parse("\n".join(texts)), [Line(" ", "", 0, 0, 0, 0)] * (first + 1) + lines
+            return ast.parse("\n".join(texts)), [Line(" ", "", 0, 0, 0)] * (first + 1) + lines
         except SyntaxError as error:
             at = min(error.lineno or 1, len(texts)) - 1
             if "never closed" in error.msg or "unterminated triple" in error.msg:

@@ -63,11 +63,7 @@ class Conflict:
 
 
 def find_representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
-    """Return the conflicts of two patches, by path, scope and name.
-
-    Tests are not read, nor hunks that do not parse. Swapping the patches swaps the uses, and a
-    patch has no conflict with itself.
-    """
+    """Return the conflicts of two patches, by path, scope and name; tests are not read."""
     texts = PatchTexts(ours, theirs), PatchTexts(theirs, ours)
     if not (names := find_common_names(*texts)):
         return []

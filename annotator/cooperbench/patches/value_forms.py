@@ -66,10 +66,7 @@ def get_name(node: ast.AST | None) -> str:
 
 
 def infer_forms(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
-    """Return the forms of a value as it is written, empty if it is computed.
-
-    ``local_forms`` are the forms of local names, and of objects as "Class()".
-    """
+    """Return the forms of a value as written; ``local_forms``: of names, and of "Class()"."""
     match node:
         case ast.Tuple(elts=parts) if not any(isinstance(item, ast.Starred) for item in parts):
             return look_up(f"tuple of {len(parts)}")

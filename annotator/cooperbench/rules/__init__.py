@@ -52,9 +52,8 @@ def list_screened_codes(rubric: Rubric) -> frozenset[str]:
 def decide(trace: Trace, rubric: Rubric) -> Verdict:
     """Return what the rules find in a trace, with quotes copied from it; raises as ``list_codes``.
 
-    The same trace gives the same verdict. The rules read messages, patches and outcome, never an
-    agent's steps. They read English. They find a code, exclude it, or leave it undecided. The
-    verdict's ``truncated`` names texts that were too long to be read.
+    The rules read messages, patches and outcome, in English, never an agent's steps. The verdict's
+    ``truncated`` names texts that were too long to be read.
     """
     list_codes(rubric)
     case = Case(trace)

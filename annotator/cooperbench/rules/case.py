@@ -47,8 +47,7 @@ class Case:
     ) -> Claim | None:
         """Return a claim with its passages as quotes, without those inside another.
 
-        It is None if a passage of a patch says nothing, or if another quoted patch has all its
-        lines too and they need not differ (``shared``).
+        It is None if a passage of a patch says nothing, or (but for ``shared``) is in another too.
         """
         outer = [x for x in dict.fromkeys(spans) if not any(_is_within(x, span) for span in spans)]
         quotes = [Quote(self.facts.text(span), span.source) for span in outer]
@@ -72,12 +71,8 @@ class Case:
 
 
 def _is_within(span: FactSpan, other: FactSpan) -> bool:
-    return (
-        span != other
-        and span.source == other.source
-        and other.start <= span.start
-        and span.end <= other.end
-    )
+    inside = other.start <= span.start and span.end <= other.end
+    return span != other and span.source == other.source and inside
 
 
 def collect_spans(facts: Iterable[Fact]) -> list[FactSpan]:

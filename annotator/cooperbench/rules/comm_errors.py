@@ -24,11 +24,7 @@ def find_refuted_assurance(case: Case) -> Claim | None:
 
 
 def find_unanswered_question(case: Case) -> Claim | None:
-    """C1a: a question or request for information, and no partner sends anything afterwards.
-
-    Where nothing but the conversation is known, its last message may be where a chat by turns was
-    ended, and nobody had the time to reply.
-    """
+    """C1a: a question or request for information, and no partner sends anything afterwards."""
     ends = case.of("agent_crashed")
     ran_on = bool(case.trace.patches) or any(
         end.status or end.error for end in case.trace.outcome.agents

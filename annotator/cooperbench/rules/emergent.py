@@ -40,12 +40,7 @@ def find_negotiation(case: Case) -> Claim | None:
 
 
 def find_resource_division(case: Case) -> Claim | None:
-    """resource_division: two agents each bound their own edits by names, and the patches keep it.
-
-    A bound names files or code that the agent leaves alone or keeps to; both patches were read in
-    full and do not meet, and nobody changes a file that it leaves alone, that only the other keeps
-    to, or that is none of the files that it keeps to.
-    """
+    """resource_division: two agents bound their own edits by names, and the patches keep it."""
     if case.of("hunks_overlap", "hunks_adjoin"):
         return None
     patches = read_patches(case.trace)
@@ -87,10 +82,7 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the claims of all rules for a run that passed, else undecided.
-
-    A failed run, or one without messages, gets an empty verdict.
-    """
+    """Return the claims of all rules for a run that passed, else undecided or empty."""
     if case.trace.outcome.passed is False or not case.trace.spoken:
         return Verdict()
     rules = RULES if case.trace.outcome.passed else ()

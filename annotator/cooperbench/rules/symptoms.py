@@ -65,11 +65,7 @@ def find_broken_order(case: Case) -> Claim | None:
 
 
 def find_duplicate_work(case: Case) -> Claim | None:
-    """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
-
-    Not counted are texts that were shown in messages to be written by both, and what an agent took
-    back later.
-    """
+    """work_overlap: each patch holds most of the other's, or one agent did both parts."""
     if not case.clashes:
         return None
     carried = {fact.agents: fact for fact in case.of("work_carried")}
@@ -150,10 +146,9 @@ def _find_lone_failure(case: Case) -> Claim | None:
 
 
 def _find_undelivered(case: Case) -> dict[str, str]:
-    """Return the agents that handed in an empty patch or crashed, each with what happened.
+    """Return the agents without a usable patch, each with what happened.
 
-    An agent that the harness calls crashed but that handed in a patch did deliver, unless its patch
-    is known to fail alone.
+    A crashed agent that handed one in did deliver, unless its patch is known to fail alone.
     """
     trace = case.trace
     fails = {feature.agent for feature in trace.outcome.features if feature.passed_alone is False}

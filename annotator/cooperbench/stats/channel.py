@@ -17,7 +17,6 @@ from annotator.cooperbench.stats.tally import Key, Tally, compare_shares, make_u
 from annotator.rubrics.annotations import get_attribute
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING
-from validation import Estimate
 
 SPOKE, QUIET, COULD, COULD_NOT = "spoke", "could but did not", "all that could", "could not"
 SILENT = "did not speak"
@@ -60,26 +59,17 @@ def has_value(text: str, value: str) -> bool:
     return text == value or fnmatchcase(text, value)
 
 
-def list_groups(channel: Channel | None) -> tuple[str, ...]:
-    """Return the names of all groups, in the order of the tables."""
-    return (SPOKE, QUIET, COULD, COULD_NOT) if channel else (SPOKE, SILENT)
-
-
 def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
     """Return which groups are compared, the main comparison first."""
     return ((COULD, COULD_NOT), (SPOKE, COULD_NOT)) if channel else ((SPOKE, SILENT),)
 
 
 def find_groups(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
-    """Return the groups of a run of several agents, first the one that says whether it spoke.
-
-    A run without the attribute, or one that spoke although it could not, is in "spoke" or in no
-    group: in "all that could" it would be selected by its messages.
-    """
+    """Return the groups of a run of several agents, first the one that says whether it spoke."""
     if channel is None:
         return (SPOKE,) if trace.spoken else (SILENT,)
     could = has_channel(trace.attributes, channel)
-    if trace.spoken:
+    if trace.spoken:  # in "all that could", one that is not known to would be selected by speaking
         return (SPOKE, COULD) if could else (SPOKE,)
     return {True: (QUIET, COULD), False: (COULD_NOT,), None: ()}[could]
 
@@ -119,20 +109,21 @@ def _list_results(trace: Trace) -> Iterator[tuple[str, bool]]:
 
 
 def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]:
-    """Return the share of runs with each result, in each group."""
-    return tuple(
-        TalkGroup(group, {measure: _compute_share(tally, group, measure) for measure in MEASURES})
-        for group in list_groups(channel)
-    )
+    """Return the share of runs with each result, in each group, in the order of the tables."""
+    groups = []
+    for group in (SPOKE, QUIET, COULD, COULD_NOT) if channel else (SPOKE, SILENT):
+        keys = {measure: ("talk group", group, measure) for measure in MEASURES}
+        shares = {measure: tally.share((*key, "k"), (*key, "n")) for measure, key in keys.items()}
+        groups.append(TalkGroup(group, shares))
+    return tuple(groups)
 
 
 def compare_groups(
     groups: Iterable[TalkGroup], channel: Channel | None, spoke_anyway: int
 ) -> tuple[TalkDifference, ...]:
-    """Return the differences of these shares, Newcombe's, the main one first.
+    """Return Newcombe's differences of these shares, the main one first.
 
-    If runs spoke although they could not (``spoke_anyway``), there is no difference: those that
-    remain in "could not" are selected by their silence.
+    None if runs spoke although they could not: the rest of "could not" is selected by its silence.
     """
     shares = {group.of: group.shares for group in groups}
     differences = []
@@ -149,8 +140,3 @@ def explain_contradiction(spoke_anyway: int) -> str:
     return (
         f"{format_count(spoke_anyway, 'run')} spoke although they could not" if spoke_anyway else ""
     )
-
-
-def _compute_share(tally: Tally, group: str, measure: str) -> Estimate:
-    key = "talk group", group, measure
-    return tally.share((*key, "k"), (*key, "n"))

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 
 from annotator.base.errors import UnreadableTrace
-from annotator.cooperbench.facts.mentions import find_lines, find_paths
+from annotator.cooperbench.facts.mentions import count_lines, find_paths
 from annotator.cooperbench.facts.messages import TYPES, choose_main_type, count_types
 from annotator.cooperbench.stats.channel import COULD_NOT, QUIET, SILENT, find_groups
 from annotator.cooperbench.stats.model import (
@@ -75,8 +75,8 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(messages)
         for message in messages:
-            counts["talk", state, "paths"] += len(list(find_paths(message.text)))
-            counts["talk", state, "lines"] += len(list(find_lines(message.text)))
+            counts["talk", state, "paths"] += len(find_paths(message.text))
+            counts["talk", state, "lines"] += count_lines(message.text)
     elif state != NOTHING:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
@@ -95,10 +95,7 @@ def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
 
 
 def _count_steps(trace: Trace) -> Counter[Key]:
-    """Count the steps of the agents whose trajectories are known, and their messages by main type.
-
-    A step is a call of a tool; where a trajectory names no calls, whatever its agent wrote.
-    """
+    """Count the steps (calls, else texts) of agents with a trajectory, and their messages."""
     try:
         trajectories = trace.steps
     except UnreadableTrace:
@@ -120,12 +117,7 @@ def _count_steps(trace: Trace) -> Counter[Key]:
 
 
 def compute_communication(tally: Tally, channel: Channel | None) -> Communication:
-    """Return the statistics of the counted runs.
-
-    Means and the ratio of plans to questions (of their sums) have percentile intervals from
-    resampled tasks. Conflict rates have Wilson's, for the effective number of runs, and their
-    difference Newcombe's made of these.
-    """
+    """Return the statistics of the counted runs."""
     openings = {
         name: tally.share(("opening", name, "k"), ("opening", name, "n"))
         for name in list_openings(channel)

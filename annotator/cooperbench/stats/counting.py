@@ -16,11 +16,7 @@ from validation import Estimate
 
 @dataclass(slots=True)
 class StatsCounts:
-    """Traces counted one by one.
-
-    ``cluster`` are the attributes that name a task; without any, runs count as independent. ``by``
-    is an attribute to group by, ``channel`` the runs whose agents could write.
-    """
+    """Traces counted one by one, by task (``cluster``), by an attribute, and by ``channel``."""
 
     cluster: Collection[str] = DEFAULT_CLUSTER
     by: str | None = None
@@ -68,12 +64,7 @@ class StatsCounts:
 
 
 def compute_statistics(counted: StatsCounts) -> Stats:
-    """Return the statistics of the counted traces.
-
-    Raises:
-        AnnotatorError: no trace has the attribute ``by`` or that of the channel, or no trace has
-            one of the channel's values.
-    """
+    """Return the statistics of the counted traces; AnnotatorError if no trace has an attribute."""
     by = counted.by
     _check_attribute("--by", by, counted.attributes)
     if counted.channel:

@@ -190,10 +190,7 @@ def _compute_shares(rows: Floats) -> tuple[Interval, Interval]:
 def _estimate_areas(
     table: Floats, pairs: int, why: str | None
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-    """Return both areas, their difference and their ratio, with intervals over clusters.
-
-    In a resample the difficulty of a pair stays what it is. ``why`` says why there is no curve.
-    """
+    """Return both areas, their difference and their ratio; ``why`` says why there is no curve."""
     resamples = Resamples.draw(table, resamples=10_000, seed=0)
     totals = resamples.observed.reshape(BUCKETS, len(_COLUMNS))
     buckets = int((totals[:, _SOLO_N] > 0).sum())

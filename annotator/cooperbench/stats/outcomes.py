@@ -113,11 +113,7 @@ def list_merges(tally: Tally) -> Iterator[Merge]:
 
 
 def compute_merge_success(tally: Tally) -> Iterator[MergeSuccess]:
-    """Yield, by setting, how many merged runs passed after each step of merging.
-
-    A step only adds runs, so its gain is a share of the same runs. Without union merges their
-    shares are undefined.
-    """
+    """Yield, by setting, how many merged runs passed after each step, and what each adds."""
     for key in tally.keys("merged"):
         setting = key[1]
         naive, union, final, union_gain, final_gain = (
@@ -151,11 +147,7 @@ def compute_sizes(tally: Tally) -> Sizes:
 
 
 def compute_success(tally: Tally) -> Iterator[Success]:
-    """Yield how many runs passed, solo and coop: all models, then each where there are several.
-
-    The interval of the gap is Newcombe's, made of the two intervals as if the sides were
-    independent; on the same tasks that is careful.
-    """
+    """Yield how many runs passed, solo and coop: all models, then each where there are several."""
     models = list(dict.fromkeys(key[1] for key in tally.keys("success")))
     for model in [_ALL] if len(models) <= 2 else models:
         solo, coop = (

@@ -9,11 +9,7 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from annotator.cooperbench.stats.channel import (
-    explain_contradiction,
-    find_groups,
-    list_comparisons,
-)
+from annotator.cooperbench.stats.channel import explain_contradiction, find_groups, list_comparisons
 from annotator.cooperbench.stats.communication import find_openings
 from annotator.cooperbench.stats.model import Channel, PairComparison
 from annotator.cooperbench.stats.outcomes import (
@@ -23,12 +19,7 @@ from annotator.cooperbench.stats.outcomes import (
     get_setting,
     list_merge_steps,
 )
-from annotator.cooperbench.stats.tally import (
-    LEAST_PAIRS,
-    NO_UNION,
-    explain_few,
-    make_undefined,
-)
+from annotator.cooperbench.stats.tally import LEAST_PAIRS, NO_UNION, explain_few, make_undefined
 from annotator.traces import Trace
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from annotator.traces.model import CLEAN, CONFLICT
@@ -60,11 +51,12 @@ class Runs:
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
         """Count a run if it is solo or coop and has a task and an outcome or a merge.
 
-        ``cluster`` are the attributes to resample by. They name the pair only if the run has no
-        attribute ``task``: ``project`` alone does not make one pair of two tasks.
+        ``cluster``: the attributes to resample by; they name the pair of a run without ``task``.
         """
         setting = get_setting(trace)
-        counts = _count_outcome(trace, setting)
+        counts, passed = Counts(), trace.outcome.passed
+        if passed is not None and setting in (SOLO, COOP):
+            counts = _count_results((setting, passed))
         if setting == COOP:
             counts.update(_count_talk(trace, self.channel))
         has_task = trace.attributes.get("task") is not None
@@ -76,13 +68,6 @@ class Runs:
             name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
             pair = RunPair(name, name if resampled is None else resampled)
             self.of.setdefault(get_model(trace), {}).setdefault(pair, Counter()).update(counts)
-
-
-def _count_outcome(trace: Trace, setting: str) -> Counts:
-    passed = trace.outcome.passed
-    if passed is None or setting not in (SOLO, COOP):
-        return Counter()
-    return _count_results((setting, passed))
 
 
 def _count_talk(trace: Trace, channel: Channel | None) -> Counts:
@@ -118,10 +103,8 @@ def _count_results(*results: tuple[str, bool]) -> Counts:
 def compare_pairs(runs: Runs, spoke_anyway: int) -> Iterator[PairComparison]:
     """Yield the shares of two groups of runs on the pairs that have runs of both.
 
-    A pair of one model counts once, with the share of its runs. If every pair has one run of each
-    kind and a task of its own, the interval of the difference is Newcombe's for pairs; else tasks
-    are resampled. With too few pairs, or with runs that spoke although they could not
-    (``spoke_anyway``), there is no difference.
+    A pair of one model counts once. Single runs of tasks of their own have Newcombe's interval for
+    pairs; else tasks are resampled.
     """
     cells = [item for pairs in runs.of.values() for item in pairs.items()]
     unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)
@@ -144,7 +127,11 @@ def _compare(
     compared = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
     shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in compared] for name in names]
     clusters = [pair.cluster for pair, _ in compared]
-    first, second = (_compute_mean(group, of) for group, of in zip(groups, shares, strict=True))
+    means = [sum(of) / len(of) if of else None for of in shares]
+    first, second = (
+        Estimate(group, mean, None, None, len(compared), 0.95, "none")
+        for group, mean in zip(groups, means, strict=True)
+    )
     single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
     if compared and single and len(set(clusters)) == len(compared):
         ends = Counter(zip(*shares, strict=True))
@@ -163,8 +150,3 @@ def _compare(
         if few := explain_few(len(compared), tasks, "pair", LEAST_PAIRS):
             gap = make_undefined(gap, few)
     return PairComparison(measure, groups, first, second, gap)
-
-
-def _compute_mean(side: str, shares: list[float]) -> Estimate:
-    value = sum(shares) / len(shares) if shares else None
-    return Estimate(side, value, None, None, len(shares), 0.95, "none")

@@ -20,10 +20,7 @@ LEAST_RUNS, LEAST_PAIRS, LEAST_TASKS = 10, 5, 5
 
 
 def drop_if_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
-    """Return a difference, without its value if a group has too few runs or tasks.
-
-    ``sizes``: the runs and tasks of each group by its name; tasks None: they are not known.
-    """
+    """Return a difference, undefined if a group has too few runs or tasks (None: not known)."""
     if gap.value is None:
         return gap
     for name, (runs, tasks) in sizes.items():
@@ -56,19 +53,13 @@ def make_undefined(estimate: Estimate, reason: str) -> Estimate:
 
 
 def make_uncounted_share(runs: int, n: int = 0) -> Estimate:
-    """Return the share of the runs with nothing to merge: undefined, with their count.
-
-    The count is ``n`` where that is given, else ``k``.
-    """
+    """Return the undefined share of runs with nothing to merge, with their count."""
     why = "nothing to merge: an agent crashed or a patch is empty"
     return Estimate("share", None, None, None, n, 0.95, "none", why, {"k": None if n else runs})
 
 
 class Tally:
-    """Counts under keys, by task; memory grows with tasks and keys, not with runs.
-
-    A run without a task is a task by itself.
-    """
+    """Counts under keys, by task; a run without a task is a task by itself."""
 
     def __init__(self) -> None:
         self._counts: dict[Hashable, Counter[Key]] = {}
@@ -106,7 +97,6 @@ class Tally:
         """Return total k over total n with Wilson's interval for the effective number of runs.
 
         The design effect over tasks is never taken to be below 1: with few tasks it is noisy.
-        Without tasks this is Wilson's interval.
         """
         values: list[int] = []
         tasks: list[Hashable] = []

@@ -29,41 +29,20 @@ from annotator.base.text import replace_surrogates
 from annotator.traces.model import Trace, check_trace
 from annotator.traces.records import find_record_id
 
-# The first that recognises its own wins. A new format is one file and one line here, or a plug-in.
+# The first that recognises its own wins. A new format is a file of its name and a word here, or a
+# plug-in.
 _FOLDERS = {
     "cooperbench": "annotator.cooperbench.reader",
     "openhands-events": "annotator.traces.formats.openhands_events",
 }
-_DOCUMENTS = {
-    "cooperbench-export": "annotator.cooperbench.export",
-    "mast": "annotator.traces.formats.mast",
-    "magentic-one": "annotator.traces.formats.magentic_one",
-    "tau-bench": "annotator.traces.formats.tau",
-    "swe-agent": "annotator.traces.formats.swe_agent",
-    "openhands": "annotator.traces.formats.openhands",
-    "atif": "annotator.traces.formats.atif",
-    "inspect": "annotator.traces.formats.inspect_log",
-    "claude-code": "annotator.traces.formats.claude_code",
-    "codex": "annotator.traces.formats.codex",
-    "codex-exec": "annotator.traces.formats.codex_exec",
-    "opencode": "annotator.traces.formats.opencode",
-    "gemini-cli": "annotator.traces.formats.gemini_cli",
-    "mlflow": "annotator.traces.formats.mlflow",
-    "opentelemetry": "annotator.traces.formats.opentelemetry",
-    "span-export": "annotator.traces.formats.span_exports",
-    "span-tree": "annotator.traces.formats.span_tree",
-    "marble": "annotator.traces.formats.marble",
-    "agentbench": "annotator.traces.formats.agentbench",
-    "openai-agents": "annotator.traces.formats.openai_agents",
-    "autogen": "annotator.traces.formats.autogen",
-    "langchain": "annotator.traces.formats.langchain",
-    "pydantic-ai": "annotator.traces.formats.pydantic_ai",
-    "google-adk": "annotator.traces.formats.google_adk",
-    "crewai": "annotator.traces.formats.crewai",
-    "smolagents": "annotator.traces.formats.smolagents",
-    "by-agent": "annotator.traces.formats.by_agent",
-    "api-log": "annotator.traces.formats.api_logs",
-    "generic": "annotator.traces.formats.generic",
+_NAMES = (
+    *("mast", "magentic-one", "tau-bench", "swe-agent", "openhands", "atif", "inspect"),
+    *("claude-code", "codex", "codex-exec", "opencode", "gemini-cli", "mlflow", "opentelemetry"),
+    *("span-export", "span-tree", "marble", "agentbench", "openai-agents", "autogen", "langchain"),
+    *("pydantic-ai", "google-adk", "crewai", "smolagents", "by-agent", "api-log", "generic"),
+)
+_DOCUMENTS = {"cooperbench-export": "annotator.cooperbench.export"} | {
+    name: f"annotator.traces.formats.{name.replace('-', '_')}" for name in _NAMES
 }
 FORMATS = (*_FOLDERS, *_DOCUMENTS)
 
@@ -74,11 +53,7 @@ written NUL, which no name has, since a pattern follows one."""
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of one ``--format``.
-
-    ``origin`` names the distribution of a plug-in or the file of a map; ``agent_name`` is the
-    pattern that finds an agent's name in a sender's.
-    """
+    """The readers of one ``--format``, their origin, and the pattern of agents' names."""
 
     folders: tuple[Any, ...] = ()
     documents: tuple[Any, ...] = ()
@@ -88,9 +63,8 @@ class Readers:
 
 @lru_cache(maxsize=16)  # asked for at every place
 def load_readers(format: str) -> Readers:
-    """Return the readers that ``format`` names: ``auto`` (all built-in ones), a name of
-    ``FORMATS``, ``map:FILE``, a plug-in's name, or ``module:name``; after a ``#`` a pattern for the
-    names of agents.
+    """Return the readers that ``format`` names: ``auto``, a name of ``FORMATS``, ``map:FILE``, a
+    plug-in's name, or ``module:name``; after a ``#`` a pattern for the names of agents.
 
     Raises:
         AnnotatorError: there is no such format, or its plug-in, map or pattern cannot be used.
@@ -131,11 +105,7 @@ def _choose(format: str) -> Readers:
 
 
 class PluginReader:
-    """A reader from elsewhere: if it raises, the document is unreadable.
-
-    Raises:
-        AnnotatorError: it lacks ``matches`` or ``read``.
-    """
+    """A reader from elsewhere: if it raises, the document is unreadable."""
 
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")

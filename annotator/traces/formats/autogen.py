@@ -25,7 +25,7 @@ from annotator.traces.records import expect_object, get_dict, get_text, walk_pat
 name = "autogen"
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
-    *("MemoryQueryEvent", "FunctionExecutionResultMessage"),
+    *("MemoryQueryEvent", "FunctionExecutionResultMessage")
 }
 _SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent", "SystemMessage"}
 _ASKS = "UserInputRequestedEvent"  # by who relays a person
@@ -79,11 +79,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 
 def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
-    """Return the sources that may be no agents.
-
-    Such a source never uses a model, others do, and it answers fenced code or has no state. Outputs
-    of a CodeExecutorAgent, and a person's words in a state, look like an agent's messages.
-    """
+    """Return the sources that may be no agents: they run code, or their state says nothing."""
     thinkers = {
         get_text(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
     }
@@ -116,8 +112,9 @@ def _read(fields: dict[str, Any]) -> Utterance:
     thought = [text] if (text := get_text(fields.get("thought"))) else []
     if kind == "ThoughtEvent":
         return Utterance(sender, author, time=time, reasoning=[get_text(content) or ""])
-    if author in ("agent", "unknown") and isinstance(content, list) and _are_calls(content):
-        texts = [text for call in content for text in list_call_texts(call)]
+    calls = content if isinstance(content, list) else [None]
+    if author in ("agent", "unknown") and all("arguments" in get_dict(call) for call in calls):
+        texts = [text for call in calls for text in list_call_texts(call)]
         return Utterance(sender, author, texts, time=time, kind=kind, reasoning=thought)
     if kind.startswith("StructuredMessage") and isinstance(content, dict):
         content = json.dumps(content, ensure_ascii=False)
@@ -125,10 +122,6 @@ def _read(fields: dict[str, Any]) -> Utterance:
     to = get_text(fields.get("target"))
     recipients = (to,) if to else ()
     return parts.utter(sender, author, time, recipients=recipients, kind=kind, reasoning=thought)
-
-
-def _are_calls(content: list[Any]) -> bool:
-    return all(isinstance(call, dict) and "arguments" in call for call in content)
 
 
 def _find_items(document: Any) -> list[Any]:

@@ -19,7 +19,7 @@ _AGENT = "assistant"
 _TEXTS = ("message", "content", "summary")
 _MESSAGES = {"user", "assistant", "system", "summary"}
 _OTHER = {"file-history-snapshot", "progress", "queue-operation", "attachment", "last-prompt"} | {
-    *("result", "stream_event"),
+    *("result", "stream_event")
 }
 _IDS = ("sessionId", "session_id", "messageId")
 _NOTICES = (

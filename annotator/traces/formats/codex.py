@@ -16,7 +16,7 @@ name = "codex"
 
 _TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
 _REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
-    *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content"),
+    *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content")
 }
 _NO_MESSAGES = ("ghost_snapshot", "compaction", "compaction_summary", "other")
 _NOTICES = (

@@ -92,10 +92,7 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
 
 
 def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:
-    """Yield the utterances of a message in an agent's own conversation with the crew.
-
-    A tool's result follows the agent's call in the same text.
-    """
+    """Yield the utterances of a message; a tool's result follows the call in one text."""
     message = read_message(fields)
     if message.author != "agent":
         yield replace(message, author="system") if message.author == "human" else message

@@ -51,12 +51,7 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace. Scalars of the record, and those in its ``attributes``, are attributes;
-    ``system`` is a first message of the harness.
-
-    Raises:
-        UnreadableTrace: a message is not an object.
-    """
+    """Return the trace; raises UnreadableTrace for a message that is no object."""
     record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
     key = "" if isinstance(document, list) else _find_list(record) or ""
     items = list(parse_cell(record[key]))
@@ -83,7 +78,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if not isinstance(inner.get("passed"), bool | None):
         wrong = inner.pop("passed")
         chat.problems.append(f"attributes: passed is {wrong!r}, not true or false")
-    wrong = outer.pop("passed", None)  # describe_outcome sets it again if it is a result
+    wrong = outer.pop("passed", None)  # read_outcome sets it again if it is a result
     if wrong is not None and read_outcome({"passed": wrong})[0] is None:
         chat.problems.append(f"passed is {wrong!r}, not true or false")
     chat.attributes = {**outer, **inner}

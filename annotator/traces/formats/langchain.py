@@ -12,13 +12,7 @@ from typing import Any
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, read_message, split_message
 from annotator.traces.model import Trace
-from annotator.traces.records import (
-    expect_object,
-    get_dict,
-    get_list,
-    get_text,
-    walk_path,
-)
+from annotator.traces.records import expect_object, get_dict, get_list, get_text, walk_path
 
 name = "langchain"
 
@@ -68,11 +62,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 
 def _read_chat(items: list[Any], where: str) -> Conversation:
-    """Return the conversation.
-
-    A human message with the name of an agent is the agent's, as graphs of several agents write
-    results. One with another name may be a person's.
-    """
+    """Return the conversation. A human message with the name of an agent is the agent's."""
     messages = [
         expect_object(unwrap_message(item), f"{where}: message {n}")
         for n, item in enumerate(items, 1)
@@ -113,10 +103,7 @@ def unwrap_message(item: Any) -> Any:
 
 
 def _read_update(document: Any) -> list[Any]:
-    """Return the messages that a stream's update holds by the nodes of the graph.
-
-    A message without a name has that of its node.
-    """
+    """Return the messages in a stream's update, by default named by the graph's nodes."""
     messages = []
     for node, value in get_dict(document).items():
         items = get_list(value, "messages")

@@ -41,7 +41,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     statement = get_text(problem[0] if isinstance(problem, list) and problem else problem)
     if isinstance(content, list):
         chat = read_chat(content, "trajectory")
-        chat.replace_messages(lambda message: _mark_task(message, statement))
+        chat.messages[:1] = [_mark_task(message, statement) for message in chat.messages[:1]]
     elif text := get_text(content):
         chat = Conversation()
         system = get_text(document["mas_name"]) or "log"
@@ -56,6 +56,6 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _mark_task(message: Message, statement: str | None) -> Message:
     """Return the first message as the harness's if it only repeats the task."""
-    if message.n > 1 or not statement or message.text.strip() != statement.strip():
+    if not statement or message.text.strip() != statement.strip():
         return message
     return replace(message, author="system", recipients=(message.sender,), sender="task")

@@ -29,19 +29,14 @@ from annotator.traces.records import (
 
 name = "openhands"
 
-_AUTHORS: dict[str, Author] = {
-    "agent": "agent",
-    "user": "human",
-    "environment": "system",
-    "system": "system",
-}
-_NO_MESSAGES = {
-    "null",
-    "change_agent_state",
-    "agent_state_changed",
-    "recall",
-    "condensation_request",
-}
+_AUTHORS: dict[str, Author] = {"agent": "agent", "user": "human"}
+_AUTHORS |= {"environment": "system", "system": "system"}
+_NO_MESSAGES = {"null", "change_agent_state", "agent_state_changed", "recall"}
+_NO_MESSAGES.add("condensation_request")
+_CONSUMED = (
+    *("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics"),
+    "test_result",
+)
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 
 
@@ -64,24 +59,11 @@ def group(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace.
-
-    Raises:
-        UnreadableTrace: an event is no object, or there is none.
-    """
+    """Return the trace; raises UnreadableTrace without events, or for one that is no object."""
     record = document if isinstance(document, dict) else {"history": document}
     record = {"history": [record]} if _is_event(record) else record
     chat = converse(_find_events(record) or [])
-    consumed = (
-        "history",
-        "trajectory",
-        "instance_id",
-        "instruction",
-        "instance",
-        "error",
-        "metrics",
-    )
-    chat.read_attributes(record, (*consumed, "test_result"))
+    chat.read_attributes(record, _CONSUMED)
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
             chat.attributes["model"] = model
@@ -137,9 +119,8 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     time = read_time(event)
     if (observation := get_text(event.get("observation"))) is not None:
         text = get_text(event.get("content"))
-        return (
-            Utterance("environment", "tool", [text], time=time, kind=observation) if text else None
-        )
+        utterance = Utterance("environment", "tool", [text or ""], time=time, kind=observation)
+        return utterance if text else None
     action, fields = get_text(event.get("action")) or "", get_dict(event, "args")
     if action in _NO_MESSAGES:
         return None
@@ -179,9 +160,8 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
             parts.omitted.append("what the harness added to it")
         return Utterance(source, author, parts.texts, (), time, None, [thought], parts.omitted)
     if isinstance(call, dict):
-        last = (
-            get_text(walk_path(event, "action.message")) if call.get("name") == "finish" else None
-        )
+        ends = call.get("name") == "finish"
+        last = get_text(walk_path(event, "action.message")) if ends else None
         call_texts = [last] if last else list_call_texts(call)
         texts = [*read_parts(event.get("thought")).texts, *call_texts]
         return Utterance(source, author, texts, time=time, reasoning=[thought])

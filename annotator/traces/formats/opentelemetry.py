@@ -27,8 +27,6 @@ _OPERATIONS = (
     *("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"),
     *("llm.request.type", "langfuse.observation.type", "mlflow.spanType"),
 )
-
-
 _MODELS = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     "langfuse.observation.model.name",
@@ -77,10 +75,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 
 
 def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span.
-
-    Its keys are ``role``, ``agent``, ``name`` (of a tool), ``model``, ``inputs`` and ``outputs``.
-    """
+    """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span."""
     tree = _nest(fields)
     kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "").strip('"')
     role: Role = _ROLES.get(kind, "other")
@@ -228,19 +223,17 @@ def _unwrap_value(value: Any) -> Any:
     """Return the value in an AnyValue."""
     if not isinstance(value, dict):
         return value
-    for kind in ("stringValue", "string_value", "boolValue", "bool_value"):
-        if kind in value:
-            return value[kind]
-    for kind in ("intValue", "int_value", "doubleValue", "double_value"):
-        if kind in value:
-            return json.loads(get_text(value[kind]) or "null")
-    for kind in ("arrayValue", "array_value"):
-        if kind in value:
-            return [_unwrap_value(item) for item in _list_objects(value[kind], "values")]
-    for kind in ("kvlistValue", "kvlist_value"):
-        if kind in value:
-            pairs = _list_objects(value[kind], "values")
-            return {str(pair.get("key")): _unwrap_value(pair.get("value")) for pair in pairs}
+    for kind, inner in value.items():
+        match kind.lower().replace("_", ""):
+            case "stringvalue" | "boolvalue":
+                return inner
+            case "intvalue" | "doublevalue":
+                return json.loads(get_text(inner) or "null")
+            case "arrayvalue":
+                return [_unwrap_value(item) for item in _list_objects(inner, "values")]
+            case "kvlistvalue":
+                pairs = _list_objects(inner, "values")
+                return {str(pair.get("key")): _unwrap_value(pair.get("value")) for pair in pairs}
     return None
 
 

@@ -7,8 +7,9 @@ agent above the call. If no calls of models are recorded, the inputs and outputs
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
@@ -87,42 +88,32 @@ def _list_moments(
         yield at or None, span, is_output
 
 
-def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+def _list_ancestors(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterator[SpanRecord]:
+    """Yield a span, and those above it."""
     current: SpanRecord | None = span
     for _ in range(1000):  # a parent may be its own child, in what strangers write
         if current is None:
-            break
-        if current.agent:
-            return current.agent
+            return
+        yield current
         current = by_id.get(current.parent or "")
-    return "assistant"
 
 
-def _is_below_agent(
-    span: SpanRecord, by_id: Mapping[str, SpanRecord], speaking: Collection[str]
-) -> bool:
+def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+    names = (each.agent for each in _list_ancestors(span, by_id) if each.agent)
+    return next(names, "assistant")
+
+
+def _is_below_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord], speaking: set[str]) -> bool:
     """Whether the agent of a span works for another one: a speaker whose span is above its own."""
-    agent = _find_agent(span, by_id)
-    current: SpanRecord | None = span
-    for _ in range(1000):
-        if current is None:
-            break
-        if current.agent not in (None, agent) and current.agent in speaking:
-            return True
-        current = by_id.get(current.parent or "")
-    return False
+    others = speaking - {_find_agent(span, by_id)}
+    return any(each.agent in others for each in _list_ancestors(span, by_id))
 
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
     """Return the messages of the nearest span above a call that records no input of its own."""
-    current = by_id.get(span.parent or "")
-    for _ in range(1000):
-        if current is None or span.role != "model":
-            break
-        if current.inputs and all(isinstance(item, dict) for item in current.inputs):
-            return current.inputs
-        current = by_id.get(current.parent or "")
-    return ()
+    above = islice(_list_ancestors(span, by_id), 1, None) if span.role == "model" else ()
+    lists = (each.inputs for each in above if each.inputs)
+    return next((items for items in lists if all(isinstance(item, dict) for item in items)), ())
 
 
 def _read_all(

@@ -49,14 +49,7 @@ def test_offsets_count_everything_before_an_output():
     }
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        "",
-        "!!!\n???\n",
-        "FAILED " + "word " * 100_000,
-    ],
-)
+@pytest.mark.parametrize("output", ["", "!!!\n???\n", "FAILED " + "word " * 100_000])
 def test_odd_outputs(output):
     facts, _ = found(Feature("1", passed=False, output=output))
     assert "feature_failed" in [one.kind for one in facts]

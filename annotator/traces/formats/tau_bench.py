@@ -57,7 +57,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if not isinstance(items, list):
         raise UnreadableTrace(f"{key}: found {name_type(items)}, expected a list of messages")
     chat = read_chat(items, key)
-    chat.replace_messages(_mark_output)
+    chat.messages = list(map(_mark_output, chat.messages))
     chat.attributes = {"user": "simulated", "task": get_text(fields.get("task_id"))}
     chat.read_attributes(fields, (key, "ticks", "id", "info", "reward_info"))
     reward = fields.get("reward", walk_path(fields, "reward_info.reward"))

@@ -6,8 +6,7 @@ Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), op
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.formats.agent_names import find_agent_name
@@ -19,8 +18,7 @@ from annotator.traces.records import get_dict, get_text, parse_time, walk_path
 name = "span-export"
 
 
-@dataclass(frozen=True, slots=True)
-class ExportKeys:
+class ExportKeys(NamedTuple):
     """Paths in a tool's records; all ``marks`` are keys of a record of this tool."""
 
     marks: tuple[str, ...]
@@ -36,49 +34,29 @@ class ExportKeys:
     error: str
 
 
-_EXPORTS = {
-    "langsmith": ExportKeys(
-        ("run_type", "trace_id", "inputs"),
-        *("trace_id", "id", "parent_run_id", "run_type", "start_time", "end_time"),
-        *("inputs", "outputs", "extra.metadata.ls_model_name", "error"),
-    ),
-    "langfuse": ExportKeys(
-        ("traceId", "type", "startTime"),
-        *("traceId", "id", "parentObservationId", "type", "startTime", "endTime"),
-        *("input", "output", "model", "statusMessage"),
-    ),
-    "phoenix": ExportKeys(
-        ("context", "span_kind", "attributes"),
-        *("context.trace_id", "context.span_id", "parent_id", "span_kind"),
-        *("start_time", "end_time"),
-        *("attributes.input.value", "attributes.output.value"),
-        *("attributes.llm.model_name", "status_message"),
-    ),
-    "opentelemetry-sdk": ExportKeys(  # what its console exporter prints
-        ("context", "attributes", "start_time"),
-        *("context.trace_id", "context.span_id", "parent_id", "kind"),
-        *("start_time", "end_time"),
-        *("attributes.input.value", "attributes.output.value"),
-        *("attributes.llm.model_name", "status.description"),
-    ),
-    "phoenix-rows": ExportKeys(
-        ("context.trace_id", "context.span_id", "span_kind"),
-        *("context.trace_id", "context.span_id", "parent_id", "span_kind"),
-        *("start_time", "end_time"),
-        *("attributes.input.value", "attributes.output.value"),
-        *("attributes.llm.model_name", "status_message"),
-    ),
-    "weave": ExportKeys(
-        ("op_name", "trace_id", "inputs"),
-        *("trace_id", "id", "parent_id", "op_name", "started_at", "ended_at"),
-        *("inputs", "output", "inputs.model", "exception"),
-    ),
-    "openai-agents": ExportKeys(
-        ("span_data", "trace_id"),
-        *("trace_id", "id", "parent_id", "span_data.type", "started_at", "ended_at"),
-        *("span_data.input", "span_data.output", "span_data.model", "error.message"),
-    ),
+_PHOENIX = "start_time end_time attributes.input.value attributes.output.value"
+_TABLE = {  # marks -> the other keys, in their order
+    # LangSmith
+    "run_type trace_id inputs": "trace_id id parent_run_id run_type start_time end_time"
+    " inputs outputs extra.metadata.ls_model_name error",
+    # Langfuse
+    "traceId type startTime": "traceId id parentObservationId type startTime endTime"
+    " input output model statusMessage",
+    # Phoenix, spans and rows; between them the console exporter of OpenTelemetry's SDK
+    "context span_kind attributes": "context.trace_id context.span_id parent_id span_kind"
+    f" {_PHOENIX} attributes.llm.model_name status_message",
+    "context attributes start_time": "context.trace_id context.span_id parent_id kind"
+    f" {_PHOENIX} attributes.llm.model_name status.description",
+    "context.trace_id context.span_id span_kind": "context.trace_id context.span_id parent_id"
+    f" span_kind {_PHOENIX} attributes.llm.model_name status_message",
+    # Weave
+    "op_name trace_id inputs": "trace_id id parent_id op_name started_at ended_at"
+    " inputs output inputs.model exception",
+    # openai-agents
+    "span_data trace_id": "trace_id id parent_id span_data.type started_at ended_at"
+    " span_data.input span_data.output span_data.model error.message",
 }
+_EXPORTS = [ExportKeys(tuple(marks.split()), *keys.split()) for marks, keys in _TABLE.items()]
 _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("llm", "generation", "response", "chat_model"), "model"),
     **dict.fromkeys(("tool", "function", "retriever"), "tool"),
@@ -136,7 +114,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 def _find_keys(item: Any) -> ExportKeys | None:
     if not isinstance(item, dict):
         return None
-    exports = (keys for keys in _EXPORTS.values() if all(mark in item for mark in keys.marks))
+    exports = (keys for keys in _EXPORTS if all(mark in item for mark in keys.marks))
     return next(exports, None)
 
 

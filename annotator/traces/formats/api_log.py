@@ -40,11 +40,7 @@ def identify(document: Any) -> str | None:
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
-    """Return the trace: the request, then the answer.
-
-    Raises:
-        UnreadableTrace: the request failed, or there is no message in it.
-    """
+    """Return the trace; raises UnreadableTrace if the request failed or has no message."""
     items, fields = _collect(document)
     error = document.get("error") or fields.get("error")
     if not items:
