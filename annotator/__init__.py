@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import count as count
     from annotator.api import count_labels as count_labels
     from annotator.api import count_together as count_together
+    from annotator.api import describe_methods as describe_methods
     from annotator.api import draw as draw
     from annotator.api import find_conflicts as find_conflicts
     from annotator.api import forecast as forecast
@@ -65,6 +66,7 @@ _NAMES = {
     "count": "annotator.api",
     "count_labels": "annotator.api",
     "count_together": "annotator.api",
+    "describe_methods": "annotator.api",
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",
     "find_conflicts": "annotator.api",

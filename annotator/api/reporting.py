@@ -137,6 +137,51 @@ def _count(
     return mark_runs(tables, runs)
 
 
+def describe_methods(
+    *runs: Run,
+    calibration: "CalibrationSource | None" = None,
+    transfer: bool = False,
+    by: str | None = None,
+    cluster: Sequence[str] | None = None,
+    joint: bool = False,
+) -> list[str]:
+    """Return the paragraph on methods for a paper, one for each table of :func:`count`, whose
+    arguments and errors are the same.
+    """
+    from annotator.reports.methods import describe_methods as describe
+
+    tables = _count(runs, group_calibrations(calibration), transfer, by, False, cluster, joint)
+    by_id = {run.id: run for run in runs}
+    return [describe(by_id[table.run or ""], table) for table in tables]
+
+
+def find_calibrations(*runs: Run, on_notice: Callable[[str], None] | None = None) -> list[Path]:
+    """Return the ``calibration.json`` in the directory of each run; none unless each run has one
+    that fits its judge and traces. ``on_notice`` is called with the reason if one is not used.
+    """
+    from annotator.calibration.correct import fit_calibration
+    from annotator.calibration.model import read_calibrations
+
+    places = [(run, run.folder / "calibration.json") for run in runs if run.folder]
+    files = [(run, file) for run, file in places if file.is_file()]
+    if files and len(files) < len(runs):
+        names = ", ".join(str(file) for _, file in files)
+        (on_notice or _ignore)(f"{names} is not used: not all of these runs have one")
+        return []
+    for run, file in files:
+        reason = ""
+        try:
+            for rubric, calibrations in read_calibrations([file]).items():
+                if rubric in run.schemes and not reason:
+                    reason = fit_calibration(run, rubric, calibrations)[2]
+        except AnnotatorError as error:
+            reason = str(error)
+        if reason:
+            (on_notice or _ignore)(f"{file} is not used: {reason}. Calibrate {run} again")
+            return []
+    return [file for _, file in files]
+
+
 def _check_once(runs: Sequence[Run]) -> None:
     if len({run.id for run in runs}) < len(runs):
         raise AnnotatorError("a run was given twice, and would count as often")

@@ -138,6 +138,12 @@ def dump_json(value: object, indent: int | None = None) -> str:
     return _SURROGATES.sub(escape, _UNPRINTABLE.sub(escape, text))
 
 
+def cut_middle(name: str, room: int) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart."""
+    end = room // 3
+    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
+
+
 def find_repeated(values: Iterable[T]) -> Iterator[T]:
     """Yield each value that repeats an earlier one, in linear time."""
     seen: set[T] = set()

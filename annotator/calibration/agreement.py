@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations
 from operator import itemgetter
 
+from annotator.base.text import Note
 from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.matching import GOLD, MatchedLabels, join_labels
 from annotator.calibration.model import Comparison
@@ -257,10 +258,11 @@ def suspect_fit(
         Decimal(repr(round(float(kappa), 10))).quantize(Decimal("0.01"), ROUND_HALF_UP) + 0
         for kappa in (between, value)
     )
-    return (
+    return Note(
         f"On {gap.n} traces the judge agrees better with {GOLD} (kappa {judged}) than {names} with"
         f" each other ({best}), by more than chance. Was {GOLD} made with the judge's answers in"
-        f" sight, or the judge fitted to {GOLD}?"
+        f" sight, or the judge fitted to {GOLD}?",
+        "fitted",
     )
 
 

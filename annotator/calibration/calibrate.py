@@ -51,7 +51,7 @@ from annotator.calibration.model import (
     Request,
     count_labels,
 )
-from annotator.calibration.sample.design import Design, find_design, read_design
+from annotator.calibration.sample.design import Design, find_design, list_trace_ids, read_design
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
@@ -74,7 +74,8 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     """
     # Read the labels, and match them with annotations.
     scheme = run.schemes[rubric]
-    labels = request.labels.read(scheme)
+    trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids)
     of_annotators, annotators = select_labels(labels, request.annotators)
     labelled = {label.trace_id for label in labels.labels}
     sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
@@ -149,7 +150,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         clusters=len(sample.clusters) if sample.clusters.named else None,
         cluster_by=request.cluster if sample.clusters.named else (),
         ids_sha256=sample.ids_sha256,
-        labels=_summarize_labels(request, annotators, split, matched),
+        labels=_summarize_labels(request, annotators, split, matched, design),
         look=None,
         agreement=_agree(matched, scheme, (), request.confidence),
         agreement_of_all=_agree(
@@ -239,7 +240,11 @@ def _compare_run(
 
 
 def _summarize_labels(
-    request: Request, annotators: tuple[str, ...], split: str, matched: MatchedLabels
+    request: Request,
+    annotators: tuple[str, ...],
+    split: str,
+    matched: MatchedLabels,
+    design: Design | None,
 ) -> LabelsUsed:
     files = request.labels
     sampled, labelled = matched.sampled or (None, None)
@@ -257,6 +262,8 @@ def _summarize_labels(
         undecided=matched.undecided,
         drawn=sampled,
         labelled=labelled,
+        strata_by=design.strata_by if design else None,
+        sampled_from=design.size if design else None,
     )
 
 
@@ -439,7 +446,8 @@ def compare_annotators(
     """
     if first == second:
         raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
-    labels = request.labels.read(scheme)
+    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(

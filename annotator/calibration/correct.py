@@ -104,9 +104,10 @@ class Correction:
 
     ``codes`` and ``groups`` hold the shares of codes and of groups of codes, ``labels`` and
     ``traces`` the numbers that they rest on. Undecided traces are included if some have labels.
-    ``transferred``: the labels are of other traces or of another judge.
+    ``transferred``: the labels of ``calibration`` are of other traces or of another judge.
     """
 
+    calibration: Calibration
     codes: Mapping[str, CodeEstimates]
     labels: int
     traces: int
@@ -218,7 +219,9 @@ def correct(
         name: estimate(name_group(name), grouped) for name in _list_countable_groups(sample, opened)
     }
     size = sample.total + sum(opened.values())
-    return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
+    return Correction(
+        calibration, codes, len(traces), size, False, calibration.confidence, notes, groups
+    )
 
 
 def _describe_tasks(
@@ -350,7 +353,9 @@ def carry_over(
             _explain_not_carried(code, calibration, sample) for code in sample.rubric.groups[name]
         )
     }
-    return Correction(codes, n, sample.total, True, calibration.confidence, notes, groups)
+    return Correction(
+        calibration, codes, n, sample.total, True, calibration.confidence, notes, groups
+    )
 
 
 def _describe_left_out(sample: JudgedSample) -> list[str]:

@@ -335,8 +335,11 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
         )
     elif 0 < len(clusters) < FEW_CLUSTERS:
         lines.append(
-            f"The labels come from {format_count(len(clusters), 'task')}, fewer than"
-            f" {FEW_CLUSTERS}: the intervals are optimistic."
+            Note(
+                f"The labels come from {format_count(len(clusters), 'task')}, fewer than"
+                f" {FEW_CLUSTERS}: the intervals are optimistic.",
+                "few-label-tasks",
+            )
         )
     if few := [
         f"{code} ({number})"
@@ -344,8 +347,11 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
         if (number := _count_tasks(code, traces)) < SEEN_IN
     ]:
         lines.append(
-            f"Interval too narrow (people found the code in fewer than {SEEN_IN} tasks):"
-            f" {', '.join(few)}."
+            Note(
+                f"Interval too narrow (people found the code in fewer than {SEEN_IN} tasks):"
+                f" {', '.join(few)}.",
+                "few-found",
+            )
         )
     empty = {code: share for code, share in corrected.items() if share.inputs.get("note")}
     if codes := [code for code, share in empty.items() if share.value is None]:
@@ -367,11 +373,9 @@ def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
     for code, share in corrected.items():
         if share.value is None and share.reason != share.inputs.get("note"):
             reasons.setdefault(share.reason or "not known", []).append(code)
-    total = len(corrected)
-    return [
-        f"Not corrected: {', '.join(codes) if len(codes) < total else 'every code'} ({reason})."
-        for reason, codes in reasons.items()
-    ]
+    names = {why: ", ".join(codes) for why, codes in reasons.items()}
+    names |= {why: "every code" for why, codes in reasons.items() if len(codes) == len(corrected)}
+    return [Note(f"Not corrected: {names[why]} ({why}).", "uncorrected") for why in reasons]
 
 
 def correct_by_error_rates(

@@ -6,15 +6,17 @@ beside the label file and counts looks at its labels, not at the file's name.
 
 import hashlib
 import json
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.files import LineLog, read_bounded
+from annotator.base.files import LineLog, explain_errors, read_bounded
+from annotator.base.text import Note
 from annotator.calibration.model import Calibrated, Look, Request
 from annotator.labels import Label
 from annotator.runs.manifest import format_now
@@ -25,6 +27,8 @@ LEDGER = ".looks.jsonl"
 
 def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrated:
     """Write the look into the ledgers and return the calibration with it.
+
+    The ledgers are beside the labels, or in the run's folder if theirs is write-protected.
 
     Raises:
         AnnotatorError: a ledger that the request names cannot be read or written.
@@ -46,19 +50,38 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
     look, notes = None, list[str]()
     try:
-        noted = note_look(ledgers, entry, notes.append)
+        try:
+            if not request.ledger:
+                _refuse_protected(ledgers)
+            noted = note_look(ledgers, entry, notes.append)
+        except AnnotatorError:
+            if request.ledger or not run.folder:
+                raise
+            earlier, ledgers = ledgers, [run.folder / ledgers[0].name]
+            noted = note_look(ledgers, entry, notes.append, earlier)
         look = Look(**{name: value for name, value in noted.items() if name != "labels"})
     except AnnotatorError as error:
         if request.ledger:
             raise
+        ledgers = []
         notes.append(f"This look was not noted: {error}")
     if request.final and look and look.judges > 1:
-        notes.append(
+        text = (
             f"{look.judges} judges were compared with these test labels: was one of them chosen for"
             " doing well here?"
         )
+        notes.append(Note(text, "judges"))
     warnings = (*calibration.warnings, *notes)
-    return replace(calibrated, calibration=replace(calibration, look=look, warnings=warnings))
+    calibration = replace(calibration, look=look, warnings=warnings)
+    return replace(calibrated, calibration=calibration, ledgers=tuple(ledgers))
+
+
+def _refuse_protected(ledgers: Sequence[Path]) -> None:
+    """Raise :class:`AnnotatorError` for a folder without write permission, which root ignores."""
+    for ledger in ledgers:
+        with explain_errors(ledger):
+            if not ledger.parent.stat().st_mode & stat.S_IWUSR:
+                raise AnnotatorError(f"{ledger.parent} is write-protected")
 
 
 def locate_ledgers(labels: Sequence[Path]) -> list[Path]:
@@ -93,6 +116,7 @@ def note_look(
     ledgers: Sequence[Path],
     entry: Mapping[str, Any],
     notice: Callable[[str], object] = lambda _: None,
+    others: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Write a look into every ledger and return it with its number.
 
@@ -101,6 +125,7 @@ def note_look(
         entry: at least ``rubric``, ``split``, ``judge_sha256``, and ``labels`` as
             :func:`hash_labels`.
         notice: is called with a message about a torn last line.
+        others: ledgers that are only read, as far as they can be.
 
     Returns:
         The entry with ``look``, the number of looks of this rubric and split at any of these
@@ -111,12 +136,17 @@ def note_look(
     """
     with ExitStack() as opened:
         earlier: dict[str, dict[str, Any]] = {}
-        logs = []
+        logs, texts = [], dict[Path, bytes]()
+        for ledger in others:
+            with suppress(OSError, AnnotatorError):
+                texts[ledger] = read_bounded(ledger)
         for ledger in ledgers:
             # Locked: simultaneous looks get different numbers.
             logs.append(log := opened.enter_context(LineLog(ledger)))
             _mend_end(log, notice)
-            for n, line in enumerate(log.read().splitlines(), 1):
+            texts[ledger] = log.read()
+        for ledger, text in texts.items():
+            for n, line in enumerate(text.splitlines(), 1):
                 look = _parse_look(line)
                 if look is None:
                     raise AnnotatorError(

@@ -141,7 +141,8 @@ class LabelsUsed:
     ``design`` is ``uniform``, ``stratified`` or ``unknown``. ``n`` labels are of traces that the
     judge decided, in ``clusters`` clusters (None: independent traces). The tuples hold the ids of
     the other labelled traces. ``drawn`` and ``labelled`` are the numbers of sampled traces and of
-    those with a label, None without a design.
+    those with a label, None without a design. ``strata_by`` and ``sampled_from``: the kind of its
+    strata, as :data:`annotator.calibration.sample.design.Strata`, and its number of traces.
     """
 
     files: tuple[str, ...]
@@ -157,6 +158,8 @@ class LabelsUsed:
     undecided: tuple[str, ...] = ()
     drawn: int | None = None
     labelled: int | None = None
+    strata_by: Literal["codes", "votes", "none"] | None = None
+    sampled_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,8 +388,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration, and the compared labels and annotations by trace."""
+    """A calibration, and the compared labels and annotations by trace. ``ledgers``: the files
+    that note this look.
+    """
 
     calibration: Calibration
     labels: Mapping[str, Label]
     annotations: Mapping[str, Annotation]
+    ledgers: tuple[Path, ...] = ()

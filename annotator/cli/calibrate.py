@@ -1,18 +1,35 @@
 """``annotate calibrate``."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from annotator import api
+from annotator.base.errors import AnnotatorError
 from annotator.base.remote import name_place
-from annotator.base.text import dump_json
+from annotator.base.text import dump_json, list_first
+from annotator.calibration.ledger import LEDGER
 from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
-from annotator.cli.options import PATH, Number, add_path_option, parse_attributes
-from annotator.cli.output import say, say_notice, say_partial
+from annotator.cli.options import (
+    PATH,
+    Number,
+    add_path_option,
+    parse_attributes,
+    verbose_option,
+)
+from annotator.cli.output import (
+    put_tables,
+    say,
+    say_next,
+    say_notice,
+    say_partial,
+    say_written,
+)
 from annotator.reports.calibration import (
+    make_brief,
     render_annotators,
     render_calibration,
     render_details,
@@ -30,8 +47,8 @@ MISSED, UNDECIDED = 1, 4
     "--labels",
     "files",
     multiple=True,
-    required=True,
-    help="People's labels: JSONL, CSV, a Label Studio or Potato export. Repeatable.",
+    help="People's labels: JSONL, CSV, a Label Studio or Potato export. Repeatable.  [default:"
+    " RUN/labels*.jsonl, or those beside RUN]",
 )
 @click.option(
     "--rubric",
@@ -68,7 +85,8 @@ MISSED, UNDECIDED = 1, 4
 )
 @add_path_option(
     "--ledger",
-    help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl]",
+    help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl; in"
+    " RUN if that is write-protected]",
 )
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
 @click.option(
@@ -96,6 +114,7 @@ MISSED, UNDECIDED = 1, 4
     "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of the resampled intervals."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print calibration.json.")
+@verbose_option
 def command(
     run: Path | None,
     files: tuple[Path, ...],
@@ -108,12 +127,13 @@ def command(
     in_full: bool,
     out: Path | None,
     as_json: bool,
+    verbose: bool,
     **options: Any,
 ) -> None:
     """Compare the judge of RUN, or one annotator, with people's labels.
 
-    Prints agreement, the shares corrected for the judge's errors, and precision and recall of every
-    code. Writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
+    Prints agreement and the shares corrected for the judge's errors; with -v also precision and
+    recall of every code. Writes RUN/calibration.json, by which `annotate report RUN` corrects its
     table. Every look at any of these labels is counted, and noted beside them (FILE.looks.jsonl).
 
     Exit codes: 0 done, and every threshold met; 1 one missed; 2 wrong usage or unreadable input;
@@ -121,6 +141,8 @@ def command(
     """
     options["cluster"] = parse_attributes(cluster)
     other_runs = tuple(map(api.open_run, against))
+    if not files:
+        files = _find_labels(run)
     if between:
         without_effect = {"--annotator": options["annotators"], "--against": against}
         without_effect |= {"--final": options["final"], "--full": in_full, "--out": out}
@@ -148,14 +170,46 @@ def command(
     if as_json:
         say(text)
     for result in () if as_json else calibrated:
-        say(render_calibration(result.calibration) + "\n")
+        if verbose:
+            say(render_calibration(result.calibration) + "\n")
+        else:
+            put_tables([make_brief(result.calibration)])
         if in_full:
             say(render_details(result.calibration) + "\n")
         if listed:
             say(render_disagreements(result) + "\n")
-    say_notice(f"written to {name_place(file)}")
+    for path in dict.fromkeys(ledger for result in calibrated for ledger in result.ledgers):
+        where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        say_notice(f"this look at the labels is noted in {name_place(where)}")
+    say_written(file)
+    report = ("report", name_place(run), *(("--calibration", name_place(out)) if out else ()))
+    say_next(*report, purpose="the corrected table")
+    say_next(*report, "--methods", purpose="the paragraph for a paper")
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _check_thresholds(agreements, min_agreement, min_kappa)
+
+
+def _find_labels(run: Path | None) -> tuple[Path, ...]:
+    """Return the files of labels in the directory of a run, else beside it.
+
+    Raises:
+        AnnotatorError: there is none.
+    """
+    if run is None:
+        raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")
+    for folder in (run, run.parent):
+        candidates = sorted(folder.glob("labels*.jsonl"))
+        files = tuple(file for file in candidates if not file.name.endswith(LEDGER))
+        if files:
+            say_notice(f"labels: {list_first([name_place(file) for file in files], 5)}")
+            return files
+    name, sheet = shlex.quote(str(run)), run / "sheet.csv"
+    steps = [f"annotate sample {name} -n 60", f"annotate label {shlex.quote(str(sheet))}"]
+    commands = ", then ".join(steps[sheet.exists() :])
+    raise AnnotatorError(
+        f"{run}: no labels*.jsonl in this run or beside it. Make them with {commands}. Or name"
+        " them with --labels FILE"
+    )
 
 
 def _check_thresholds(

@@ -1,23 +1,34 @@
 """``annotate label``."""
 
+import getpass
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
+from annotator import api
+from annotator.base.remote import name_place
+from annotator.base.text import escape_controls
 from annotator.cli.options import add_path_option, add_reader_options
+from annotator.cli.output import say_next, say_notice
 from annotator.cli.pages import add_server_options, announce_page, require_web
 
 
 @click.command("label", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="TRACES...|SHEET")
-@click.option("--rubric", required=True, metavar="NAME|FILE", help="The rubric to label by.")
+@click.option(
+    "--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the sheet's]"
+)
 @add_path_option(
     "--labels",
     "file",
-    required=True,
-    help="Where the labels go: a .jsonl file, made if it is missing.",
+    help="Where the labels go: a .jsonl file, made if it is missing.  [default: labels.jsonl,"
+    " beside a sheet]",
 )
-@click.option("--annotator", metavar="NAME", help="Who labels.  [default: gold, with --adjudicate]")
+@click.option(
+    "--annotator", metavar="NAME", help="Who labels.  [default: $USER; gold with --adjudicate]"
+)
 @click.option(
     "--rater",
     type=click.IntRange(1, 2),
@@ -46,7 +57,7 @@ from annotator.cli.pages import add_server_options, announce_page, require_web
 )
 @add_reader_options("The format of TRACES.", into="format")
 @add_server_options
-def command(annotator: str | None, port: int, open_: bool, **options: Any) -> None:
+def command(port: int, open_: bool, **options: Any) -> None:
     """Label traces in the browser: TRACES, or those of a SHEET that annotate sample drew.
 
     The page hides what judges and other annotators said. Every decision is on the disk before the
@@ -55,12 +66,32 @@ def command(annotator: str | None, port: int, open_: bool, **options: Any) -> No
     """
     require_web()
     from annotator.web.label import label
-    from annotator.web.work import WorkRequest, prepare
+    from annotator.web.work import WorkRequest, find_rubric, locate_labels, prepare
 
     if options["pair_files"] and not options["pair"]:
         raise click.UsageError("--from goes with --adjudicate A B")
-    name = annotator or ("gold" if options["pair"] else None)
-    if name is None:
-        raise click.UsageError("--annotator NAME is missing: who labels")
-    with prepare(WorkRequest(annotator=name, **options)) as work:
-        label(work, port=port, ready=announce_page(open_))
+    options["annotator"] = options["annotator"] or ("gold" if options["pair"] else _find_user())
+    options["rubric"] = options["rubric"] or find_rubric(options["sources"])
+    options["file"] = options["file"] or locate_labels(options["sources"])
+    with prepare(WorkRequest(**options)) as work:
+        where = escape_controls(name_place(options["file"]))
+        say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
+        label(work, port=port, ready=_announce(options["file"].parent, announce_page(open_)))
+
+
+def _find_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:  # a user without a name, as in some containers
+        raise click.UsageError("--annotator NAME is missing: who labels") from error
+
+
+def _announce(folder: Path, announce: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that prints the address of the page, and what to do after labelling."""
+
+    def announce_with_next(address: str) -> None:
+        announce(address)
+        if api.is_run(folder):
+            say_next("calibrate", folder, purpose="when the labels are done")
+
+    return announce_with_next

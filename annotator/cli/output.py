@@ -1,6 +1,7 @@
 """Lines and tables on stdout, notices on stderr."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import click
 
 from annotator.base.files import explain_errors, write_file
 from annotator.base.remote import name_place
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import escape_controls, replace_surrogates, sanitize_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -56,6 +57,12 @@ def say_partial(runs: Sequence["Run"]) -> None:
     for run in runs:
         if notes := " ".join(run.manifest.limitations):
             say_notice(f"{run}: {notes}")
+
+
+def say_next(*arguments: object, purpose: str) -> None:
+    """Print on stderr a command that may come next: ``annotate`` with arguments."""
+    command = shlex.join(["annotate", *map(str, arguments)])
+    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 
 def say_written(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.text import sanitize_line
 from annotator.cli.compare import put_comparison
 from annotator.cli.options import (
     PATH,
@@ -21,7 +22,7 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
-from annotator.cli.tables import TableRequest
+from annotator.cli.tables import TableRequest, find_calibrations, put_methods
 from annotator.reports import table
 
 Options = Mapping[str, object]  # flag -> its value, which is false without the option
@@ -81,12 +82,14 @@ def _write_page(request: TableRequest, path: Path) -> None:
 
 
 _TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
+_TABLES |= {"--no-calibration"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
 _ROWS = frozenset(("--sort share", "--meanings"))
 _COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
 _TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
+_PAPER = Format(_TEXT.goes_with | {"--methods"})
 FORMATS = {
-    **dict.fromkeys(table.FORMATS, _TEXT),
+    **dict.fromkeys(table.FORMATS, _PAPER),
     **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _write_page),
     "parquet": Format(_COUNTED, "report.parquet", _write_parquet),
@@ -116,6 +119,15 @@ FORMATS = {
     " brief table, else rubric]",
 )
 @click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
+@click.option(
+    "--methods",
+    is_flag=True,
+    help="Print the paragraph on methods for a paper instead of the tables, one for each of them."
+    " With --format md or latex, too.",
+)
+@click.option(
+    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
+)
 @click.option(
     "--compare",
     "sides",
@@ -164,13 +176,16 @@ def command(
     out: Path | None,
     push: str | None,
     verbose: bool,
+    methods: bool,
+    no_calibration: bool,
     **options: Any,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
     write them with every trace and finding into one page (--format html).
 
-    With --labels FILE it counts people's labels instead: those of the traces in RUNS, or without
-    RUNS all.
+    The shares are corrected by RUN/calibration.json, if annotate calibrate has written it and it
+    fits. With --labels FILE it counts people's labels instead: those of the traces in RUNS, or
+    without RUNS all.
     """
     co_occurrence = co_occurrence or plot == "co-occurrence"
     flags: dict[str, object] = {
@@ -179,6 +194,7 @@ def command(
         "--figure": figure,
         "--plot": plot,
     }
+    flags |= {"--methods": methods, "--no-calibration": no_calibration}
     flags |= {"--co-occurrence": co_occurrence, "--sort share": options["sort"] == "share"}
     for option in click.get_current_context().command.params:
         if option.name in options and option.name != "sort":
@@ -195,7 +211,12 @@ def command(
     if figure:
         api.check_figure(figure)
     opened = api.open_runs(runs)
+    if not (no_calibration or flags["--calibration"]) and _can_correct(flags, form):
+        options["calibration_files"] = find_calibrations(opened)
     request = TableRequest(opened, **options)
+    if methods:
+        put_methods(request, format_, path)
+        return
     if sides and request.by:
         put_comparison(request, sides, format_, path)
         values = f"--by {request.by} --values {' '.join(sides)}"
@@ -204,6 +225,8 @@ def command(
     if form.write and path:
         form.write(request, path)
         say_written(path)
+        if format_ == "html":
+            click.echo(f"next: open {sanitize_line(str(path), 1000)} in a browser", err=True)
         if push:
             from annotator.runs.dataset import push_dataset
 
@@ -217,6 +240,14 @@ def command(
     put_tables(tables, format_, path, verbose=verbose)
     if figure:
         request.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
+
+
+def _can_correct(options: Options, form: Format) -> bool:
+    """Return whether a calibration changes what is written."""
+    others = {"--labels", "--of-labelled", "--compare", "--co-occurrence"}
+    if form is FORMATS["html"]:
+        others -= {"--labels"}
+    return "--calibration" in form.goes_with and not any(options[name] for name in others)
 
 
 def _counts_labels(options: Options, form: Format) -> bool:
@@ -263,5 +294,12 @@ def _check_together(options: Options) -> None:
         raise click.UsageError(f"--of-labelled goes with no {wrong[0]}")
     if sides and not by:
         raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
+    if options["--methods"]:
+        names = {"--calibration", "--transfer", "--by", "--cluster", "--joint", "--out"}
+        names |= {"--methods", "--no-calibration"}
+        if wrong := [name for name, value in options.items() if value and name not in names]:
+            raise click.UsageError(f"--methods goes with no {wrong[0]}")
+    if options["--no-calibration"] and options["--calibration"]:
+        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
     if sides and options["--transfer"]:
         raise click.UsageError("--compare needs labels of the compared traces: no --transfer")

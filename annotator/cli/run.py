@@ -72,8 +72,7 @@ _FAILURES = 10  # listed for each rubric
     "--rejected",
     type=click.Choice(["undecided", "none"]),
     default="undecided",
-    help="The status of a trace if all its findings were rejected, because their quotes are not in"
-    " it.",
+    help="The status of a trace if all its findings were rejected.",
 )
 @click.option(
     "--least-read",
@@ -272,7 +271,7 @@ def _report_failures(run: api.Run, folder: Path, *, in_shard: bool, as_json: boo
         if judged
         else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
     )
-    unquoted = [annotation for annotation in undecided if annotation.failure]  # no quote is right
+    unquoted = [annotation for annotation in undecided if annotation.failure]  # all rejected
     if unquoted and not totals["failed"]:
         first = min(unquoted, key=lambda annotation: annotation.trace_id)
         reasons = [*(finding.reason for finding in first.rejected), first.reason]

@@ -1,13 +1,16 @@
 """``annotate sample``."""
 
+import shlex
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
 
 from annotator import api
-from annotator.base.remote import name_place
-from annotator.base.text import escape_controls
+from annotator.base.errors import AnnotatorError
+from annotator.base.remote import find_url, name_place
+from annotator.base.text import escape_controls, format_count
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
     Assumed,
@@ -24,7 +27,7 @@ from annotator.cli.options import (
     parse_attributes,
     task_option,
 )
-from annotator.cli.output import say
+from annotator.cli.output import say, say_next, say_notice
 from annotator.cli.tables import open_sources
 from annotator.reports.tables import plan as plans
 
@@ -57,9 +60,16 @@ from annotator.reports.tables import plan as plans
 )
 @click.option(
     "--split",
-    type=click.Choice(["test", "dev", "all"]),
-    default="test",
-    help="Draw from these tasks: dev for work on prompts and rubrics, test for the final look.",
+    type=click.Choice(["all", "dev", "test"]),
+    default="all",
+    help="Draw from these tasks. For those who tune a prompt: dev to work on it, test for the final"
+    " look.",
+)
+@click.option(
+    "--show-ids",
+    is_flag=True,
+    help="Write the traces' own ids into the sheet, for those who label in a spreadsheet. They may"
+    " name the model or the condition.",
 )
 @click.option(
     "--dev-share",
@@ -108,7 +118,9 @@ from annotator.reports.tables import plan as plans
     help="With --plan: take precision and recall by code from a calibration, for example of dev"
     " labels.",
 )
-@add_path_option("--out", help="The sheet: .csv or .jsonl.")
+@add_path_option(
+    "--out", help="The sheet: .csv or .jsonl.  [default: RUN/sheet.csv; for TRACES sheet.csv here]"
+)
 @task_option
 @add_reader_options("The format of TRACES.", into="format")
 @click.option(
@@ -131,12 +143,13 @@ def command(
     calibration_files: tuple[Path, ...],
     out: Path | None,
     cluster: str,
+    show_ids: bool,
     **options: Any,
 ) -> None:
     """Draw traces for people to label, from a finished RUN or from TRACES.
 
-    Writes a sheet without the judge's codes, in random order, and beside it the design
-    (FILE.design.json), which has them: keep it from those who label.
+    Writes a sheet without the judge's codes and without the traces' own ids, in random order, and
+    beside it the design (FILE.design.json), which has both: keep it from those who label.
     """
     if bool(top_up) != bool(options["before"]):
         raise click.UsageError("--top-up and --from go together")
@@ -148,6 +161,7 @@ def command(
         Split(split, salt, dev_share),
         cluster=parse_attributes(cluster),
         more=tuple(_parse_quota(quota) for quota in top_up),
+        blinded=not show_ids,
         **options,
     )
     if not plan and (precision or recall or calibration_files):
@@ -158,28 +172,55 @@ def command(
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
         say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
         return
-    if out is None:
-        raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
     source = open_sources(sources)
-    sheet = draw_sheet(source, draw, out)
-    tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
-    say(
-        f"{sheet.traces} traces{tasks} from {sheet.design.size} of the {sheet.design.split} split;"
-        f" {sheet.rows} rows in {escape_controls(name_place(sheet.file))}"
-        f" ({sheet.rows - sheet.traces} for a second person)"
+    sheet = draw_sheet(source, draw, out or _place_sheet(source, sources, draw.rubric or ""))
+    file, design = (name_place(path) for path in (sheet.file, sheet.design_file))
+    size = sheet.design.size
+    split = "" if sheet.design.split == "all" else f" of the {sheet.design.split} split"
+    tasks = "" if sheet.tasks is None else f" ({format_count(sheet.tasks, 'task')})"
+    second = sheet.rows - sheet.traces
+    doubles = f", {second} of them for a second person too (--rater 2)" if second else ""
+    hidden = "codes and the traces' ids" if draw.blinded else "codes"
+    texts = (
+        f"{sheet.traces} of {format_count(size, 'trace')}{split}{tasks} drawn into"
+        f" {file}{doubles}.",
+        f"The sheet hides the judge's {hidden}. {design} has them: keep it from those who label.",
     )
-    design = escape_controls(name_place(sheet.design_file))
-    say(f"the design, with the judge's codes, is in {design}: keep it from who labels")
+    say(
+        "\n".join(
+            fill(escape_controls(text), 80, break_long_words=False, break_on_hyphens=False)
+            for text in texts
+        )
+    )
     if not sheet.recorded:
-        click.echo(
+        say_notice(
             "the run's folder cannot be written, so the run does not know this sample: give"
-            " annotate calibrate the design with --design",
-            err=True,
+            " annotate calibrate the design with --design"
         )
     if sheet.left_out:
         judged = isinstance(source, api.Run)
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
-        click.echo(f"{sheet.left_out} traces {why} are not drawn from", err=True)
+        say_notice(f"{sheet.left_out} traces {why} are not drawn from")
+    say_next("label", file, purpose="the page to label them with")
+
+
+def _place_sheet(source: api.Run | tuple[str, ...], sources: tuple[str, ...], rubric: str) -> Path:
+    """Return the default file of a sheet: in the directory of a run, else here.
+
+    Raises:
+        AnnotatorError: there is a sheet already.
+    """
+    is_local_run = isinstance(source, api.Run) and not find_url(sources[0])
+    folder = Path(sources[0]) if is_local_run else Path()
+    several = isinstance(source, api.Run) and len(source.schemes) > 1
+    file = folder / (f"sheet-{rubric}.csv" if several and rubric else "sheet.csv")
+    if file.exists():
+        where = shlex.quote(str(file))
+        raise AnnotatorError(
+            f"{file}: a sheet is there already. Label it with annotate label {where}, or name"
+            " another file with --out"
+        )
+    return file
 
 
 def _parse_quota(text: str) -> tuple[str, int]:

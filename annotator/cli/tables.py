@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from annotator import api
+from annotator.base.files import write_file
 from annotator.base.remote import is_hub, name_place
-from annotator.base.text import sanitize_line
+from annotator.base.text import list_first, sanitize_line
 from annotator.cli.options import parse_attributes
-from annotator.cli.output import say_notice, say_partial
+from annotator.cli.output import say, say_notice, say_partial, say_written
 
 if TYPE_CHECKING:
     from annotator import Calibration, Run
@@ -104,6 +106,13 @@ class TableRequest:
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
+            by_trace = chain.from_iterable(traces.values() for traces in labels.values())
+            names = dict.fromkeys(label.annotator for label in chain.from_iterable(by_trace))
+            if len(names) > 1:
+                say_notice(
+                    f"labels of {', '.join(names)}: the page shows all; the first who labelled a"
+                    " trace is compared with the judge (--annotator NAME selects)"
+                )
         return PageRequest(
             *(self.runs, api.group_calibrations(self.calibrations), self.transfer, self.by),
             labels=labels,
@@ -111,3 +120,37 @@ class TableRequest:
             cluster=self.cluster_by,
             joint=self.joint,
         )
+
+
+def find_calibrations(runs: "Sequence[Run]") -> "Sequence[Path]":
+    """Return the calibrations in the directories of runs, and print on stderr that they are used,
+    or why not.
+    """
+    files = api.find_calibrations(*runs, on_notice=say_notice)
+    if files:
+        names = list_first([name_place(file) for file in files], 3)
+        say_notice(f"shares are corrected by {names} (--no-calibration: the judge alone)")
+    return files
+
+
+def put_methods(request: TableRequest, format_: str, path: Path | None) -> None:
+    """Print the paragraphs on methods for a paper, or write them to ``path``."""
+    from annotator.reports import methods
+
+    if format_ not in methods.FORMATS:
+        names = ", ".join(methods.FORMATS)
+        raise click.UsageError(f"--methods goes with --format {names}; not with {format_}")
+    paragraphs = api.describe_methods(
+        *request.runs,
+        calibration=request.calibrations,
+        transfer=request.transfer,
+        by=request.by,
+        cluster=request.cluster_by,
+        joint=request.joint,
+    )
+    text = methods.render_methods(paragraphs, format_)
+    if path:
+        write_file(path, f"{text}\n")
+        say_written(path)
+    else:
+        say(text)

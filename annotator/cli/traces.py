@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, escape_controls, sanitize_line
+from annotator.base.text import dump_json, escape_controls, format_count, sanitize_line
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import say
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
 from annotator.traces.read import ProblemKinds, check_source
 
+_GENERIC = "format generic, which needs no map; a map like it:"
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 
 
@@ -24,6 +25,7 @@ class _Summary:
     settings: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     merges: Counter[str] = field(default_factory=Counter)
+    attributes: dict[str, set[int]] = field(default_factory=dict)  # hashes of their values
     messages: int = 0
     without_messages: int = 0
     most_messages: int = 0
@@ -36,6 +38,9 @@ class _Summary:
         self.settings[str(trace.attributes.get("setting") or "-")] += 1
         self.outcomes[_OUTCOME[trace.outcome.passed]] += 1
         self.merges[trace.outcome.merge or "-"] += 1
+        for name, value in trace.attributes.items():
+            if value is not None:
+                self.attributes.setdefault(name, set()).add(hash(str(value)))
         self.messages += len(trace.messages)
         self.most_messages = max(self.most_messages, len(trace.messages))
         self.without_messages += not trace.messages
@@ -49,6 +54,7 @@ class _Summary:
             "settings": dict(self.settings),
             "outcomes": dict(self.outcomes),
             "merges": dict(self.merges),
+            "attributes": {name: len(values) for name, values in self.attributes.items()},
             "messages": self.messages,
             "most_messages": self.most_messages,
             "without_messages": self.without_messages,
@@ -116,14 +122,14 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
         elif reader is None:
-            text, map_text = "no format; a map that may:", suggest_map(document)
+            text, map_text = "no format; a map that may read it:", suggest_map(document)
         elif reader == "generic":
-            text, map_text = (
-                "format generic, which needs no map; a map like it:",
-                suggest_map(document),
-            )
+            text, map_text = _GENERIC, suggest_map(document)
         key = escape_controls(text), escape_controls(map_text)
         files.setdefault(key, []).append(path)
+    readable = [key for key in files if key[0] == _GENERIC]
+    if len(readable) > 1:  # nobody maps files of several kinds that are read as they are
+        files["format generic", ""] = [path for key in readable for path in files.pop(key)]
     mark = "# " if any(map_text for _, map_text in files) else ""
     has_map = False
     for (text, map_text), paths in files.items():
@@ -184,6 +190,11 @@ def _render_summary(summary: _Summary) -> str:
         return ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
 
     total = summary.formats.total()
+    sizes = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
+    values = ", ".join(
+        f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
+        for name, hashes in sizes
+    )
     average = f"{summary.messages / total:.1f} a trace" if total else "-"
     lines = [
         f"traces    {total}   (unreadable {summary.unreadable}, not traces {summary.ignored})",
@@ -194,5 +205,6 @@ def _render_summary(summary: _Summary) -> str:
         f"messages  {summary.messages}   ({average}, at most {summary.most_messages};"
         f" {summary.without_messages} traces without any)",
         f"steps     {summary.steps}",
+        f"for --by  {values or '-'}",
     ]
     return "\n".join(lines)

@@ -26,10 +26,13 @@ _OWN = ("order", "rater")  # of the row; the others are of the trace
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A trace to label, and the columns of its row that are copied to its label."""
+    """A trace to label, and the columns of its row that are copied to its label. ``alias``: the
+    id by which people see it, if its own is blinded.
+    """
 
     trace_id: str
     extra: Mapping[str, Any] = field(default_factory=dict)
+    alias: str = ""
 
 
 def is_sheet(file: Path) -> bool:

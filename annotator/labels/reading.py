@@ -4,6 +4,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import sanitize_line
 from annotator.labels import label_studio, potato
+from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
     Problems,
     check_label,
@@ -69,9 +71,13 @@ class LabelFiles:
             problems.raise_if_any()
         return dict(counts)
 
-    def read(self, scheme: Scheme) -> Labels:
-        """Return the labels of a rubric; AnnotatorError with all problems, or without a label."""
-        problems, others = Problems(), Counter[str]()
+    def read(self, scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
+        """Return the labels of a rubric; AnnotatorError with all problems, or without a label.
+
+        Labels of a blinded sheet get their own id back, if it is one of ``trace_ids``, which are
+        read only then.
+        """
+        problems, others, unblind = Problems(), Counter[str](), make_unblind(trace_ids)
         labels: dict[tuple[str, str], Label] = {}
         waiting: dict[tuple[str, str], None] = {}
         for row in self.read_rows(scheme, problems):
@@ -84,8 +90,10 @@ class LabelFiles:
                 others[rubric.strip()] += 1
             elif not is_labelled(row.fields, scheme):
                 if trace_id := check_unlabelled(row, scheme, problems):
-                    waiting[trace_id, annotator if isinstance(annotator, str) else ""] = None
+                    name = annotator if isinstance(annotator, str) else ""
+                    waiting[unblind(trace_id), name] = None
             elif label := check_label(row, scheme, problems):
+                label = replace(label, trace_id=unblind(label.trace_id))
                 first = labels.setdefault((label.trace_id, label.annotator), label)
                 if first is not label:
                     problems.add(_describe_second(first, label))
@@ -116,9 +124,9 @@ class LabelFiles:
             yield from _read_content(content, scheme, problems)
 
 
-def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
+def read_labels(files: Iterable[Path], scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
     """Return the labels of a rubric from files, as :meth:`LabelFiles.read`."""
-    return LabelFiles(files).read(scheme)
+    return LabelFiles(files).read(scheme, trace_ids)
 
 
 def _describe_second(first: Label, label: Label) -> str:

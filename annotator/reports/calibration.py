@@ -1,23 +1,28 @@
 """A calibration on one screen, and every disagreement with its quotes."""
 
 from collections.abc import Iterable, Iterator
+from textwrap import fill
 
-from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.base.text import cut_middle, format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
 from annotator.labels import Label
 from annotator.reports.digits import (
     UNDEFINED,
+    find_limits,
     format_bounds,
     format_limits,
     format_number,
     format_percent,
 )
 from annotator.reports.table import Table, render
+from annotator.reports.tables.brief import explain_marks
+from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
     Estimate,
+    Interval,
     RaterAgreement,
     compute_asymptotic_kappa,
     count_pairs,
@@ -29,12 +34,102 @@ _DESIGNS = {
     "uniform": "A uniform random sample.",
     "stratified": "A stratified sample.",
 }
+_WIDTH = 80
+_NOTES = 2  # of a brief table
+_ORDER = ("fitted", "judges", "one-task")  # of its notes, before all others
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
 
 
 def render_calibration(calibration: Calibration) -> str:
     """Return the calibration as text for a terminal."""
     return render(tabulate(calibration), "table")
+
+
+def make_brief(calibration: Calibration) -> Table:
+    """Return the calibration for a terminal of 80 columns: a sentence, few columns, two notes."""
+    level = f"{100 * calibration.confidence:g} % interval"
+    codes = sorted(
+        calibration.rows, key=lambda row: (row.code == NONE, -(row.corrected.value or 0))
+    )
+    cells = [_write_cells(row, calibration.judged, ranged=False) for row in codes]
+    first = 1 if any(row.judged for row in codes) else 3  # a judge may have no shares
+    lines = [(*row[first:5], row[-1]) for row in cells]
+    header = ("traces", "judged %", "corrected %", level, "mark")[first - 1 :]
+    room = _WIDTH - sum(2 + max(map(len, column)) for column in zip(header, *lines, strict=True))
+    notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
+    hidden = len(notes[_NOTES:])
+    more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
+    shares = [row.corrected for row in codes]
+    judge = sanitize_line(calibration.judge, 60)
+    return Table(
+        title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
+        f"\n\n{fill(' '.join(_summarize(calibration)), _WIDTH)}",
+        header=("code", *header),
+        rows=[(cut_middle(row[0], room), *line) for row, line in zip(cells, lines, strict=True)],
+        notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),
+        lines=explain_marks(row.mark for row in codes),
+        last=True,
+        bars=[
+            None if share.value is None or share.high is None else (share.value, share.high)
+            for share in shares
+        ],
+    )
+
+
+def _rank_note(note: str) -> int:
+    id_ = getattr(note, "id", "")
+    return _ORDER.index(id_) if id_ in _ORDER else len(_ORDER)
+
+
+def _summarize(calibration: Calibration) -> Iterator[str]:
+    """Yield the result in a few sentences."""
+    labels, agreement = calibration.labels, calibration.agreement
+    names = list_first([sanitize_line(name, 40) for name in labels.annotators], 3)
+    many = "the whole set of codes of " if calibration.choice == "many" else ""
+    if agreement.observed.value is None:
+        yield f"The judge decided no trace that {names} labelled: agreement is not known."
+    else:
+        weighted = " when weighted by how they were drawn" if labels.design == "stratified" else ""
+        same = sum(trace.counted.human == trace.counted.judge for trace in calibration.joined)
+        kappa = agreement.kappa
+        yield (
+            f"Judge and {names} agree on {many}{same} of {labels.n} labelled traces,"
+            f" {_write_rate(agreement.observed)}{weighted}; kappa"
+            f" {_write_estimate(kappa) if kappa.value is not None else 'undefined'}."
+        )
+        if kappa.value is None:
+            yield f"({sanitize_line(kappa.reason or '', 200)}.)"
+    if calibration.agreement_of_all:
+        open_counts = {status: len(getattr(labels, status)) for status in OPEN}
+        left = " and ".join(f"{n} {status}" for status, n in open_counts.items() if n)
+        yield (
+            f"The judge left {left}: it agrees on"
+            f" {_write_rate(calibration.agreement_of_all.observed)} of all"
+            f" {len(calibration.labelled)}."
+        )
+    codes = [row for row in calibration.rows if row.code != NONE]
+    unknown = [sanitize_line(row.code, 64) for row in codes if row.corrected.value is None]
+    counted = [row for row in codes if row.corrected.value]
+    if not counted:
+        return
+    top = max(counted, key=lambda row: row.corrected.value or 0.0)
+    judged = ""
+    if top.judged:
+        judged = f"; {_write_rate(top.judged).partition(' (')[0]} by the judge alone"
+    others = f" (not known: {list_first(unknown, 3)})" if unknown else ""
+    yield (
+        f"Most common by the labels{others}: {sanitize_line(top.code, 64)},"
+        f" {_write_rate(top.corrected)} of traces{judged}."
+    )
+
+
+def _write_rate(share: Estimate | Interval) -> str:
+    """Return a share in percent, with its interval if it has one."""
+    value = UNDEFINED if share.value is None else format_number(100 * share.value, 0)
+    if not (ends := find_limits(share)):
+        return f"{value} %"
+    low, high = (format_number(100 * end, 0) for end in ends)
+    return f"{value} % ({100 * share.confidence:g} % interval {low} to {high})"
 
 
 def tabulate(calibration: Calibration) -> list[Table]:
@@ -289,6 +384,13 @@ def _describe_findings(annotation: Annotation) -> Iterator[str]:
         )
 
 
+_COMPARED = {
+    "many": "the whole set of codes",
+    "primary": "the primary code; other codes are not compared",
+    "one": "the code",
+}
+
+
 def render_annotators(pair: Annotators, *, listed: bool) -> str:
     """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
@@ -296,8 +398,9 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
     lines += _describe_agreement(what, pair.comparison.agreement)
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
         lines.append("No trace tells its task: traces are treated as independent.")
-    if not listed:
-        lines.append(f"{len(pair.differing)} disagreements (--disagreements lists them)")
+    count = format_count(len(pair.differing), "disagreement")
+    advice = "" if listed else " (--disagreements lists them)"
+    lines.append(f"{count} on {_COMPARED[pair.rubric.choice]}{advice}")
     for labels in pair.differing if listed else ():
         lines += ["", sanitize_line(labels[0].trace_id, 300)]
         for label in labels:

@@ -16,7 +16,7 @@ _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narro
 _UNDECIDED = {
     TIE: "{} had no code with enough votes (tie).",
     PARTIAL: "{} {were} read in part.",
-    REJECTED: "In {} none of the judge's quotes was in the trace.",
+    REJECTED: "In {} all findings were rejected{why}.",
     LOST: "{} had too few votes that count.",
     OTHER: "{} {were} left undecided by the judge.",
 }
@@ -134,16 +134,17 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
     scheme = counts.rubric
     if scheme.choice == "many":
         yield Note("Shares do not add up to 100 %: a trace can have several codes.", "many-codes")
-    if counts.unproven > counts.findings:
+    rejected = counts.rejections[""].total()
+    if rejected > counts.findings:
         yield Note(
-            f"Most findings, {counts.unproven} of {counts.unproven + counts.findings}, were"
-            " rejected because their quotes are not in the traces. The rest says little.",
+            f"Most findings, {rejected} of {rejected + counts.findings}, were"
+            f" rejected{_list_kinds(counts, '')}. The rest says little.",
             "rejected-most",
         )
     if counts.emptied:
         yield Note(
-            f"{counts.emptied} of the traces counted as none had findings, all rejected because"
-            " their quotes are not in the trace.",
+            f"{counts.emptied} of the traces counted as none had findings, all"
+            f" rejected{_list_kinds(counts, 'none')}.",
             "rejected-all",
         )
     if counts.contradictory:
@@ -161,16 +162,20 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
 
 
+def _list_kinds(counts: TraceCounts, traces: str) -> str:
+    kinds = ", ".join(f"{kind} {n}" for kind, n in counts.rejections[traces].most_common())
+    return kinds and f": {kinds}"
+
+
 def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
     """Tell the reasons apart, unless the judge itself left all undecided."""
     if counts.reasons.keys() <= {OTHER}:
         return
     for reason, text in _UNDECIDED.items():
         if n := counts.reasons[reason]:
-            yield Note(
-                text.format(format_count(n, "undecided trace"), were="was" if n == 1 else "were"),
-                "undecided",
-            )
+            were, why = "was" if n == 1 else "were", _list_kinds(counts, reason)
+            traces = format_count(n, "undecided trace")
+            yield Note(text.format(traces, were=were, why=why), "undecided")
 
 
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
@@ -15,7 +16,7 @@ from annotator.calibration.matching import (
     select_split,
 )
 from annotator.calibration.model import LabelsUsed, Request
-from annotator.calibration.sample.design import find_design
+from annotator.calibration.sample.design import find_design, list_trace_ids
 from annotator.labels import Label
 from annotator.reports.counts import TraceCounts
 from annotator.reports.frequency import FrequencyTable, build_table, check_attributes
@@ -149,7 +150,8 @@ class _Counted:
     ) -> None:
         self._scheme, self._request, self._run = scheme, request, run
         self._of_labelled, self._cluster = of_labelled, cluster
-        read = request.labels.read(scheme)
+        trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
+        read = request.labels.read(scheme, chain(traces or (), trace_ids))
         selected, self._annotators = select_labels(read, request.annotators)
         labels, self._split = select_split(selected, final=request.final)
         if run:

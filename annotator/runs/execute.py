@@ -322,10 +322,9 @@ def _check_traces(plan: Plan, summary: ReadSummary) -> None:
         return
     where = ", ".join(plan.traces.places) or "what was given"
     if summary.kinds:
-        reasons = "; ".join(islice(summary.kinds, 3))
-        raise AnnotatorError(
-            f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
-        )
+        advice = "; see annotate traces --explain"
+        reasons = "; ".join(islice(summary.kinds, 3)).replace(advice, "")
+        raise AnnotatorError(f"no trace could be read in {where}: {reasons}{advice}")
     raise AnnotatorError(f"no traces in {where}: nothing of the formats that are known lies there")
 
 

@@ -18,7 +18,7 @@ ADVICE: Mapping[FailureKind, str] = {
     "form": "The answers are malformed. Try mode: tools or json in a judge file, or another model.",
     "length": "The trace or the answer is too long. Give --context or a larger max_output_tokens.",
     "refusal": "The model or its filter refuses these traces. Try another model.",
-    "quotes": "No quote of the model is in the trace. Try another model.",
+    "quotes": "All findings were rejected, for reasons as the one above. Try another model.",
     "unreadable": "The files cannot be read: annotate traces TRACES --explain.",
     "other": "Read the errors in annotations.jsonl.",
 }
@@ -34,7 +34,7 @@ class FailureWatch:
 
     def add(self, n: int, annotation: Annotation) -> None:
         """Count the n-th judgement that began. An unreadable trace does not count; an undecided one
-        is a failure if none of the judge's quotes was in it.
+        is a failure if all its findings were rejected.
         """
         if annotation.failure != "unreadable":
             insort(self._recent, (n, annotation), key=itemgetter(0))

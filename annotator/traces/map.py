@@ -103,6 +103,15 @@ class MapReader:
         lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
         return any(isinstance(items, list) for items in lists)
 
+    def explain(self, document: Any) -> str:
+        """Return in a few words which key of the map a document lacks."""
+        if not isinstance(document, dict):
+            return f"{name_type(document)}, no record"
+        key = "text" if self.keys.messages is None else "messages"
+        path, file = getattr(self.keys, key), self.origin.rpartition(" sha256 ")[0]
+        expected = "list of messages" if self.keys.messages else "text"
+        return f"no {expected} at {path} ({key} in {file})"
+
     def group(self, record: Any) -> str | None:
         """Return the id that records of one trace share; None if each is a trace."""
         if self.keys.group_by is not None:

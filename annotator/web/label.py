@@ -153,7 +153,8 @@ class Labelling:
             "annotator": work.store.annotator,
             "rubric": serialize_rubric(work.rubric),
             "items": [
-                {"id": item.trace_id, "state": self._state_of(item.trace_id)} for item in work.items
+                {"id": item.alias or item.trace_id, "state": self._state_of(item.trace_id)}
+                for item in work.items
             ],
             "adjudicating": pair and [pair.first.annotator, pair.second.annotator],
             "notes": [*work.notes, *work.store.notes],
@@ -178,6 +179,7 @@ class Labelling:
             # The attributes of a data set's records may hold other people's labels.
             page = serialize_trace(trace, quoted) | {"attributes": {}}
             value = {"trace": page, "tasks": _list_tasks(trace), "error": None}
+        value["trace"]["id"] = item.alias or item.trace_id
         return {
             **value,
             "decision": decision and _serialize_decision(decision),

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.remote import is_hub, localize
+from annotator.base.remote import find_url, is_hub, localize
 from annotator.base.text import format_count, sanitize_line
-from annotator.calibration.sample.design import read_sources
-from annotator.labels import Label, read_labels
+from annotator.calibration.sample.design import list_trace_ids, read_sources
+from annotator.labels import Label, LabelFiles, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
     TwoReaders,
@@ -20,29 +21,57 @@ from annotator.labels.adjudication import (
     find_contradicted,
     write_agreed,
 )
+from annotator.labels.blinding import make_unblind
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
-from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, check_source
 from annotator.web.label import Work
+
+_LABELS = "labels.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
     """The command line: ``sources`` are traces or one sheet; ``pair_files`` are the files of the
     two annotators of ``pair``, by default ``file`` itself.
+
+    A sheet names its ``rubric``. ``file`` is by default ``labels.jsonl``, beside a sheet.
     """
 
     sources: Sequence[str]
+    annotator: str
     rubric: str
     file: Path
-    annotator: str
     rater: int = 1
     pair: tuple[str, str] | None = None
     pair_files: Sequence[Path] = ()
     traces: Sequence[str] = ()
     format: str = "auto"
+
+
+def find_rubric(sources: Sequence[str]) -> str:
+    """Return the rubric that a sheet is for.
+
+    Raises:
+        AnnotatorError: ``sources`` are no sheet; it cannot be read, or names no built-in rubric.
+    """
+    sheet = _find_sheet(sources)
+    if sheet is None:
+        raise AnnotatorError("--rubric NAME|FILE is missing: only a sheet names its rubric")
+    rubrics = LabelFiles([sheet]).count_rubrics()
+    if len(rubrics) != 1 or rubrics.keys().isdisjoint(path.stem for path in list_built_in()):
+        names = sanitize_line(" and ".join(rubrics), 200) or "no rubric"
+        where = sanitize_line(str(sheet))
+        raise AnnotatorError(f"{where}: it is for {names}: give the rubric with --rubric NAME|FILE")
+    return next(iter(rubrics))
+
+
+def locate_labels(sources: Sequence[str]) -> Path:
+    """Return the default file of labels: beside a sheet on this machine, else here."""
+    sheet = _find_sheet(sources)
+    return sheet.with_name(_LABELS) if sheet and not find_url(sources[0]) else Path(_LABELS)
 
 
 @contextmanager
@@ -60,7 +89,7 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
     sources, format = _find_traces(request, sheet)
     library = Library(sources, format)
     if request.pair:
-        compared = _compare(request, request.pair, rubric)
+        compared = _compare(request, request.pair, rubric, library)
         _check_first(
             [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
         )
@@ -69,7 +98,7 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
         return
     notes: list[str] = []
     if sheet:
-        items = read_sheet(sheet, rubric, request.rater)
+        items = list(_unblind(read_sheet(sheet, rubric, request.rater), sheet, rubric, library))
         _check_first(items, library, sources)
     else:
         items = list(_list_applicable(library, rubric, notes))
@@ -138,14 +167,27 @@ def _list_applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iter
         notes.append(f"{format_count(other, 'trace')} that {rubric.id} is not for are left out.")
 
 
-def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> TwoReaders:
+def _unblind(
+    items: Sequence[Item], sheet: Path, rubric: Rubric, library: Library
+) -> Iterator[Item]:
+    """Yield the traces of a sheet by their own ids, those of a blinded one with their alias."""
+    unblind = make_unblind(chain(list_trace_ids(None, rubric.id, None, [sheet]), library.ids()))
+    for item in items:
+        own_id = unblind(item.trace_id)
+        alias = item.trace_id if own_id != item.trace_id else ""
+        yield replace(item, trace_id=own_id, alias=alias)
+
+
+def _compare(
+    request: WorkRequest, pair: tuple[str, str], rubric: Rubric, library: Library
+) -> TwoReaders:
     if request.annotator in pair:
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    return compare_annotators(
-        read_labels(request.pair_files or (request.file,), rubric.scheme()), *pair
-    )
+    files = request.pair_files or (request.file,)
+    trace_ids = chain(list_trace_ids(None, rubric.id, None, files), library.ids())
+    return compare_annotators(read_labels(files, rubric.scheme(), trace_ids), *pair)
 
 
 def _prepare_adjudication(
@@ -171,6 +213,8 @@ def _prepare_adjudication(
         f"{' and '.join(pair)} agree on {format_count(len(compared.agreed), 'trace')}"
         f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
     ]
+    if rubric.choice == "primary":
+        notes.append("Compared are the primary code and all other codes.")
     if compared.only_one:
         notes.append(
             f"{format_count(len(compared.only_one), 'trace')} were labelled by one of them only."

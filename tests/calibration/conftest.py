@@ -18,7 +18,7 @@ def calibrate(annotate_cli, tmp_path):
         file = (
             write_labels(tmp_path / "labels.jsonl", labels) if isinstance(labels, list) else labels
         )
-        done = annotate_cli("calibrate", run, "--labels", file, *options)
+        done = annotate_cli("calibrate", "-v", run, "--labels", file, *options)
         assert done.code == 0, done.err
         return calibration(run / "calibration.json"), done.out
 

@@ -104,7 +104,7 @@ def test_the_design_file_stands_in_for_the_probabilities(
         for n in range(50, 80)
     ]
     write_labels(file, rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 2
+    assert annotate_cli("calibrate", "-v", run, "--labels", file).code == 2
     strata = {"a": SampledStratum(200, 80), "n": SampledStratum(800, 50)}
     traces = {row["trace_id"]: row["trace_id"][0] for row in rows}
     write_strata(tmp_path / "design.json", rubric, strata, traces)
@@ -137,7 +137,7 @@ def test_missing_labels_of_one_stratum(annotate_cli, calibrate, tmp_path, rubric
     assert "15 of 20 drawn traces are labelled" in out
     # The same traces stand for as many beside another run, which agrees on the 10 of alpha alone.
     other = make_run(tmp_path / "other", rubric, [said(name, "alpha") for name in DRAWN])
-    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--against", other)
     [judges] = calibration(run / "calibration.json")["judges"]
     observed = judges["agreement"]["observed"]["value"]
     assert observed == pytest.approx(10 * 5 / (10 * 5 + 3 * 10))
@@ -145,7 +145,7 @@ def test_missing_labels_of_one_stratum(annotate_cli, calibrate, tmp_path, rubric
     more = [label(f"b{n}", rubric, "beta", by="other", **named) for n in range(5, 10)]
     wider = write_labels(tmp_path / "wider.jsonl", rows + more)
     options = ("--annotator", "ann", "--design", f"{file}.design.json", "--against", other)
-    done = annotate_cli("calibrate", run, "--labels", wider, *options)
+    done = annotate_cli("calibrate", "-v", run, "--labels", wider, *options)
     assert done.code == 0, done.err
     [judges] = calibration(run / "calibration.json")["judges"]
     assert judges["agreement"]["observed"]["value"] == pytest.approx(10 / 18)
@@ -153,11 +153,15 @@ def test_missing_labels_of_one_stratum(annotate_cli, calibrate, tmp_path, rubric
     split = [row | {"split": "dev"} for row in rows]
     split.append(label("a40", rubric, "alpha", split="test", **named))
     options = ("--design", f"{file}.design.json", "--against", other)
-    annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "split", split), *options)
+    annotate_cli(
+        "calibrate", "-v", run, "--labels", write_labels(tmp_path / "split", split), *options
+    )
     [judges] = calibration(run / "calibration.json")["judges"]
     assert judges["agreement"]["observed"]["value"] == observed
     none_left = write_labels(tmp_path / "few.jsonl", rows[:10])
-    done = annotate_cli("calibrate", run, "--labels", none_left, "--design", f"{file}.design.json")
+    done = annotate_cli(
+        "calibrate", "-v", run, "--labels", none_left, "--design", f"{file}.design.json"
+    )
     said_in_words(done)
     assert "none of the 10 drawn traces of the stratum 'beta'" in done.err
 
@@ -301,7 +305,7 @@ def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path
     assert "--cluster none treats traces as independent" in out
     shown = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json")
     assert shown.code == 0, shown.err
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.1)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--min-agreement", 0.1)
     assert (done.code, "all labels are of one task" in done.err) == (4, True)
 
 
@@ -435,7 +439,7 @@ def test_all_disagreements_are_listed_with_quotes(annotate_cli, tmp_path, rubric
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[1] |= {"evidence": ["seen there"], "note": "why so"}
     write_labels(file, rows)
-    out = annotate_cli("calibrate", run, "--labels", file, "--disagreements").out
+    out = annotate_cli("calibrate", "-v", run, "--labels", file, "--disagreements").out
     listed = out.partition("disagree (faults)")[2]
     assert "2 of 3 labelled traces disagree" in out
     assert "t1\n" in listed
@@ -509,7 +513,7 @@ def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubri
         for n in (*range(12), *range(22, 34))
     ]
     file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file, "--annotator", "ann", "--full")
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--annotator", "ann", "--full")
     row = row_of(calibration(run / "calibration.json"), "alpha")
     assert row["over_annotators"] == pytest.approx([0.55 * 8 / 12 + 0.075, 0.55 * 10 / 12 + 0.075])
     shown = [line for line in done.out.splitlines() if line.startswith("alpha")]
@@ -541,7 +545,7 @@ def test_a_judge_that_agrees_better_with_gold_than_people_do(
     run = make_run(tmp_path / "run", rubric, [*traces, said(f"t{n}", status="undecided")])
     gold, bob = " ".join([*codes, "alpha"]), " ".join(["beta"] * differ + codes[differ:] + ["beta"])
     file = write_labels(tmp_path / "l.jsonl", rows_by(rubric, gold=gold, ann=gold, bob=bob))
-    done = annotate_cli("calibrate", run, "--labels", file, "--annotator", reference)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--annotator", reference)
     assert done.code == 0, done.err
     told = "On 10 traces the judge agrees better with gold (kappa 1.00) than ann and bob with"
     assert ("agrees better" in done.out, told in done.out) == (warned, warned)
@@ -554,16 +558,37 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
     file = write_labels(tmp_path / "l.jsonl", [row | {"note": "nn"} for row in rows])
     where = [run] if with_run else ["--rubric", tmp_path / "faults.yaml"]
     between = ("--labels", file, "--between", "ann", "bob")
-    done = annotate_cli("calibrate", *where, *between, "--json")
+    done = annotate_cli("calibrate", "-v", *where, *between, "--json")
     assert done.code == 0, done.err
     [found] = json.loads(done.out)
     assert (found["n"], found["differing"]) == (4, ["t2"])
     assert found["agreement"]["kappa"]["value"] == pytest.approx(0.5)
     assert found["agreement"]["observed"]["inputs"]["clusters"] == (2 if with_run else None)
-    shown = annotate_cli("calibrate", *where, *between, "--disagreements")
+    shown = annotate_cli("calibrate", "-v", *where, *between, "--disagreements")
     assert "t2\n" in shown.out
     assert "note: nn" in shown.out
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("primary", "1 disagreement on the primary code; other codes are not compared ("),
+        ("many", "2 disagreements on the whole set of codes ("),
+    ],
+)
+def test_disagreements_say_what_is_compared(annotate_cli, tmp_path, choice, expected):
+    """On t0 all codes are the same, on t1 the primary one alone, on t2 none."""
+    rubric = make_rubric(tmp_path, choice)
+    codes = {"ann": ["alpha beta"] * 3, "bob": ["alpha beta", "alpha", "gamma"]}
+    rows = [
+        label(f"t{n}", rubric, *text.split(), by=name)
+        for name, texts in codes.items()
+        for n, text in enumerate(texts)
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    where = ("--labels", file, "--rubric", tmp_path / "faults.yaml", "--between", "ann", "bob")
+    assert expected in annotate_cli("calibrate", *where).out
 
 
 # Thresholds
@@ -589,7 +614,7 @@ def test_bars(annotate_cli, tmp_path, rubric, options, code, word):
     pairs = [("alpha", "alpha")] * 44 + [("beta", "beta")] * 44
     pairs += [("alpha", "beta")] * 6 + [("beta", "alpha")] * 6
     run, file = simple(tmp_path, rubric, pairs)
-    done = annotate_cli("calibrate", run, "--labels", file, *options)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, *options)
     assert done.code == code, done.err
     assert word in done.err
     assert (run / "calibration.json").exists()
@@ -601,7 +626,7 @@ def test_the_number_of_further_labels_holds_with_tasks_too(annotate_cli, tmp_pat
     """
     pairs = [("alpha", "beta")] * 2 + [("alpha", "alpha")] * 46
     run, file = simple(tmp_path, rubric, pairs, tasks=6)
-    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.83)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--min-agreement", 0.83)
     assert done.code == 4, done.err
     more = int(done.err.partition("about ")[2].split()[0])
     inputs = calibration(run / "calibration.json")["agreement"]["observed"]["inputs"]
@@ -682,7 +707,7 @@ def test_no_estimator_has_a_share_that_the_table_withholds(annotate_cli, tmp_pat
     run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "beta", "gamma"])
     rows = [label(f"t{n}", rubric, "alpha") for n in range(6)]
     file = write_labels(tmp_path / "labels.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file, "--full")
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, "--full")
     assert done.code == 0, done.err
     table = done.out[done.out.index("Rogan") :]
     [row] = [line for line in table.splitlines() if line.startswith("alpha")]
@@ -742,7 +767,7 @@ def test_between_that_cannot_be(annotate_cli, tmp_path, rubric, words, word):
     rows = [label("t0", rubric, "alpha", by=by) for by in ("ann", "bob")]
     file = write_labels(tmp_path / "l.jsonl", rows)
     given = ("--rubric", tmp_path / "faults.yaml", "--between", *words.split())
-    done = annotate_cli("calibrate", "--labels", file, *given)
+    done = annotate_cli("calibrate", "-v", "--labels", file, *given)
     said_in_words(done)
     assert word in done.err
 
@@ -788,7 +813,7 @@ def test_another_run_of_the_same_traces(
     newer = make_run(tmp_path / "v2", make_rubric(tmp_path, version=2), [said("t0", "alpha")])
     for wrong, word in ((newer, "another version"), (run, "the run itself"), (other, "twice")):
         against = ("--against", other, "--against", wrong)
-        done = annotate_cli("calibrate", run, "--labels", file, *against)
+        done = annotate_cli("calibrate", "-v", run, "--labels", file, *against)
         said_in_words(done)
         assert word in done.err
 
@@ -808,7 +833,7 @@ def test_how_many_more_labels_decide(
 ):
     """At the same share, by Wilson's interval of the larger sample; with one less it is open."""
     run, file = simple(tmp_path, rubric, [("alpha", "alpha")] * k + [("alpha", "beta")] * (n - k))
-    done = annotate_cli("calibrate", run, "--labels", file, f"--min-{option}", value)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file, f"--min-{option}", value)
     assert done.code == code
     assert word in done.err
     if word == "about":

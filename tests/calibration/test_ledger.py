@@ -1,6 +1,7 @@
 """The ledger of looks: what it counts, and what happens when it is cut off or cannot be written."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -29,7 +30,7 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
     one, two = judge(tmp_path, rubric, "one"), judge(tmp_path, rubric, "two")
     looks = []
     for run, more in [(one, []), (one, []), (two, []), (two, ["--final"]), (one, ["--final"])]:
-        done = annotate_cli("calibrate", run, "--labels", file, *more)
+        done = annotate_cli("calibrate", "-v", run, "--labels", file, *more)
         assert done.code == 0, done.err
         made = calibration(run / "calibration.json")
         looks.append((made["look"]["split"], made["look"]["look"], made["look"]["judges"]))
@@ -122,11 +123,23 @@ def test_what_is_counted_together(tmp_path):
         assert note_look([tmp_path / "l"], ENTRY | changes)["look"] == look, changes
 
 
-def test_a_ledger_that_cannot_be_written_is_said(annotate_cli, calibrate, tmp_path, rubric, file):
-    """Unless the user names it."""
+def test_a_ledger_that_cannot_be_written(annotate_cli, calibrate, tmp_path, rubric, file):
+    """Looks are noted beside the run then; those noted beside the labels still count."""
+    (tmp_path / "people").mkdir()
+    file = shutil.copy(file, tmp_path / "people" / file.name)
     run, ledger = judge(tmp_path, rubric, "one"), locate_ledgers([file])[0]
+    calibrate(judge(tmp_path, rubric, "two"), file)
+    before = ledger.read_text()
+    ledger.parent.chmod(0o555)  # root could write there
+    made, _ = calibrate(run, file)
+    ledger.parent.chmod(0o755)
+    assert (made["look"]["look"], made["look"]["judges"]) == (2, 2)
+    assert ledger.read_text() == before
+    assert len((run / ledger.name).read_text().splitlines()) == 1
+    ledger.unlink()
     ledger.mkdir()
+    (run / f".{ledger.name}.lock").mkdir()
     made, out = calibrate(run, file)
     assert "This look was not noted" in out
     assert made["look"] is None
-    assert annotate_cli("calibrate", run, "--labels", file, "--ledger", ledger).code == 2
+    assert annotate_cli("calibrate", "-v", run, "--labels", file, "--ledger", ledger).code == 2

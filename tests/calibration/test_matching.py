@@ -106,7 +106,7 @@ def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
 def test_a_gold_of_a_part_is_no_default(annotate_cli, calibrate, tmp_path, rubric, ten):
     """Its labels, or those that it corrects a part of? The user has to say."""
     file = write_two(tmp_path, rubric, ("t1", "gamma", "gold"))
-    said_in_words(annotate_cli("calibrate", ten, "--labels", file))
+    said_in_words(annotate_cli("calibrate", "-v", ten, "--labels", file))
     made, _ = calibrate(ten, file, "--annotator", "gold", "--annotator", "ann")
     assert human(made) == {"t0": "alpha", "t1": "gamma"}
 
@@ -237,7 +237,7 @@ def test_labels_that_cannot_be_used_are_refused_and_no_look_is_noted(
     annotate_cli, tmp_path, rubric, ten, rows, options, word
 ):
     file = labels_of(tmp_path, *(label(trace, rubric, code) | more for trace, code, more in rows))
-    done = annotate_cli("calibrate", ten, "--labels", file, *options)
+    done = annotate_cli("calibrate", "-v", ten, "--labels", file, *options)
     said_in_words(done)
     assert word in done.err
     assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()

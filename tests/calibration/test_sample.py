@@ -67,7 +67,7 @@ def sample(annotate_cli, tmp_path):
     """Draw from a run: the sheet's rows, its design and what was printed."""
 
     def draw(run, *options, split="all", out="s.jsonl"):
-        done = annotate_cli("sample", run, "--split", split, "--out", out, *options)
+        done = annotate_cli("sample", run, "--show-ids", "--split", split, "--out", out, *options)
         assert done.code == 0, done.err
         return sheet_of(tmp_path / out), design_of(tmp_path / out), done
 
@@ -237,7 +237,7 @@ def test_floors_grow_with_the_sample(annotate_cli, sample, tmp_path, run):
         assert design.strata["beta"].drawn >= beta
     done = annotate_cli("sample", run, "-n", 10, "--out", "no.jsonl")
     said_in_words(done)
-    assert "cannot cover 3 strata with 5 each. Use -n 15" in done.err
+    assert "cannot cover 4 strata with 5 each. Use -n 16" in done.err
     assert not (tmp_path / "no.jsonl").exists()
 
 
@@ -354,7 +354,6 @@ def test_traces_without_a_judge(annotate_cli, sample, tmp_path, runs):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["run"], "--out"),
         (["run", "--out", "no/such/s.csv"], "cannot write"),
         (["run", "--out", "s.csv", "--rubric", "other"], "other"),
         (["run", "--out", "s.csv", "-n", "0"], "0"),
@@ -399,13 +398,13 @@ def test_a_sheet_comes_back_as_labels(annotate_cli, sample, calibrate, tmp_path,
     file = tmp_path / name
     with pytest.raises(AnnotatorError, match="none is labelled yet"):
         read_labels([file], rubric.scheme())
-    said_in_words(annotate_cli("calibrate", run, "--labels", file, "--final"))
+    said_in_words(annotate_cli("calibrate", "-v", run, "--labels", file, "--final"))
     truth = {f"r/{n}": "alpha" if n % 20 < 10 else "gamma" if n % 20 < 12 else None
              for n in range(400)}  # fmt: skip
     fill(file, truth)
     labels = read_labels([file], rubric.scheme())
     assert (len(labels.labels), labels.unlabelled, labels.annotators) == (70, (), ("ann", "bob"))
-    assert annotate_cli("calibrate", run, "--labels", file).code == 2  # all of it is test
+    assert annotate_cli("calibrate", "-v", run, "--labels", file).code == 2  # all of it is test
     made, _ = calibrate(run, file.parent, "--final")
     assert (made["labels"]["n"], made["labels"]["split"]) == (60, "test")
     assert made["labels"]["design"] == "stratified"
@@ -430,7 +429,7 @@ def test_both_rounds_together(annotate_cli, sample, tmp_path, run):
     fill(tmp_path / "two.jsonl", truth)
     both = ("--labels", "one.jsonl", "--labels", "two.jsonl")
     for more in ((), ("--design", "two.jsonl.design.json")):  # the run keeps the last round's
-        done = annotate_cli("calibrate", run, *both, *more)
+        done = annotate_cli("calibrate", "-v", run, *both, *more)
         assert done.code == 0, done.err
         made = calibration(run / "calibration.json")
         assert made["labels"]["n"] == 65
@@ -439,8 +438,8 @@ def test_both_rounds_together(annotate_cli, sample, tmp_path, run):
         assert "66 of 66 drawn traces are labelled" in done.out
         assert "add up" not in done.out
     shutil.rmtree(run / "samples")
-    said_in_words(annotate_cli("calibrate", run, *both))
-    said_in_words(annotate_cli("calibrate", run, *both, "--design", "one.jsonl.design.json"))
+    said_in_words(annotate_cli("calibrate", "-v", run, *both))
+    said_in_words(annotate_cli("calibrate", "-v", run, *both, "--design", "one.jsonl.design.json"))
 
 
 def test_many_codes(sample, calibrate, tmp_path):
@@ -517,7 +516,7 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, sample, tmp_pat
     ]
     write_labels(tmp_path / "l.jsonl", labels)
     for more in ((), ("--design", "one.jsonl.design.json")):
-        done = annotate_cli("calibrate", panel, "--labels", "l.jsonl", *more)
+        done = annotate_cli("calibrate", "-v", panel, "--labels", "l.jsonl", *more)
         assert done.code == 0, done.err
         assert "add up to" not in done.out, "with the undecided ones all weights are there"
     drawn = Counter(kinds.values())
@@ -553,7 +552,7 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, sample, tmp_pat
 def test_undecided_traces_are_a_stratum_of_their_own(sample, panel, more, sizes):
     _, design, done = sample(panel, "-n", 20, "--double", 0, *more)
     assert {name: one.size for name, one in design.strata.items()} == sizes
-    assert f"20 traces from {sum(sizes.values())} " in done.out
+    assert done.out.startswith(f"20 of {sum(sizes.values())} traces drawn into s.jsonl.")
     assert f"{41 - sum(sizes.values())} traces without a judgement" in done.err
 
 
@@ -567,7 +566,7 @@ def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, sample, tmp_path,
     kept = alpha + [row for row in rows if row not in alpha][:20]
     named = [row | {"annotator": "ann", "primary": "alpha"} for row in kept]
     file = write_labels(tmp_path / "labels.jsonl", named)
-    done = annotate_cli("calibrate", run, "--labels", file)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file)
     assert done.code == 0, done.err
     assert f"{len(kept)} of 100 drawn traces are labelled" in done.out
     made = calibration(run / "calibration.json")
@@ -575,7 +574,7 @@ def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, sample, tmp_path,
     assert weight == pytest.approx(401)
     # Without it, the missing ones are not seen, and it says so; nor where it cannot be kept.
     shutil.rmtree(run / "samples")
-    done = annotate_cli("calibrate", run, "--labels", file)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file)
     assert "is not recorded with the run" in done.out
     (run / "samples").write_text("in the way")
     _, _, done = sample(run, "-n", 60)

@@ -88,6 +88,12 @@ def test_traces_counts_what_is_there(annotate_cli, tmp_path):
     assert summary["outcomes"] == {"failed": 1, "passed": 1}
     assert summary["merges"] == {"conflicts": 1, "clean": 1}
     assert (summary["messages"], summary["without_messages"]) == (4, 1)
+    assert {name: summary["attributes"][name] for name in ("passed", "merge", "setting")} == {
+        "passed": 2,
+        "merge": 2,
+        "setting": 1,
+    }
+    assert "merge (2 values)" in annotate_cli("traces", "logs").out
     problems = [problem for record in records[:-1] for problem in record["problems"]]
     assert any("not valid JSON" in problem for problem in problems)
     assert any("not a trace" in problem for problem in problems)

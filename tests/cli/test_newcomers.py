@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, ROOT
 from tests.server import Server
 
 TRACES = str(EXAMPLES / "logs")
@@ -205,6 +205,49 @@ def test_explain_says_what_cannot_be_read(annotate_cli, tmp_path):
     (tmp_path / "half.json").write_text("[" * 5000)
     done = annotate_cli("traces", "--explain", TRACES, "half.json")
     assert "half.json: unreadable: " in done.out
+
+
+@pytest.mark.parametrize(
+    ("file", "format_"),
+    [
+        ("codex/exec.jsonl", "codex-exec"),
+        ("codex/tools.jsonl", "codex"),
+        ("langchain/history.json", "langchain"),
+        ("openai/messages.json", None),
+    ],
+)
+def test_explain_names_the_format_that_reads_a_file(annotate_cli, tmp_path, file, format_):
+    """Also if some of its records say nothing by themselves."""
+    path = ROOT / "examples" / "formats" / file
+    if format_ is None:
+        path = tmp_path / "messages.json"
+        path.write_text('[{"type": "x"}, {"type": "y"}]')
+    out = annotate_cli("traces", "--explain", path).out
+    expected = (
+        f"format {format_}" if format_ else "no format; a map that may read it:\n# keys: type"
+    )
+    assert f"{path}: {expected}\n" in out
+
+
+def test_a_map_that_fits_no_file_is_one_short_error(annotate_cli, tmp_path):
+    (tmp_path / "m.yaml").write_text("messages: trace.steps\n")
+    (tmp_path / "in").mkdir()
+    for n in range(4):
+        (tmp_path / "in" / f"{n}.json").write_text(json.dumps({f"key{n}": n, "text": "x" * n}))
+    (tmp_path / "in" / "4.json").write_text("[1]")
+    done = annotate_cli("run", "in", "--map", "m.yaml", "--rubric", "comm_errors", "--quiet")
+    assert (done.code, done.err.replace(f"{tmp_path}/", "")) == (
+        2,
+        "Error: no trace could be read in in: in/0.json: not a trace: no list of messages at"
+        " trace.steps (messages in m.yaml) (and 3 more like it); in/4.json:1: not a trace: a"
+        " number, no record; see annotate traces --explain\n",
+    )
+
+
+@pytest.mark.parametrize("rubric", ["causes", "mast"])
+def test_a_rubric_without_rules_needs_a_model(annotate_cli, rubric):
+    done = annotate_cli(TRACES, "--rubric", rubric)
+    assert (done.code, done.err.rstrip().endswith("Give --model NAME")) == (2, True), done.err
 
 
 def test_the_users_file_may_say_where_models_are(annotate_cli, tmp_path, monkeypatch):

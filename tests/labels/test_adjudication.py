@@ -159,7 +159,7 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
         rubric,
         [said(f"t{n}", "alpha", project="p", task=str(n)) for n in range(4)],
     )
-    done = annotate_cli("calibrate", run, "--labels", file)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file)
     assert done.code == 0, done.err
     assert "4 labels by gold. A uniform random sample. The dev split." in done.out
     assert "agreement (primary code, none is a code)  3/4" in done.out

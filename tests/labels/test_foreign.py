@@ -195,7 +195,7 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
     assert annotate_cli(*args).code == 0
     done = annotate_cli("run", "traces", "--rubric", "mast", "--judge", "judge:Judge", "--out", "r")
     assert done.code == 0, done.err
-    held = annotate_cli("calibrate", "r", "--labels", "l.jsonl", "--out", "c.json")
+    held = annotate_cli("calibrate", "-v", "r", "--labels", "l.jsonl", "--out", "c.json")
     assert held.code == 0, held.err
     # By code 3 of 4 findings are right, by group all 4 of 4.
     assert "11/12  91.7 %" in held.out

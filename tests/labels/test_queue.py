@@ -39,7 +39,7 @@ def problem(file, rubric, rater=1):
 def test_a_drawn_sheet_is_a_queue_for_each_person(annotate_cli, tmp_path, rubric, run, suffix):
     """Ids like =r/3 are guarded against spreadsheets in the file, and are themselves here."""
     file = tmp_path / f"s.{suffix}"
-    done = annotate_cli(*("sample", run, "-n", 10, "--double", 4, "--split", "all", "--out", file))
+    done = annotate_cli(*("sample", run, "--show-ids", "-n", 10, "--double", 4, "--out", file))
     assert done.code == 0, done.err
     assert is_sheet(file)
     first, second = read_sheet(file, rubric), read_sheet(file, rubric, 2)

@@ -67,7 +67,7 @@ def kappa_of(one, other):
 def test_two_annotators(annotate_cli, own, rows, rubric, kappa):
     """As the data's README says."""
     done = annotate_cli(
-        *("calibrate", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json"),
+        *("calibrate", "-v", "--labels", own, "--rubric", rubric, "--between", "A", "B", "--json"),
     )
     assert done.code == 0, done.err
     [found] = json.loads(done.out)
@@ -79,7 +79,7 @@ def test_two_annotators(annotate_cli, own, rows, rubric, kappa):
 
 
 def test_the_rules_judge_against_gold_lists_every_disagreement(annotate_cli, own, rows, run):
-    done = annotate_cli("calibrate", run, "--labels", own, "--disagreements", "--full")
+    done = annotate_cli("calibrate", "-v", run, "--labels", own, "--disagreements", "--full")
     assert done.code == 0, done.err
     found = annotations(run)
     for n, rubric in enumerate(RUBRICS):
@@ -132,7 +132,7 @@ def test_the_rules_judge_against_gold_lists_every_disagreement(annotate_cli, own
 
 
 def test_the_report_is_corrected_by_it(annotate_cli, own, run):
-    assert annotate_cli("calibrate", run, "--labels", own).code == 0
+    assert annotate_cli("calibrate", "-v", run, "--labels", own).code == 0
     done = annotate_cli(
         "report", run, "--calibration", run / "calibration.json", "--format", "json"
     )

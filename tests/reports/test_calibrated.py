@@ -88,7 +88,7 @@ def test_the_report_prints_the_digits_of_calibrate(annotate_cli, run, file):
     options = ("--calibration", file, "--format")
     names = ("table", "csv", "json", "md")
     printed = {name: annotate_cli("report", "-v", run, *options, name).out for name in names}
-    screen = table_rows(annotate_cli("calibrate", run, "--labels", "labels.jsonl").out)
+    screen = table_rows(annotate_cli("calibrate", "-v", run, "--labels", "labels.jsonl").out)
     for code, cells in table_rows(printed["table"]).items():
         assert screen[code][3:5] == cells[-4:-2]
     for text in printed.values():
@@ -338,7 +338,7 @@ def test_labels_of_few_tasks_give_a_share_and_say_so(
     run = make_run(tmp_path / "run", rubric, found)
     rows = [label(f"t{n}", rubric, "alpha") for n in range(20) if n % 10 < tasks]
     file = write_labels(tmp_path / "l.jsonl", rows)
-    done = annotate_cli("calibrate", run, "--labels", file)
+    done = annotate_cli("calibrate", "-v", run, "--labels", file)
     assert done.code == 0, done.err
     shown = annotate_cli("report", "-v", run, "--calibration", run / "calibration.json").out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
@@ -446,6 +446,6 @@ def test_rows_by_the_corrected_share(annotate_cli, calibrate, rubric, run):
     done = annotate_cli("report", "-v", run, *options, "--sort", "share")
     order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
     assert order == ["beta", "alpha", "gamma", "none"]
-    done = annotate_cli("report", "-v", run, "--sort", "share")
+    done = annotate_cli("report", "-v", run, "--sort", "share", "--no-calibration")
     order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
     assert order == ["alpha", "beta", "gamma", "none"]

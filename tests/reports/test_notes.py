@@ -37,9 +37,9 @@ def traces():
 
 
 REPORTS = {
-    "frequency": ("report", "run"),
-    "independent traces": ("report", "run", "--cluster", "none"),
-    "one task": ("report", "run", "--by", "task"),
+    "frequency": ("report", "run", "--no-calibration"),
+    "independent traces": ("report", "run", "--cluster", "none", "--no-calibration"),
+    "one task": ("report", "run", "--by", "task", "--no-calibration"),
     "labelled traces": ("report", "run", "--of-labelled"),
     "screen": ("report", "screen"),
     "part of a run": ("report", "part"),

@@ -191,7 +191,7 @@ def test_a_sheet_that_is_labelled_in_part(annotate_cli, count, rubric, tmp_path)
     )
     sheet = tmp_path / "sheet.jsonl"
     done = annotate_cli(
-        *("sample", run, "-n", 12, "--floor", 6, "--double", 0, "--split", "all", "--out", sheet),
+        *("sample", run, "-n", 12, "--floor", 6, "--double", 0, "--show-ids", "--out", sheet),
     )
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in sheet.read_text().splitlines()]

@@ -1,11 +1,11 @@
 """``annotate label`` as a person uses it: in a browser, by keyboard."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from annotator.labels import read_labels
+from annotator.labels.blinding import blind
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.web.conftest import label_command, tool, until
@@ -147,17 +147,19 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve
     tool(*sample, "0", "--uniform", "--out", "sheet.csv", cwd=tmp_path)
     rows = (tmp_path / "sheet.csv").read_text().splitlines()[1:]
     drawn = [row.split(",")[1] for row in rows]
-    page = visit(serve(*label_command(Path("sheet.csv"), rubric="symptoms")).address)
+    served = serve("label", "sheet.csv", "--annotator", "ann")  # the sheet tells the rest
+    page = visit(served.address)
     for n in range(len(drawn)):
+        assert page.inner_text("h1") == drawn[n]
         page.keyboard.press("0")
         saved(page)
         if n + 1 < len(drawn):
             go_on(page, n + 1)
     found = labels_in(tmp_path / "labels.jsonl", load_rubric("symptoms").scheme())
-    assert [label.trace_id for label in found] == drawn
+    assert [blind(label.trace_id) for label in found] == drawn
     assert len(drawn) == 6  # of the 15 failed ones, of which the rules decide 3
     assert {label.inclusion_probability for label in found} == {0.4}
-    said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
+    said = tool("calibrate", "-v", "run", "--labels", "labels.jsonl", cwd=tmp_path)
     assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
 
 
@@ -211,7 +213,7 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
     adjudicate += ("--adjudicate", "ann", "bob", "--from", "ann.jsonl", "--from", "bob.jsonl")
     serve(*adjudicate).stop()
-    said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
+    said = tool("calibrate", "-v", "run", "--labels", "gold.jsonl", cwd=tmp_path)
     assert "3 labels by gold." in said.out
     assert "The judge left 2 labelled traces undecided, where people say" in said.out
     assert "1 traces of the sheet are not labelled yet." in said.out
@@ -262,7 +264,10 @@ def test_what_cannot_be_labelled_is_said(traces, launch, annotate_cli, arguments
 def test_ctrl_c_ends_it_without_a_traceback(traces, launch):
     code, said = launch(*label_command(traces)).interrupt()
     assert code == 0
-    assert said.splitlines() == ["served on this machine only; Ctrl-C ends it"]
+    assert said.splitlines() == [
+        "comm_errors: labels by ann go to labels.jsonl",
+        "served on this machine only; Ctrl-C ends it",
+    ]
 
 
 def test_where_there_is_nothing_to_label_no_file_is_made(traces, tmp_path, annotate_cli):

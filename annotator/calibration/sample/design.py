@@ -5,12 +5,12 @@ import json
 import math
 import os
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -310,14 +310,33 @@ def read_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     Raises:
         AnnotatorError: the design cannot be read.
     """
-    file = locate_design(sheet)
+    sources, format = map(_read_fields(locate_design(sheet)).get, _SOURCE_FIELDS)
+    return (tuple(sources), format) if sources and format else None
+
+
+def list_trace_ids(
+    run: Run | None, rubric: str, design: Path | None, files: Sequence[Path]
+) -> Iterator[str]:
+    """Yield the ids that blinded sheets may stand for: those in a design, in the designs beside
+    some sheets, and in a run.
+
+    Raises:
+        AnnotatorError: a design or the run cannot be read.
+    """
+    for file in (*([design] if design else []), *map(locate_design, files)):
+        yield from _read_fields(file).get("traces") or ()
+    yield from (annotation.trace_id for annotation in (run.annotations(rubric) if run else ()))
+
+
+def _read_fields(file: Path) -> dict[str, Any]:
+    """Return the fields of a design, unchecked; none without the file. An error message that
+    quoted them would show the judge's codes to annotators.
+    """
     if not os.path.lexists(file):
-        return None
-    # Only two fields are read: an error message must not show the judge's codes to annotators.
+        return {}
     with explain_unreadable(file):
         value = parse_json(read_bounded(file).decode(errors="replace"), sanitize_line(str(file)))
-    sources, format = map(value.get, _SOURCE_FIELDS)
-    return (tuple(sources), format) if sources and format else None
+    return value if isinstance(value, dict) else {}
 
 
 def draw_doubles(selected: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:

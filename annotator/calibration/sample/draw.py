@@ -63,7 +63,7 @@ class Draw:
     traces are stratified. ``undecided``: undecided traces are a stratum, too (always with
     ``votes``). ``floor``: the minimum of each stratum; None: 5 of each code, 10 if ``n`` is 300 or
     more, and equally many of each kind of vote. ``more`` adds traces of some strata to the design
-    in ``before``, and keeps its split.
+    in ``before``, and keeps its split. ``blinded``: the sheet hides the traces' own ids.
     """
 
     split: Split
@@ -78,6 +78,7 @@ class Draw:
     seed: int = 0
     before: Path | None = None
     more: tuple[tuple[str, int], ...] = ()
+    blinded: bool = True
 
     def floor_of(self, n: int, sizes: Mapping[str, int]) -> int:
         """Return the minimum of each stratum, for ``n`` traces from strata of these sizes."""
@@ -157,7 +158,7 @@ def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
         doubles = draw_doubles(selected, options.double, options.seed)
     where, format = _find_sources(source, options)
     design = replace(design, sources=where, format=format)
-    sheet = make_rows(selected, doubles, design, split)
+    sheet = make_rows(selected, doubles, design, split, blinded=options.blinded)
     design_path = locate_design(out)
     write_design(design_path, design)  # first: a sheet without its design has no weights
     write_sheet(out, sheet)

@@ -23,6 +23,7 @@ from annotator.calibration.sample.design import (
     Strata,
     assign_split,
 )
+from annotator.labels.blinding import blind
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run
@@ -169,9 +170,17 @@ def find_traces(
 
 
 def make_rows(
-    selected: Sequence[Candidate], doubles: Collection[Candidate], design: Design, split: Split
+    selected: Sequence[Candidate],
+    doubles: Collection[Candidate],
+    design: Design,
+    split: Split,
+    *,
+    blinded: bool,
 ) -> list[dict[str, Any]]:
-    """Return the rows of a sheet, one per trace and rater, without anything from a judge."""
+    """Return the rows of a sheet, one per trace and rater, without anything from a judge.
+
+    ``blinded``: without the traces' own ids, which may name a model or a condition.
+    """
     second = {trace.trace_id for trace in doubles}
     design_id, probabilities = design.id, design.probabilities  # properties that read all traces
     raters = [
@@ -181,10 +190,10 @@ def make_rows(
     return [
         {
             "order": order,
-            "trace_id": trace.trace_id,
+            "trace_id": blind(trace.trace_id) if blinded else trace.trace_id,
             "rubric": design.rubric,
             "rubric_sha256": design.rubric_sha256,
-            "task": trace.task,
+            "task": None if blinded and trace.task == trace.trace_id else trace.task,
             "split": split.of(trace.task),
             "inclusion_probability": probabilities[trace.trace_id],
             "design": design_id,

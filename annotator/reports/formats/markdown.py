@@ -18,18 +18,18 @@ def render(tables: Sequence[Table]) -> str:
 
 
 def _list_parts(table: Table) -> list[str]:
-    title = _escape(table.title)
+    title = escape(table.title)
     parts = [f"**{title}**" if table.header else title] if title else []
     if table.header:
         parts.append("\n".join(_write_lines(table.header, table.rows, table.texts)))
     if table.lines:
-        parts.append("\n".join(f"- {_escape(line.strip())}" for line in filter(None, table.lines)))
+        parts.append("\n".join(f"- {escape(line.strip())}" for line in filter(None, table.lines)))
     if table.notes:
-        parts.append(_escape(" ".join(table.sentences)))
+        parts.append(escape(" ".join(table.sentences)))
     return parts
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Return one line of text as Markdown that shows it, where it does not start the line."""
     return _SPECIAL.sub(r"\\\g<0>", text)
 
@@ -37,6 +37,6 @@ def _escape(text: str) -> str:
 def _write_lines(header: Line, rows: Sequence[Line], texts: int) -> list[str]:
     """Return the lines of a table; the header and the first columns are text, the rest digits."""
     rule = [*["---"] * texts, *["---:"] * (len(header) - texts)]
-    body = ([*map(_escape, row[:texts]), *row[texts:]] for row in rows)
-    lines = [[*map(_escape, header)], rule, *body]
+    body = ([*map(escape, row[:texts]), *row[texts:]] for row in rows)
+    lines = [[*map(escape, header)], rule, *body]
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -1,11 +1,11 @@
 """The frequency table that a terminal shows: a sentence, few columns, the largest share first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_limits,
@@ -56,7 +56,11 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     votes = full.lines[:1] if table.votes else []
     hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
     more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
-    blocks = [_explain_marks(rows), votes, _show_examples(rows, table)]
+    blocks = [
+        explain_marks(row.labels.mark for row in rows if row.labels),
+        votes,
+        _show_examples(rows, table),
+    ]
     return replace(
         full,
         title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
@@ -182,7 +186,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
     used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    names = [_shorten(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -193,12 +197,6 @@ def _write_name(row: Row) -> str:
         return f"{code} (group)"
     tells = row.kind == "code" and name.lower().replace(" ", "_") != code.lower()
     return f"{code} ({name})" if tells and len(code) <= _SHORT_CODE else code
-
-
-def _shorten(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
 
 
 def _write_count(row: Row, n: int) -> str:
@@ -225,9 +223,10 @@ def _find_bar(row: Row) -> tuple[float, float] | None:
     return (share.value, ends[1]) if share and share.value is not None and ends else None
 
 
-def _explain_marks(rows: Sequence[Row]) -> list[str]:
-    marks = {row.labels.mark for row in rows if row.labels}
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in marks]
+def explain_marks(marks: Iterable[str]) -> list[str]:
+    """Return a line for each kind of mark among ``marks`` that needs one."""
+    kinds = set(marks)
+    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in kinds]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:

@@ -140,8 +140,10 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
             _add_result(chat, tool, state, speaker.time)
         else:
             omitted.append(f"a part of type {kind}")
-    if pieces or omitted:
+    if pieces:
         chat.add(replace(speaker, pieces=pieces, omitted=omitted), "parts")
+    else:
+        chat.problems += [f"parts: {omission} left out, not text" for omission in omitted]
 
 
 def _add_result(

@@ -1,0 +1,119 @@
+"""From a sample to corrected shares by the defaults: each command finds what the last one wrote."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from annotator.base.errors import AnnotatorError
+from annotator.labels.blinding import blind, make_unblind
+from annotator.labels.decisions import Decision
+from annotator.labels.store import LabelStore
+from tests.calibration.build import label, make_rubric, make_run, said, said_in_words, write_labels
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    """20 traces that the judge gives alpha and 20 none, of two models that their ids name."""
+    traces = [said(f"gpt{n % 2}/{n}", *(["alpha"] if n < 20 else [])) for n in range(40)]
+    return make_run(tmp_path / "run", rubric, traces)
+
+
+def test_the_way(annotate_cli, run, rubric):
+    """A person finds alpha in 16 of the judge's 20, and in none of the others. By hand: agreement
+    36 of 40; alpha .4; by chance (20*16 + 20*24) / 1600 = .5, kappa (.9 - .5) / .5 = .8.
+    """
+    done = annotate_cli("sample", run, "-n", 40, "--double", 0)
+    assert "next: annotate label" in done.err
+    with (run / "sheet.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 40
+    assert "gpt" not in (run / "sheet.csv").read_text()
+    own_id = make_unblind(f"gpt{n % 2}/{n}" for n in range(40))
+    with LabelStore.open(run / "labels.jsonl", "ann", rubric) as store:
+        for row in rows:
+            trace_id = own_id(row["trace_id"])
+            alpha = int(trace_id.partition("/")[2]) < 16
+            store.decide(Decision(trace_id, primary="alpha" if alpha else None))
+    done = annotate_cli("calibrate", run)
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[2] == (
+        "Judge and ann agree on 36 of 40 labelled traces, 90 % (95 % interval 77 to 96);"
+    )
+    [alpha] = [line.split() for line in done.out.splitlines() if line.startswith("alpha")]
+    assert alpha[1:4] == ["20/40", "50.0", "40.0"]
+    assert "kappa 0.80 [" in done.out
+    assert max(map(len, done.out.partition("\n\n40 labels")[0].splitlines())) <= 80
+    assert "labels.jsonl.looks.jsonl" in done.err
+    assert f"next: annotate report {run}" in done.err
+    table = annotate_cli("report", run, "--format", "json")
+    [row] = [row for row in json.loads(table.out)[0]["rows"] if row["code"] == "alpha"]
+    assert row["corrected"]["value"] == pytest.approx(0.4)
+    assert "calibration.json (--no-calibration: the judge alone)" in table.err
+    alone = annotate_cli("report", run, "--format", "json", "--no-calibration")
+    assert "corrected" not in alone.out
+
+
+def test_nothing_there_is_overwritten_or_guessed(annotate_cli, tmp_path, run):
+    done = annotate_cli("calibrate", run)
+    said_in_words(done)
+    assert f"annotate sample {run} -n 60, then annotate label {run / 'sheet.csv'}" in done.err
+    assert annotate_cli("sample", run, "-n", 10).code == 0
+    before = (run / "sheet.csv").read_text()
+    done = annotate_cli("sample", run, "-n", 20)
+    said_in_words(done)
+    assert "a sheet is there already" in done.err
+    assert (run / "sheet.csv").read_text() == before
+
+
+def test_a_run_of_two_rubrics_has_a_sheet_for_each(annotate_cli, tmp_path, rubric):
+    more = make_rubric(tmp_path, id="more")
+    traces = [said(f"t{n}", "alpha") for n in range(10)]
+    run = make_run(tmp_path / "run", rubric, traces, more=[(more, traces)])
+    said_in_words(annotate_cli("sample", run))
+    for name in ("faults", "more"):
+        assert annotate_cli("sample", run, "--rubric", name, "-n", 5).code == 0
+        assert f",{name}," in (run / f"sheet-{name}.csv").read_text()
+
+
+def test_a_calibration_that_fits_no_more_is_not_used(annotate_cli, run, rubric):
+    beside = run.with_name("labels-ann.jsonl")  # of several runs, say
+    write_labels(beside, [label(f"gpt{n % 2}/{n}", rubric) for n in range(40)])
+    done = annotate_cli("calibrate", run)
+    assert (done.code, f"labels: {beside}" in done.err) == (0, True)
+    copy = run.with_name("copy")
+    shutil.copytree(run, copy)
+    manifest = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(manifest | {"prompt_sha256": "0" * 64}))
+    done = annotate_cli("report", copy)
+    assert done.code == 0
+    assert "is not used: it was made for another judge" in done.err
+    assert "corrected" not in done.out
+
+
+def test_ids_are_blinded(tmp_path):
+    """By hand: ``printf a/b | sha256sum``."""
+    assert blind("a/b") == "trace-c14cddc033f6"
+    unblind = make_unblind(iter(["x", "a/b", "y"]))
+    assert [unblind(name) for name in ("t1", "trace-c14cddc033f6", "trace-000000000000")] == [
+        *("t1", "a/b", "trace-000000000000")
+    ]
+
+
+def test_a_sheet_names_its_rubric(tmp_path):
+    pytest.importorskip("starlette")
+    from annotator.web.work import find_rubric, locate_labels
+
+    def sheet(name, *rubrics):
+        rows = [{"trace_id": "t", "rubric": rubric} for rubric in rubrics]
+        return [str(write_labels(tmp_path / name, rows))]
+
+    built_in = sheet("s.jsonl", "symptoms")
+    assert find_rubric(built_in) == "symptoms"
+    assert locate_labels(built_in) == tmp_path / "labels.jsonl"
+    for sources in (sheet("own.jsonl", "mine"), sheet("two.jsonl", "symptoms", "causes")):
+        with pytest.raises(AnnotatorError, match="give the rubric with --rubric"):
+            find_rubric(sources)
+    with pytest.raises(AnnotatorError, match="only a sheet names its rubric"):
+        find_rubric([str(tmp_path)])

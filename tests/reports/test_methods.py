@@ -1,0 +1,201 @@
+"""The paragraph for a paper: every number is the table's or the calibration's."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.calibration.build import make_rubric, make_run, said, write_labels
+from tests.reports.test_formats import traces
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path, "primary", id="first")
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    return make_run(tmp_path / "run", rubric, traces())
+
+
+@pytest.fixture
+def methods(annotate_cli):
+    """The paragraphs of a report as one line each, and what is on stderr."""
+
+    def describe(*arguments):
+        done = annotate_cli("report", "--methods", *arguments)
+        assert done.code == 0, done.err
+        return [" ".join(text.split()) for text in done.out.split("\n\n")], done.err
+
+    return describe
+
+
+@pytest.fixture
+def calibrate(annotate_cli, tmp_path):
+    """Calibrate by the codes that a person gives traces, by their ids."""
+
+    def calibrate_run(run, codes, *options, rubric="first"):
+        rows = [
+            {"trace_id": name, "rubric": rubric, "annotator": "ann", "primary": code}
+            for name, code in codes.items()
+        ]
+        labels = write_labels(tmp_path / "people.jsonl", rows)
+        done = annotate_cli("calibrate", run, "--labels", labels, *options)
+        assert done.code == 0, done.err
+
+    return calibrate_run
+
+
+# A person agrees with the judge on all but the 10 traces with beta alone.
+CODES = {f"t{n}": "alpha" if n % 6 < 2 else None for n in range(60)}
+
+
+def test_a_calibrated_run(methods, calibrate, run):
+    """By hand: they agree in 50 of 60. By chance alpha and none agree in (20*20 + 30*40) / 3600 =
+    4/9, so kappa is (5/6 - 4/9) / (5/9) = .7.
+    """
+    [alone], _ = methods(run)
+    assert alone.startswith("We annotated 60 traces with failure-annotator")
+    assert "60 were judged (30 with a code, 30 without)." in alone
+    assert "the judged traces that has it as its primary code." in alone
+    assert "They do not include the judge's errors." in alone
+    assert "The shares are not corrected by labels of people." in alone
+    assert "annotate calibrate" not in alone
+    calibrate(run, CODES)
+    [text], err = methods(run)
+    assert "shares are corrected by" in err
+    assert "60 traces were labelled by ann: how they were chosen is not recorded." in text
+    assert "agree in 83.3 % (95 % interval" in text
+    assert "n = 60), Cohen's kappa 0.70 (95 % interval" in text
+    assert "Corrected shares estimate what the annotators would say of 60 traces" in text
+    assert "not corrected" not in text
+    assert methods(run, "--no-calibration") == ([alone], "")
+
+
+GROUPS = ((30, "m0"), (15, "m1"), (15, "m2"))
+
+
+def test_a_group_has_its_own_labels(methods, calibrate, run):
+    calibrate(run, {name: code for name, code in CODES.items() if int(name[1:]) < 20})
+    by, _ = methods(run, "--by", "model")
+    starts = [f"We annotated {n} traces (model: {m})" for n, m in GROUPS]
+    assert [text.partition(" with ")[0] for text in by] == starts
+    assert "10 of the labelled traces are in this group." in by[0]
+    assert "On the 20 labelled traces of the whole run, judge and labels agree" in by[0]
+    assert "would say of 30 traces" in by[0]
+
+
+@pytest.mark.parametrize("labelled", [4, 0])
+def test_undecided_traces(methods, calibrate, tmp_path, rubric, labelled):
+    """They are no part of the judge's shares, of the corrected ones if some have labels. Of 44
+    labels the judge agrees with 40; it left the others open.
+    """
+    decided = [said(f"t{n}", "alpha") for n in range(40)]
+    undecided = [said(f"u{n}", status="undecided") for n in range(10)]
+    run = make_run(tmp_path / "run", rubric, [*decided, *undecided])
+    codes = {f"t{n}": "alpha" for n in range(40)} | {f"u{n}": "beta" for n in range(labelled)}
+    calibrate(run, codes)
+    [text], _ = methods(run)
+    assert "10 were left undecided; no share of the judge alone counts them." in text
+    if labelled:
+        assert "On the 40 labelled traces that the judge decided, judge and labels" in text
+        assert "On all 44 labelled traces, where no decision of the judge is a" in text
+        assert "they agree in 90.9 % (" in text
+        assert "would say of 50 traces" in text
+    else:
+        assert "would say of 40 traces" in text
+        assert "They leave out 10 traces without the judge's decision and without labels." in text
+
+
+def test_how_the_labelled_traces_were_chosen(annotate_cli, methods, calibrate, run):
+    """It is kept in the calibration: without the run's record of the sample, too."""
+    done = annotate_cli("sample", run, "-n", 30, "--double", 0)
+    assert done.code == 0, done.err
+    [design] = (run / "samples").glob("*.json")
+    drawn = json.loads(design.read_text())["traces"]
+    sheet = (run / "sheet.csv").read_text()
+    assert not any(f",{name}," in sheet for name in drawn)  # blinded
+    lines = [line.split(",") for line in sheet.splitlines()]
+    at = {name: n for n, name in enumerate(lines[0])}
+    for line in lines[1:26]:
+        line[at["annotator"]], line[at["primary"]] = "ann", "alpha"
+    filled = run / "filled.csv"
+    filled.write_text("\n".join(map(",".join, lines)))
+    done = annotate_cli("calibrate", run, "--labels", filled)
+    assert done.code == 0, done.err
+    shutil.rmtree(run / "samples")
+    [text], _ = methods(run)
+    assert (
+        "25 traces were labelled by ann: a random sample of 60 traces, stratified by the judge's"
+        " codes and weighted by inclusion probability; 25 of 30 drawn traces have a label." in text
+    )
+    made = json.loads((run / "calibration.json").read_text())["calibrations"][0]
+    assert {trace["trace_id"] for trace in made["joined"]} < drawn.keys()
+
+
+def test_labels_of_another_judge(methods, calibrate, tmp_path, rubric, run):
+    calibrate(run, CODES)
+    other = make_run(tmp_path / "other", rubric, traces(), judge="llm:new")
+    shutil.copy(run / "calibration.json", other)
+    [text], err = methods(other)
+    assert "calibration.json is not used: it was made for another judge, llm:m" in err
+    assert "The shares are not corrected by labels of people." in text
+    [text], _ = methods(other, "--calibration", run / "calibration.json", "--transfer")
+    assert (
+        "The labels are not of these traces and this judge: it was made for another judge" in text
+    )
+    assert "60 traces of another run were labelled by ann" in text
+    assert "they are right only if the judge errs here as it did there." in text
+
+
+def test_a_corpus(methods, calibrate, run):
+    calibrate(run, CODES, "--population", "corpus")
+    assert "Their intervals are for these traces only, not for future ones." in methods(run)[0][0]
+
+
+def test_nothing_judged(methods, tmp_path, rubric):
+    failed = [said(f"t{n}", status="failed") for n in range(3)]
+    [text], _ = methods(make_run(tmp_path / "run", rubric, failed))
+    assert "None was judged, so there are no shares." in text
+    assert "3 were not judged, as the requests failed; no share" in text
+
+
+def test_a_paragraph_for_each_rubric(methods, calibrate, tmp_path, rubric):
+    more = make_rubric(tmp_path, "primary", id="second")
+    run = make_run(tmp_path / "run", rubric, traces(), more=[(more, traces())])
+    calibrate(run, CODES)
+    first, second = methods(run)[0]
+    assert "labelled by ann" in first
+    assert "by the rubric second," in second
+    assert "The shares are not corrected by labels of people." in second
+
+
+def test_formats(annotate_cli, tmp_path, run):
+    latex = annotate_cli("report", run, "--methods", "--format", "latex").out
+    assert r"95 \% intervals" in latex
+    done = annotate_cli("report", run, "--methods", "--format", "md", "--out", "methods.md")
+    assert (done.code, done.out) == (0, "")
+    assert (tmp_path / "methods.md").read_text().startswith("We annotated 60 traces")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--co-occurrence"], "--methods goes with no --co-occurrence"),
+        (["--format", "csv"], "not with --methods"),
+        (["--calibration", "c.json", "--no-calibration"], "leave one of them out"),
+    ],
+)
+def test_what_it_does_not_go_with(annotate_cli, run, options, message):
+    done = annotate_cli("report", run, "--methods", *options)
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_a_judge_without_shares(annotate_cli, methods, runs):
+    annotate_cli(runs(2), "--rubric", "comm_errors", "--out", "out")
+    [text], _ = methods("out")
+    assert "The judge was rules, a program without a language model" in text
+    assert "2 were judged (2 with a code, 0 without)." in text
+    assert "cannot be ruled out: C1a, C3a." in text
+    assert "label some of them" not in text
