@@ -13,7 +13,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.cells import parse_cell
-from annotator.traces.formats.opentelemetry import read_fields
+from annotator.traces.formats.span_tree import read_span
 from annotator.traces.formats.spans import SpanRecord, converse, find_messages
 from annotator.traces.model import Trace
 from annotator.traces.records import (
@@ -21,8 +21,6 @@ from annotator.traces.records import (
     get_dict,
     get_first_text,
     get_list,
-    get_text,
-    parse_time,
     read_attributes,
 )
 
@@ -113,32 +111,14 @@ def _decode(value: Any) -> Any:
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:
     fields = _get_attributes(item)
-    span = read_fields({key: value for key, value in fields.items() if key != _CHAT})
+    span = read_span(item, {key: value for key, value in fields.items() if key != _CHAT})
     messages = [message for message in get_list(fields.get(_CHAT)) if isinstance(message, dict)]
-    if messages and span["role"] == "model":  # the answer is the last of them
+    if messages and span.role == "model":  # the answer is the last of them
         has_answer = messages[-1].get("role") == "assistant"
-        span["inputs"] = messages[:-1] if has_answer else messages
-        span["outputs"] = messages[-1:] if has_answer else span["outputs"]
-    title = get_text(item.get("name")) or ""
-    if span["role"] == "agent" and not span["agent"]:
-        span["agent"] = title or None
-    status = get_dict(item, "status")
-    code = get_text(item.get("status_code")) or get_text(status.get("code")) or ""
-    reason = get_text(item.get("status_message")) or get_text(status.get("message"))
-    return SpanRecord(
-        id=get_text(item.get("span_id"))
-        or get_text(get_dict(item, "context").get("span_id"))
-        or "",
-        parent=get_first_text(item, "parent_span_id", "parent_id"),
-        begin=_parse_nanoseconds(item, "start_time_unix_nano", "start_time", "start_time_ns"),
-        end=_parse_nanoseconds(item, "end_time_unix_nano", "end_time", "end_time_ns"),
-        error=reason if code.upper().endswith("ERROR") or code == "2" else None,
-        **{
-            **span,
-            "name": span["name"] or title,
-            "model": span["model"] or get_first_text(fields, "mlflow.llm.model", "model"),
-        },
-    )
+        span = replace(span, inputs=messages[:-1] if has_answer else messages)
+        span = replace(span, outputs=messages[-1:]) if has_answer else span
+    model = get_first_text(fields, "mlflow.llm.model", "model")
+    return replace(span, model=span.model or model)
 
 
 def _read_request(
@@ -173,8 +153,3 @@ def _find_texts(value: Any) -> list[Any]:
         return texts
     messages = [item for item in find_messages(value) if item not in (None, "")]
     return messages or ([json.dumps(value, ensure_ascii=False, default=str)] if value else [])
-
-
-def _parse_nanoseconds(item: Mapping[str, Any], *keys: str) -> float | None:
-    value = next((item[key] for key in keys if item.get(key) is not None), None)
-    return parse_time(int(value) if isinstance(value, str) and value.isdecimal() else value)

@@ -32,6 +32,7 @@ from annotator.traces.records import (
     get_text,
     parse_time,
     read_attributes,
+    walk_path,
 )
 
 name = "span-tree"
@@ -138,7 +139,13 @@ def _walk(item: Any, parent: str | None) -> Iterator[tuple[dict[str, Any], str |
 def _read(item: Mapping[str, Any], parent: str | None) -> SpanRecord:
     value: Any = next((parse_cell(item[key]) for key in _ATTRIBUTES if key in item), {})
     fields = read_span_attributes({"attributes": value})
-    fields = {key: value for key, value in fields.items() if value is not None}
+    return read_span(item, {key: each for key, each in fields.items() if each is not None}, parent)
+
+
+def read_span(
+    item: Mapping[str, Any], fields: Mapping[str, Any], parent: str | None = None
+) -> SpanRecord:
+    """Return the record of a span with these attributes."""
     span = read_fields(fields)
     title = get_first_text(item, *_NAMES) or get_first_text(fields, *_NAMES) or ""
     if span["role"] == "other":
@@ -153,8 +160,8 @@ def _read(item: Mapping[str, Any], parent: str | None) -> SpanRecord:
     code = get_text(item.get("status_code", get_dict(status).get("code", status))) or ""
     reason = get_text(item.get("status_message")) or get_text(get_dict(status).get("message"))
     return SpanRecord(
-        id=get_first_text(item, *_IDS) or "",
-        parent=parent,
+        id=get_first_text(item, *_IDS) or get_text(walk_path(item, "context.span_id")) or "",
+        parent=parent or get_first_text(item, *_PARENTS),
         begin=begin,
         end=end,
         error=reason if code.lower().endswith("error") or code == "2" else None,
