@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     )
     from validation.cluster_comparison import (
         LEAST_CLUSTERS,
+        LEAST_ITEMS,
+        TOO_RARE,
         SideTotals,
         estimate_clustered_difference,
         permute_clusters,
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "agreement": "Agreement RaterAgreement compute_asymptotic_kappa compute_cohen_kappa count_pairs"
     " measure_agreement",
-    "cluster_comparison": "LEAST_CLUSTERS SideTotals estimate_clustered_difference"
-    " permute_clusters",
+    "cluster_comparison": "LEAST_CLUSTERS LEAST_ITEMS TOO_RARE SideTotals"
+    " estimate_clustered_difference permute_clusters",
     "clusters": "estimate_clustered_share estimate_share_of_totals",
     "codes": "Averages CodeReport CodeScore score_codes tabulate_confusion",
     "comparison": "Test adjust_p_values estimate_difference estimate_paired_difference"
@@ -81,6 +83,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "LEAST_CLUSTERS",
+    "LEAST_ITEMS",
+    "TOO_RARE",
     "Agreement",
     "Averages",
     "BootstrapInterval",

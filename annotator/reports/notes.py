@@ -25,10 +25,20 @@ _UNDECIDED = {
 
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
-    *("part", "missing", "transferred", "no-condition", "rejected-most", "no-shares"),
+    *("part", "missing", "transferred", "no-condition", "alone", "rejected-most", "no-shares"),
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
     *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
-    *("one-task", "undecided", "bounds", "few-tasks", "observed", "no-channel-value", "unmerged"),
+    *(
+        "one-task",
+        "undecided",
+        "bounds",
+        "few-tasks",
+        "sizes",
+        "rare",
+        "observed",
+        "no-channel-value",
+        "unmerged",
+    ),
     *("no-channel", "independent", "tasks", "corrected", "rejected-all"),
 )
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
