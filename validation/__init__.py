@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from validation.cluster_comparison import (
         LEAST_CLUSTERS,
-        LEAST_ITEMS,
         TOO_RARE,
         SideTotals,
         estimate_clustered_difference,
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "agreement": "Agreement RaterAgreement compute_asymptotic_kappa compute_cohen_kappa count_pairs"
     " measure_agreement",
-    "cluster_comparison": "LEAST_CLUSTERS LEAST_ITEMS TOO_RARE SideTotals"
+    "cluster_comparison": "LEAST_CLUSTERS TOO_RARE SideTotals"
     " estimate_clustered_difference permute_clusters",
     "clusters": "estimate_clustered_share estimate_share_of_totals",
     "codes": "Averages CodeReport CodeScore score_codes tabulate_confusion",
@@ -83,7 +82,6 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "LEAST_CLUSTERS",
-    "LEAST_ITEMS",
     "TOO_RARE",
     "Agreement",
     "Averages",

@@ -19,7 +19,7 @@ from validation.resampling import Floats
 Whole = npt.NDArray[np.int64]
 LEAST_CLUSTERS = 6  # a side; with fewer, no difference can be significant
 LEAST_ITEMS = 5  # with a code, and without, where arrangements change the sizes of the sides
-TOO_RARE = f"fewer than {LEAST_ITEMS} items have it or lack it, in clusters of unequal size"
+TOO_RARE = "too few items have it, or lack it, for sides of unequal size"
 _PERMUTATIONS = 10_000
 _FEWEST = 999  # permutations of very many clusters, where 10,000 take long
 _DEALT = 20_000_000  # permutations times clusters, at most
@@ -176,8 +176,9 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     the share of such arrangements, of all of them or of 10,000 drawn (fewer above 2,000 clusters,
     999 at least) and the one at hand, that differ as much or more.
 
-    Where arrangements change the sizes of the sides, a code of fewer than 5 items has no p: a
-    single item on the smallest side would differ more than in nearly all arrangements.
+    Where arrangements change the sizes of the sides, a rare code has no p: a single item on the
+    smallest side would differ more than in nearly all arrangements. It is rare if fewer than 5
+    items have it, or if fewer than 1 is expected on the smallest side (of two sides: 2).
 
     Of three or five sides of one size with 8, 17 or 34 clusters it rejects .04 to .06 at the 5 %
     level. With an intraclass correlation of .30 it rejects up to .085 where only some sides share
@@ -202,6 +203,7 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     k = np.stack([np.atleast_2d(side.k).T for side in sides], axis=1)  # (G, sides, codes)
     n = np.stack([side.n for side in sides], axis=1)
     items, totals = int(n.sum()), k.sum(axis=(0, 1))
+    smallest, expected = float(n.sum(axis=0).min()), 2 if len(sides) == 2 else 1
     too_few = explain_too_few(*sides)
     if too_few is not None or not len(totals):
         return [Test("permutation", None, None, items, too_few) for _ in totals]
@@ -231,7 +233,8 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
             reason = f"{'every' if total else 'no'} item of either side has it"
             tests.append(Test("permutation", None, None, items, reason))
             continue
-        if min(total, items - total) < LEAST_ITEMS and not even:
+        rare = min(total, items - total)
+        if not even and (rare < LEAST_ITEMS or rare * smallest < items * expected):
             tests.append(Test("permutation", None, None, items, TOO_RARE))
             continue
         if is_equal:

@@ -24,7 +24,6 @@ from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
 from validation import (
     LEAST_CLUSTERS,
-    LEAST_ITEMS,
     TOO_RARE,
     Estimate,
     Interval,
@@ -205,8 +204,8 @@ def describe_rare(tests: Sequence[tuple[str, Test]]) -> Iterator[Note]:
     """Yield the note about codes in too few traces to be tested."""
     if codes := [code for code, test in tests if test.reason == TOO_RARE]:
         yield Note(
-            f"No p for {', '.join(codes)}: fewer than {LEAST_ITEMS} traces have the code, or"
-            " lack it. That is too few where a task has more traces on one side than on another.",
+            f"No p for {', '.join(codes)}: too few traces have the code, or lack it, where a task"
+            " has more traces on one side than on another.",
             "rare",
         )
 

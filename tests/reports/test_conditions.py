@@ -494,7 +494,7 @@ def test_a_code_of_one_trace_has_no_p_where_the_conditions_differ_in_size(
         tests = {row["code"]: row["test"]["p"] for row in one["rows"]}
         assert tests["alpha"] is None
         assert tests["beta"] is not None
-        assert any("No p for alpha: fewer than 5 traces" in note for note in one["notes"])
+        assert any("No p for alpha: too few traces" in note for note in one["notes"])
     # Where all have as many traces of each task, the test is exact, and stays.
     even = make_run(tmp_path / "even", rubric, [t for t in traces if int(t.trace_id[-1]) < 2])
     [one] = compared(annotate_cli, even, *options)
