@@ -18,6 +18,8 @@ from validation.resampling import Floats
 
 Whole = npt.NDArray[np.int64]
 LEAST_CLUSTERS = 6  # a side; with fewer, no difference can be significant
+LEAST_ITEMS = 5  # with a code, and without, where arrangements change the sizes of the sides
+TOO_RARE = "too few items have it, or lack it, for sides of unequal size"
 _PERMUTATIONS = 10_000
 _FEWEST = 999  # permutations of very many clusters, where 10,000 take long
 _DEALT = 20_000_000  # permutations times clusters, at most
@@ -162,6 +164,10 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     the share of such arrangements, of all of them or of 10,000 drawn (fewer above 2,000 clusters,
     999 at least) and the one at hand, that differ as much or more.
 
+    Where arrangements change the sizes of the sides, a rare code has no p: a single item on the
+    smallest side would differ more than in nearly all arrangements. It is rare if fewer than 5
+    items have it, or if fewer than 1 is expected on the smallest side (of two sides: 2).
+
     Of three or five sides of one size with 8, 17 or 34 clusters it rejects .04 to .06 at the 5 %
     level. With an intraclass correlation of .30 it rejects up to .085 where only some sides share
     clusters or have the correlation; on sides of very different sizes up to .095 of a share of .03.
@@ -173,8 +179,9 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
 
     Returns:
         ``statistic`` is that of the data (two sides: its square root), None where it is infinite or
-        undefined; ``n`` counts the items. p is None with fewer than 6 clusters on a side, and where
-        no item or every one has the code; 1 by convention, with a reason, where no cluster differs.
+        undefined; ``n`` counts the items. p is None with fewer than 6 clusters on a side, where no
+        item or every one has the code, and where it is too rare; 1 by convention, with a reason,
+        where no cluster differs.
 
     Source: J. N. K. Rao, A. J. Scott, Ann. Stat. 12 (1984) 46-60 (the statistic); E. Chung, J. P.
     Romano, Ann. Stat. 41 (2013) 484-507 (studentised permutations); R. A. Fisher, The Design of
@@ -184,6 +191,7 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     k = np.stack([np.atleast_2d(side.k).T for side in sides], axis=1)  # (G, sides, codes)
     n = np.stack([side.n for side in sides], axis=1)
     items, totals = int(n.sum()), k.sum(axis=(0, 1))
+    smallest, expected = float(n.sum(axis=0).min()), 2 if len(sides) == 2 else 1
     too_few = explain_too_few(*sides)
     if too_few is not None or not len(totals):
         return [Test("permutation", None, None, items, too_few) for _ in totals]
@@ -194,9 +202,11 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     if shared:
         identity = np.arange(len(sides))[None, None, :].repeat(len(n), axis=1)
         units, dealt = _Cells(k, n), identity
+        even = bool((n == n[:, :1]).all())
     else:
         dealt = (n > 0).argmax(axis=1)[None, :]
         counts = (n > 0).sum(axis=0)
+        even = len(set(n[n > 0])) == 1
         units = _Cells(k.sum(axis=1, keepdims=True), n.sum(axis=1, keepdims=True), counts)
     observed = units.studentize(dealt)[0]
     extremes, count = np.zeros(len(totals)), 0
@@ -210,6 +220,10 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
         if total in (0, items):
             reason = f"{'every' if total else 'no'} item of either side has it"
             tests.append(Test("permutation", None, None, items, reason))
+            continue
+        rare = min(total, items - total)
+        if not even and (rare < LEAST_ITEMS or rare * smallest < items * expected):
+            tests.append(Test("permutation", None, None, items, TOO_RARE))
             continue
         if is_equal:
             tests.append(Test("permutation", None, 1.0, items, "no cluster differs"))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.api.calibrating import make_request
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import list_names
+from annotator.base.text import find_repeated, list_names
 from annotator.runs.conditions import (
     Condition,
     ConditionSource,
     check_conditions,
+    check_name,
     read_conditions,
 )
 from annotator.runs.run import Run, name_runs
@@ -78,6 +79,9 @@ def _divide(runs: Sequence[Run], by: By | None) -> tuple[Sequence[Run], str | No
     if by is None or isinstance(by, str):
         return runs, by
     name = str(getattr(by, "name", None) or "group")
+    check_name(name, "by")
+    for trace_id in find_repeated(str(trace_id) for trace_id, _ in by.items()):
+        raise AnnotatorError(f"by: {trace_id} has two values")
     values = {
         str(trace_id): json.dumps(value) if isinstance(value, bool) else str(value)
         for trace_id, value in by.items()

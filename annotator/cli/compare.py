@@ -90,9 +90,15 @@ def command(
         verbose=verbose,
     )
     if format_ == "table" and not out:
-        several = any("values" in (table.document or {}) for table in tables)
+        several = any(
+            "values" in (table.document or {}) and (table.document or {})["tests"]
+            for table in tables
+        )
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
         names += [word for group in groups for word in ("--group", group)]
+        files = map(str, request.calibration_files)
+        names += [word for file in files for word in ("--calibration", file)]
+        names += [] if request.cluster is None else ["--cluster", request.cluster]
         if several and not pairs:
             names += [word for value in without for word in ("--without", value)]
             say_notice(f"next: {shlex.join(['annotate', 'compare', *names, '--pairs'])}")

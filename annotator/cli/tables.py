@@ -16,6 +16,7 @@ from annotator.base.remote import is_hub, name_place
 from annotator.base.text import list_first, sanitize_line
 from annotator.cli.options import parse_attributes
 from annotator.cli.output import say, say_notice, say_partial, say_written
+from annotator.rubrics.annotations import get_attribute
 
 if TYPE_CHECKING:
     from annotator import Calibration, Run
@@ -35,7 +36,7 @@ def count_conditions(run: "Run", ids: Collection[str]) -> Iterator[str]:
     for annotation in run.annotations() if names else ():
         for name, by_trace in values.items():
             if annotation.trace_id in ids:
-                by_trace[annotation.trace_id] = str(annotation.attributes.get(name, "none"))
+                by_trace[annotation.trace_id] = get_attribute(annotation.attributes, name)
     for name, by_trace in values.items():
         counts = Counter(by_trace.values())
         listed = ", ".join(f"{value} {counts[value]}" for value in sorted(counts))

@@ -16,6 +16,7 @@ from annotator.reports.conditions import (
     compare_conditions,
     count_by_cluster,
     count_only,
+    describe_rare,
     describe_uncompared,
     list_comparable,
     list_groups,
@@ -238,6 +239,7 @@ def _compare_by(
     group_rows, _ = compare_family(*grouped, groups, visible_groups)
     notes = [
         *_describe_method(kind, sides, terms),
+        *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
         *_describe_traces(alone, [x for x in scheme.labels if x not in codes], corrected),
         *_describe_correction(corrected, left, terms, same=same),
     ]
@@ -371,8 +373,8 @@ _INDEPENDENT = {
 
 
 def _describe_method(kind: Kind, sides: Sides, terms: Terms) -> Iterator[str]:
-    tasks = [len({trace.cluster for trace in side} - {None}) for side in sides]
-    if not any(tasks):
+    tasks = [side.clusters for side in count_by_cluster(sides, (), paired=kind == "paired")]
+    if not any(trace.cluster for side in sides for trace in side):
         why = "no trace tells its task" if terms.cluster_by else "--cluster none"
         text = f"{_INDEPENDENT[kind]} ({why}: traces are treated as independent)."
         yield Note(text, "independent")

@@ -1,13 +1,14 @@
 """Several conditions side by side: each code's share in each, and a test of all together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 import numpy as np
 
-from annotator.base.text import Note
+from annotator.base.text import Note, list_first
 from annotator.calibration.estimates import FEW_LABELS, list_cautions
+from annotator.calibration.model import OPEN
 from annotator.reports.corrected import CorrectedSide, choose_answers, correct_sides
 from annotator.reports.sides import (
     JUDGE,
@@ -23,6 +24,7 @@ from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
 from validation import (
     LEAST_CLUSTERS,
+    TOO_RARE,
     Estimate,
     Interval,
     SideTotals,
@@ -34,6 +36,7 @@ from validation import (
     permute_clusters,
 )
 
+_UNEQUAL = 5  # times as many traces in the largest condition as in the smallest
 NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 SAME_TRACES = "The same traces have the same true shares: corrected ones are not compared."
 
@@ -145,11 +148,14 @@ def compare_conditions(
         *(count_groups(sides, scheme), count_groups(judged, scheme)),
         *(list_groups(scheme, codes), list_groups(scheme, visible)),
     )
-    notes: list[str] = [*_describe_test(kind, sides, read.terms)]
+    notes: list[str] = [
+        *_describe_test(kind, sides, read.values, read.terms, paired=paired),
+        *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
+    ]
     if left_out := [code for code in scheme.labels if code not in codes]:
         notes.append(describe_uncompared(left_out, " by the judge alone" if calibrated else ""))
     if calibrated:
-        notes.insert(0, Note(_explain_correction(left), "corrected"))
+        notes.insert(0, Note(_explain_correction(read, counted, left), "corrected"))
         notes += _list_cautions(read.values, corrected)
         notes += read.terms.warnings
     else:
@@ -192,6 +198,16 @@ def describe_uncompared(codes: Sequence[str], by: str = "") -> Note:
         f" {', '.join(codes)}.",
         "no-rule",
     )
+
+
+def describe_rare(tests: Sequence[tuple[str, Test]]) -> Iterator[Note]:
+    """Yield the note about codes in too few traces to be tested."""
+    if codes := [code for code, test in tests if test.reason == TOO_RARE]:
+        yield Note(
+            f"No p for {', '.join(codes)}: too few traces have the code, or lack it, where a task"
+            " has more traces on one side than on another.",
+            "rare",
+        )
 
 
 def count_by_cluster(
@@ -292,27 +308,55 @@ _DEALT = {
 
 
 def _describe_test(
-    kind: Kind, sides: Sequence[Sequence[JudgedTrace]], terms: Terms
+    kind: Kind,
+    sides: Sequence[Sequence[JudgedTrace]],
+    values: Sequence[str],
+    terms: Terms,
+    *,
+    paired: bool,
 ) -> Iterator[Note]:
-    names = [{trace.cluster for trace in side} - {None} for side in sides]
-    tasks, total = list(map(len, names)), len(set().union(*names))
+    totals = count_by_cluster(sides, (), paired=paired)
+    total = len(totals[0].n)
+    few = [
+        f"{value} has {side.clusters}"
+        for value, side in zip(values, totals, strict=True)
+        if side.clusters < LEAST_CLUSTERS
+    ]
+    sizes = sorted(map(len, sides))
     test = "p: a permutation test of equal shares in all conditions (chi-squared, Rao and Scott)"
-    if not any(tasks):
-        why = "no trace tells its task" if terms.cluster_by else "--cluster none"
-        by = "within pairs" if kind == "paired" else "among the conditions"
-        yield Note(f"{test}. It deals traces anew {by}. Intervals: Wilson ({why}).", "independent")
-        return
-    yield Note(
-        f"{test}. It {_DEALT[kind]} (10,000 times). It and the intervals allow for traces that"
-        f" share one of {total} tasks ({'+'.join(terms.cluster_by)}).",
-        "tasks",
-    )
-    if min(tasks) < LEAST_CLUSTERS:
+    clustered = any(trace.cluster for side in sides for trace in side)
+    if few:
+        unit, advice = "traces", "Leave it out (--without)."
+        if clustered:
+            unit = "tasks"
+            advice = "Leave it out (--without), or treat traces as independent (--cluster none)."
         yield Note(
-            f"No p: a condition has fewer than {LEAST_CLUSTERS} tasks. Leave it out (--without), or"
-            " treat traces as independent (--cluster none).",
+            f"No p: each condition needs {LEAST_CLUSTERS} {unit}, and {list_first(few, 3)}."
+            f" {advice}",
             "few-tasks",
         )
+    elif sizes[-1] >= _UNEQUAL * sizes[0]:
+        yield Note(
+            f"The p of a code in few traces may be too small: the conditions differ much in size"
+            f" ({sizes[0]} to {sizes[-1]} traces).",
+            "sizes",
+        )
+    if not clustered:
+        why = "no trace tells its task" if terms.cluster_by else "--cluster none"
+        by = "within pairs" if kind == "paired" else "among the conditions"
+        how = "" if few else f"{test}. It deals traces anew {by}. "
+        yield Note(f"{how}Intervals: Wilson ({why}).", "independent")
+        return
+    how = (
+        "The intervals"
+        if few
+        else f"{test}. It {_DEALT[kind]} (10,000 times). It and the intervals"
+    )
+    yield Note(
+        f"{how} allow for traces that share one of {total} tasks ({'+'.join(terms.cluster_by)}; a"
+        " trace without a task counts as one).",
+        "tasks",
+    )
 
 
 def _list_cautions(values: Sequence[str], corrected: Sequence[CorrectedSide]) -> Iterator[Note]:
@@ -329,11 +373,19 @@ def _list_cautions(values: Sequence[str], corrected: Sequence[CorrectedSide]) ->
                 yield Note(f"{value}: {caution}", id_)
 
 
-def _explain_correction(left: Sequence[str]) -> str:
+def _explain_correction(
+    read: ReadSides, counted: Collection[str | None], left: Sequence[str]
+) -> str:
     text = (
         "Corrected shares: each condition by the labels of its own traces. p tests the judge's own"
         " shares; to test corrected ones, name two conditions with --values."
     )
     if left:
         text += f" They leave out {' and '.join(left)} traces: in a condition none has a label."
+    for status, answer in OPEN.items():
+        sizes = [sum(trace.open == answer for trace in side) for side in read.sides]
+        if answer in counted and any(sizes):
+            named = zip(read.values, sizes, strict=True)
+            listed = ", ".join(f"{value} {size}" for value, size in named if size)
+            text += f" They count {status} traces, too: {listed}."
     return text

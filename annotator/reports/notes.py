@@ -28,7 +28,17 @@ _ORDER = (
     *("part", "missing", "transferred", "no-condition", "rejected-most", "no-shares"),
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
     *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
-    *("one-task", "undecided", "bounds", "few-tasks", "observed", "no-channel-value", "unmerged"),
+    *(
+        "one-task",
+        "undecided",
+        "bounds",
+        "few-tasks",
+        "sizes",
+        "rare",
+        "observed",
+        "no-channel-value",
+        "unmerged",
+    ),
     *("no-channel", "independent", "tasks", "corrected", "rejected-all"),
 )
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares

@@ -9,10 +9,11 @@ from operator import attrgetter
 from typing import Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note
+from annotator.base.text import Note, list_first
 from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.estimates import count_open
 from annotator.calibration.model import (
+    OPEN,
     OPEN_ANSWERS,
     Calibration,
     CountedLabels,
@@ -130,8 +131,9 @@ def read_sides(
         by = terms.cluster_by if terms else DEFAULT_CLUSTER if cluster is None else tuple(cluster)
         for annotation in run.annotations(scheme.id):
             value = _read_value(annotation, attribute, name)
-            if value in ("true", "false"):  # a side may be named in any case
-                value = next((side for side in sides if side.lower() == value), value)
+            if values and value in ("true", "false") and value not in values:
+                # A side may be named in any case.
+                value = next((side for side in values if side.lower() == value), value)
             statuses[value, annotation.status] += 1
             if annotation.status in JUDGED:
                 attributes.update(annotation.attributes)
@@ -144,6 +146,7 @@ def read_sides(
                 person = people.get(annotation.trace_id)
                 side = sides.setdefault(value, [])
                 side.append(_make_trace(annotation, scheme, attribute, person, by))
+    unjudged: list[str] = []
     if values is None:
         for value in without:
             if value not in sides:
@@ -151,7 +154,9 @@ def read_sides(
                     f"--without {value}: no judged trace has {attribute} = {value}"
                 )
         kept = {value: side for value, side in sides.items() if value not in without}
-        sides = _choose_sides(kept, attribute, scheme, attributes)
+        judged = {value for value, status in statuses if status in JUDGED}
+        unjudged = sorted({value for value, _ in statuses} - {*judged, *without, MISSING})
+        sides = _choose_sides(kept, attribute, scheme, attributes, unjudged)
     for value, side in sides.items():
         _check_side(value, side, attribute, scheme, statuses)
         sides[value] = drop_repeated(side, attrgetter("trace_id"))
@@ -162,22 +167,22 @@ def read_sides(
     if missing:
         text = describe_missing(attribute, list(missing), len(ids), f"traces of {scheme.id}")
         notes.append(Note(f"{text} They are not compared.", "no-condition"))
-    notes += _describe_open(list(sides), statuses)
-    unjudged = {value for value, status in statuses if status != "skipped"}
-    unjudged = unjudged - {*sides, *without, MISSING} if values is None else set()
-    notes += [
-        Note(f"{attribute} = {value}: no judged trace, so it is not compared.", "no-condition")
-        for value in sorted(unjudged)
-    ]
+    notes += _describe_open(sides)
+    if unjudged:
+        text = (
+            f"Not compared, because no trace is judged: {attribute} = {list_first(unjudged, 12)}."
+        )
+        notes.append(Note(text, "no-condition"))
     return ReadSides(
         tuple(sides), tuple(sides.values()), terms or Terms(cluster_by=by), tuple(notes)
     )
 
 
-def _describe_open(sides: Sequence[str], statuses: Mapping[tuple[str, str], int]) -> list[Note]:
+def _describe_open(sides: Mapping[str, Sequence[JudgedTrace]]) -> list[Note]:
     """Return notes about the undecided and failed traces of the sides."""
     counts = {
-        side: [statuses[side, status] for status in ("undecided", "failed")] for side in sides
+        value: [sum(trace.open == answer for trace in side) for answer in OPEN.values()]
+        for value, side in sides.items()
     }
     texts = [
         f"{side}: {undecided} undecided and {failed} failed traces are in none of the judge's own"
@@ -196,6 +201,7 @@ def _choose_sides(
     attribute: str,
     scheme: Scheme,
     attributes: set[str],
+    unjudged: Sequence[str],
 ) -> dict[str, list[JudgedTrace]]:
     """Return the sides with a judged trace, in the order of their names and numbers."""
     judged = [value for value, side in sides.items() if not all(trace.open for trace in side)]
@@ -205,8 +211,10 @@ def _choose_sides(
             f"--by {attribute}: no trace judged by {scheme.id} has this attribute, only {names}"
         )
     if len(judged) == 1:
+        others = f" (not judged: {list_first(unjudged, 12)})" if unjudged else ""
         raise EmptySide(
-            f"every trace judged by {scheme.id} has {attribute} = {judged[0]}: nothing to compare"
+            f"every trace judged by {scheme.id} has {attribute} = {judged[0]}{others}: nothing to"
+            " compare"
         )
     if len(judged) > _MOST_SIDES:
         raise AnnotatorError(
@@ -264,7 +272,8 @@ def find_kind(sides: Sequence[Sequence[JudgedTrace]]) -> Kind:
     kinds = {_find_kind(*two) for two in combinations(sides, 2)}
     if len(kinds) == 1:
         return kinds.pop()
-    return "same tasks"
+    tasks = any(trace.cluster for side in sides for trace in side)
+    return "same tasks" if tasks else "independent"
 
 
 def _find_kind(first: Sequence[JudgedTrace], second: Sequence[JudgedTrace]) -> Kind:

@@ -101,7 +101,7 @@ def _read_source(text: str) -> ConditionSource:
         return _read_table(text)
     if not (name.strip() and pattern):
         raise AnnotatorError(f"--group {text}: {_FORMS}")
-    _check_name(name.strip(), f"--group {text}")
+    check_name(name.strip(), f"--group {text}")
     fields = {"name": name.strip(), "pattern": pattern}
     if match := _ATTRIBUTE.fullmatch(pattern):
         fields |= {"attribute": match[1], "pattern": match[2]}
@@ -110,7 +110,8 @@ def _read_source(text: str) -> ConditionSource:
     return ConditionSource((condition,), {})
 
 
-def _check_name(name: str, where: str) -> None:
+def check_name(name: str, where: str) -> None:
+    """Raise :class:`AnnotatorError` if a condition cannot have this name."""
     if name in RESERVED:
         raise AnnotatorError(f"{where}: {name} has a meaning of its own: choose another name")
 
@@ -138,7 +139,7 @@ def _read_table(file: str) -> ConditionSource:
     for name in find_repeated(header):
         raise AnnotatorError(f"{file}, line {rows[0][0]}: two columns {name}")
     for name in names:
-        _check_name(name, f"{file}, line {rows[0][0]}")
+        check_name(name, f"{file}, line {rows[0][0]}")
     lines: dict[str, int] = {}
     values: dict[str, dict[str, str]] = {name: {} for name in names}
     for line, cells in rows[1:]:

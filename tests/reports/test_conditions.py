@@ -152,7 +152,7 @@ def test_a_run_with_groups_names_the_next_command(annotate_cli, tmp_path):
     dry = annotate_cli(*arguments, "--group", "arm=^(nowhere)/", "--dry-run")
     assert "no trace matches" in dry.err
     done = annotate_cli(*arguments, "--group", "arm=^(.)")
-    assert "next: annotate compare out --by arm    " in done.err
+    assert "next: annotate compare out --by arm " in done.err
 
 
 def test_a_run_keeps_its_groups(tmp_path, rubric):
@@ -319,14 +319,15 @@ def test_without_a_condition(annotate_cli, run):
 def test_traces_without_a_condition_are_counted_below_the_table(annotate_cli, tmp_path, rubric):
     lost = [said("lost/p/1/f1", "alpha", project="p", task="1")]
     lost += [said("gone/p/1/f1", status="undecided", project="p", task="1")]
+    lost += [said("idle/p/1/f1", status="skipped", project="p", task="1")]
     run = make_run(tmp_path / "lost", rubric, [*study(), *lost])
-    group = ("--group", "arm=^(solo|pair|crew|gone)")
+    group = ("--group", "arm=^(solo|pair|crew|gone|idle)")
     [one] = compared(annotate_cli, run, *group, "--by", "arm")
     assert one["n"] == [12] * 3
     assert (
         "1 of 38 traces of faults has no arm: lost/p/1/f1. They are not compared." in one["notes"]
     )
-    assert "arm = gone: no judged trace, so it is not compared." in one["notes"]
+    assert "Not compared, because no trace is judged: arm = gone, idle." in one["notes"]
 
 
 @pytest.mark.parametrize("arms", [2, 3, 4, 5, 9, 20])
@@ -349,7 +350,7 @@ def test_a_terminal_of_80_columns(annotate_cli, tmp_path, rubric, arms, name):
     assert max(map(len, (*head.splitlines(), *sentence.splitlines(), *rows.splitlines()))) <= 80
     assert "Holm over 2 tests" in " ".join(sentence.split())
     assert all(f"{name.format(arm)} (n=8)" in " ".join(head.split()) for arm in range(arms))
-    assert len(notes.splitlines()) <= 3
+    assert len(notes.splitlines()) <= 4  # with that on the intervals
     assert "next: annotate" in done.err
 
 
@@ -391,7 +392,9 @@ def test_corrected_shares_are_those_of_the_plain_tables(annotate_cli, calibrate,
         assert share["value"] == pytest.approx(plain[value]["value"])
         assert share["low"] == pytest.approx(plain[value]["low"])
     assert any("p tests the judge's own shares" in note for note in one["notes"])
-    assert "judged p" in annotate_cli("compare", run, *options).out
+    out = annotate_cli("compare", run, *options, "--pairs").out
+    assert "judged p (Holm)" in out
+    assert "Every two of the 3 values of arm, by the judge alone: " in out
 
 
 def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, tmp_path, rubric):
@@ -438,3 +441,136 @@ def test_from_python(run, kind):
         part = {name: value for name, value in by.items() if value != "solo"} | {"x": None}
         [table] = an.compare(opened, by=part)
         assert any("12 of 36 traces of faults have no group" in note for note in table.notes)
+
+
+def test_a_series_is_named_as_a_group_and_has_each_trace_once(run):
+    opened = an.open_run(run)
+
+    class Series(dict):
+        name = "run"
+
+    with pytest.raises(an.AnnotatorError, match="run has a meaning of its own"):
+        an.compare(opened, by=Series())
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.Series(["a", "b"], index=["solo/p/0/f1"] * 2, name="arm")
+    with pytest.raises(an.AnnotatorError, match="solo/p/0/f1 has two values"):
+        an.compare(opened, by=twice)
+
+
+def test_values_that_differ_in_case_are_two(annotate_cli, tmp_path, run):
+    text = "trace_id,arm\n" + "".join(
+        f"{one.trace_id},{('True', 'true', 'False')[n // 12]}\n" for n, one in enumerate(study())
+    )
+    (tmp_path / "study.csv").write_text(text)
+    [one] = compared(annotate_cli, run, "--group", "study.csv", "--by", "arm")
+    assert sorted(zip(one["values"], one["n"], strict=True)) == [
+        ("False", 12),
+        ("True", 12),
+        ("true", 12),
+    ]
+
+
+def test_a_code_of_one_trace_has_no_p_where_the_conditions_differ_in_size(
+    annotate_cli, tmp_path, rubric
+):
+    """Of 12 tasks with 4, 2 and 2 traces one trace has alpha. Under the null it is of the first
+    condition in half of all cases, so that no p can be below .25.
+    """
+    traces = [
+        said(
+            f"{arm}/p/{task}/{arm}{n}",
+            *(["alpha"] if (arm, task, n) == ("c", 0, 0) else ["beta"] if task + n < 4 else []),
+            project="p",
+            task=str(task),
+        )
+        for arm, size in (("a", 4), ("b", 2), ("c", 2))
+        for task in range(12)
+        for n in range(size)
+    ]
+    run = make_run(tmp_path / "sizes", rubric, traces)
+    options = ("--group", "arm=^(.)", "--by", "arm")
+    for more in ((), ("--values", "a", "c")):
+        [one] = compared(annotate_cli, run, *options, *more)
+        tests = {row["code"]: row["test"]["p"] for row in one["rows"]}
+        assert tests["alpha"] is None
+        assert tests["beta"] is not None
+        assert any("No p for alpha: too few traces" in note for note in one["notes"])
+    # Where all have as many traces of each task, the test is exact, and stays.
+    even = make_run(tmp_path / "even", rubric, [t for t in traces if int(t.trace_id[-1]) < 2])
+    [one] = compared(annotate_cli, even, *options)
+    assert one["rows"][0]["test"]["p"] == 1
+
+
+def test_notes_on_tasks_are_of_the_clusters_that_are_tested(annotate_cli, tmp_path, rubric):
+    """A trace without a task is a cluster by itself: 4 tasks and 12 such traces have a p."""
+    traces = [
+        said(
+            f"{arm}/{n}",
+            *(["alpha"] if n % 4 < k else []),
+            **({"project": "p", "task": str(n % 4)} if n < 4 else {}),
+        )
+        for k, arm in enumerate("abc", 1)
+        for n in range(16)
+    ]
+    run = make_run(tmp_path / "mixed", rubric, traces)
+    options = ("--group", "arm=^(.)", "--by", "arm")
+    for more, tasks in (
+        ((), "one of 40 tasks"),
+        (("--values", "a", "b"), "one of 16 and 16 tasks"),
+    ):
+        [one] = compared(annotate_cli, run, *options, *more)
+        assert one["rows"][0]["test"]["p"] is not None
+        notes = " ".join(one["notes"])
+        assert "No p" not in notes
+        assert "no p " not in notes
+        assert tasks in notes
+    few = make_run(tmp_path / "few", rubric, [t for t in study() if t.attributes["task"] < "4"])
+    done = annotate_cli("compare", few, *ARM, "--by", "arm")
+    # Tasks 0 to 3, 10 and 11 of 12.
+    assert "No p: " not in done.out
+    fewer = make_run(tmp_path / "fewer", rubric, [t for t in study() if t.attributes["task"] < "3"])
+    done = annotate_cli("compare", fewer, *ARM, "--by", "arm")
+    text = " ".join(done.out.split())
+    assert "No p: each condition needs 6 tasks, and crew has 5, pair has 5, solo has 5." in text
+    assert "It deals" not in text
+    assert "--pairs" not in done.err
+
+
+def test_conditions_of_very_different_sizes_have_a_note(annotate_cli, tmp_path, rubric):
+    traces = [
+        said(f"{arm}/{n}", *(["alpha"] if n % 3 else []))
+        for arm, size in (("a", 50), ("b", 10), ("c", 10))
+        for n in range(size)
+    ]
+    run = make_run(tmp_path / "sizes", rubric, traces)
+    [one] = compared(annotate_cli, run, "--group", "arm=^(.)", "--by", "arm")
+    assert any("the conditions differ much in size (10 to 50 traces)" in x for x in one["notes"])
+
+
+def test_the_next_command_has_the_options_of_this_one(annotate_cli, run):
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--cluster", "none")
+    assert done.err.endswith("--cluster none --pairs\n")
+
+
+def test_without_a_code_that_differs_the_sentence_names_none(annotate_cli, tmp_path, rubric):
+    """Each code is as rare in one arm as the next, and no code at all is twice as common in one."""
+    codes = ("alpha", "beta", "gamma")
+    traces = [
+        said(f"{arm}/{n}", *([codes[n % 3]] if n < k else []))
+        for arm, k in (("a", 12), ("b", 12), ("c", 30))
+        for n in range(60)
+    ]
+    run = make_run(tmp_path / "none", rubric, traces)
+    done = annotate_cli("compare", run, "--group", "arm=^(.)", "--by", "arm")
+    text = " ".join(done.out.split())
+    assert "no code differs beyond chance" in text
+    assert "The share of traces without a code differs: 50 % (c) to 80 % (b), p " in text
+
+
+def test_a_trace_that_another_run_decided_is_not_undecided(annotate_cli, tmp_path, rubric):
+    first = make_run(tmp_path / "first", rubric, study())
+    again = [said("solo/p/0/f1", status="undecided", project="p", task="0")]
+    second = make_run(tmp_path / "second", rubric, again)
+    [one] = compared(annotate_cli, first, second, *ARM, "--by", "arm")
+    assert one["n"] == [12] * 3
+    assert not any("Undecided" in note for note in one["notes"])

@@ -209,3 +209,13 @@ def test_recall_of_independent_traces_has_no_design_effect():
     assert found.recall_design_effect == pytest.approx(1, abs=0.3)
     alike = compute_influences([[200, 0], [0, 200]], [0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1])
     assert alike.recall_design_effect > 1
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 2), (6, 1, 1), (6, 1)])
+def test_a_rare_code_on_sides_of_unequal_size_is_not_rejected_too_often(sizes):
+    """In 400 draws of a share of .04, without a difference, of 17 clusters that the sides share."""
+    n = np.repeat(np.array(sizes, float)[:, None], 17, axis=1)
+    k = np.random.default_rng(2).binomial(n.astype(int), 0.04, (400, *n.shape)).astype(float)
+    tests = permute_clusters(*(SideTotals(k[:, side], n[side]) for side in range(len(sizes))))
+    p = [test.p for test in tests if test.p is not None]
+    assert sum(x < 0.05 for x in p) / 400 <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5

@@ -41,6 +41,7 @@ from validation import Test
 _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
 _PAIRS = 10  # that a terminal shows
+_INTERVALS = "Every share with its interval: -v"
 
 # One row for each code and condition; for each code and pair of conditions in the other table.
 _COLUMNS = (
@@ -149,24 +150,25 @@ def _write_share(share: Share) -> str:
 
 
 def _make_brief(compared: ConditionComparison, full: Table) -> Table:
-    """Return the table for a terminal: whole percent, and as much of it as 80 columns hold."""
-    *codes, none = [*compared.rows, None]
-    if compared.rows and compared.rows[-1].code == NONE:
-        codes, none = list(compared.rows[:-1]), compared.rows[-1]
-    rows = [*sorted(codes, key=_find_largest, reverse=True), *([none] if none else [])]
+    """Return the table for a terminal: intervals percent, and as much of it as 80 columns hold."""
+    codes = [row for row in compared.rows if row.code != NONE]
+    none = [row for row in compared.rows if row.code == NONE]
+    rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
     p = [format_p(row.adjusted) for row in rows]
-    p_name = "judged p" if any(row.corrected for row in rows) else "p (Holm)"
+    p_name = "judged p (Holm)" if any(row.corrected for row in rows) else "p (Holm)"
     longest = min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
     room = WIDTH - 2 - max(map(len, (p_name, *p))) - longest
     each = room // len(compared.values) - 2
+    intervals = False  # whether the intervals are there
     if each < _NARROWEST:
         names = ["lowest", "in", "highest", "in"]
         cells = [_find_extremes(row, compared.values, room // 2 - 10) for row in rows]
     else:
         names = _name_columns(compared.values, each)
         cells = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
-        if max((len(cell) for line in cells for cell in line), default=0) > each:
+        intervals = max((len(cell) for line in cells for cell in line), default=0) <= each
+        if not intervals:
             cells = [[format_percent(share) for share in _choose_shares(row)] for row in rows]
     columns = [list(column) for column in zip(names, *cells, strict=True)]
     used = sum(2 + max(map(len, column)) for column in [*columns, [p_name, *p]])
@@ -176,7 +178,10 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
         title=f"{_write_head(compared, names)}\n\n{fill(_summarize(compared), WIDTH)}",
         header=("code", *names, p_name) if rows else (),
         rows=[(code, *line, end) for code, line, end in zip(codes_, cells, p, strict=True)],
-        notes=select_notes(_rank(compared.notes)),
+        notes=[
+            *select_notes(_rank(compared.notes)),
+            *([] if intervals or not rows else [_INTERVALS]),
+        ],
         records=(),
         brief=None,
     )
@@ -223,7 +228,7 @@ def _find_largest(row: ConditionRow) -> float:
 
 
 def _round_share(share: Share) -> str:
-    """Return a share with its interval in whole percent: ``33 [20, 49]``."""
+    """Return a share with its interval in intervals percent: ``33 [20, 49]``."""
     if share.value is None:
         return UNDEFINED
     ends = find_limits(share)
@@ -257,17 +262,30 @@ def _summarize(compared: ConditionComparison) -> str:
     p = f"p {format_relation(top.adjusted)} (Holm over {compared.tests} tests)"
     if (top.adjusted or 0.0) < 1 - compared.confidence:
         return f"{whose} the {count}, {top.code} differs most: {_write_gap(top, compared)}, {p}."
-    return (
+    text = (
         f"{whose} the {count}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {_write_gap(top, compared)}, {p}."
     )
+    limit = 1 - compared.confidence
+    differs = [
+        row
+        for row in compared.rows
+        if row.code == NONE and row.adjusted is not None and row.adjusted < limit
+    ]
+    for none in differs:
+        p = f"p {format_relation(none.adjusted)}"
+        text += f" The share of traces without a code differs: {_write_gap(none, compared)}, {p}."
+    return text
 
 
 def explain_untested(tests: Sequence[Test | None], side: str = "side") -> str:
     """Return why none of the tests has a p."""
     reasons = dict.fromkeys(test.reason for test in tests if test and test.reason)
-    text = "; ".join(filter(None, reasons)).replace("cluster", "task").replace("side", side)
-    return text or "a judge cannot find them, or only reports what it recognises"
+    text = "; ".join(filter(None, reasons)).replace("cluster", "task").replace("item", "trace")
+    return (
+        text.replace("of either side ", "").replace("side", side)
+        or "a judge cannot find them, or only reports what it recognises"
+    )
 
 
 def format_relation(p: float | None) -> str:
@@ -293,7 +311,9 @@ def _write_gap(row: ConditionRow, compared: ConditionComparison) -> str:
 def _make_pairs(compared: ConditionComparison) -> Table:
     level = f"{100 * compared.confidence:g} % interval"
     tests = sum(pair.adjusted is not None for pair in compared.pairs)
-    title = f"{_write_title(compared)}; every two, Holm over {tests} tests"
+    corrected = any(row.corrected for row in compared.rows)
+    whose = ", by the judge alone" if corrected else ""
+    title = f"{_write_title(compared)}; every two{whose}, Holm over {tests} tests"
     about = _describe(compared)
     table = Table(
         title=title,
@@ -317,8 +337,11 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     result = f"{beyond} of {tests} differences are beyond chance" if tests else "no test"
     brief = replace(
         table,
-        title=f"Every two of the {len(compared.values)} values of"
-        f" {sanitize_line(compared.attribute, 40)}: {result}.",
+        title=fill(
+            f"Every two of the {len(compared.values)} values of"
+            f" {sanitize_line(compared.attribute, 40)}{whose}: {result}.",
+            WIDTH,
+        ),
         header=("code: first - second", "difference", level, "p (Holm)"),
         rows=[(name, *line[1:3], line[4]) for name, line in zip(names, lines, strict=True)],
         notes=[f"{len(ranked) - _PAIRS} more pairs: -v"] if len(ranked) > _PAIRS else [],
