@@ -17,17 +17,12 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.agreement import count_pairs as count_pairs
     from validation.agreement import measure_agreement as measure_agreement
     from validation.cluster_comparison import LEAST_CLUSTERS as LEAST_CLUSTERS
+    from validation.cluster_comparison import (
+        TOO_RARE as TOO_RARE,
+    )
     from validation.cluster_comparison import SideTotals as SideTotals
     from validation.cluster_comparison import (
-<<<<<<< HEAD
         estimate_clustered_difference as estimate_clustered_difference,
-=======
-        LEAST_CLUSTERS,
-        TOO_RARE,
-        SideTotals,
-        estimate_clustered_difference,
-        permute_clusters,
->>>>>>> rev-cond
     )
     from validation.cluster_comparison import permute_clusters as permute_clusters
     from validation.clusters import estimate_clustered_share as estimate_clustered_share
@@ -93,64 +88,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-<<<<<<< HEAD
 __all__ = sorted(_MODULE_OF)
-=======
-__all__ = [
-    "LEAST_CLUSTERS",
-    "TOO_RARE",
-    "Agreement",
-    "Averages",
-    "BootstrapInterval",
-    "Cell",
-    "CodeReport",
-    "CodeScore",
-    "Estimate",
-    "Flips",
-    "Influences",
-    "Interval",
-    "RaterAgreement",
-    "Retest",
-    "SetAgreement",
-    "SideTotals",
-    "Test",
-    "adjust_p_values",
-    "bootstrap_clusters",
-    "bootstrap_mean",
-    "compute_asymptotic_kappa",
-    "compute_cluster_variance",
-    "compute_cohen_kappa",
-    "compute_influences",
-    "compute_krippendorff_alpha",
-    "compute_sample_size",
-    "compute_wilson_interval",
-    "compute_wilson_limits",
-    "count_pairs",
-    "estimate_clustered_difference",
-    "estimate_clustered_share",
-    "estimate_difference",
-    "estimate_joint_shares",
-    "estimate_kappa_difference",
-    "estimate_lang_reiczigel",
-    "estimate_paired_difference",
-    "estimate_ppi_mean",
-    "estimate_recall",
-    "estimate_rogan_gladen",
-    "estimate_share_of_totals",
-    "make_cell",
-    "measure_agreement",
-    "measure_retest_agreement",
-    "measure_set_agreement",
-    "permute_clusters",
-    "poststratify",
-    "predict_half_width",
-    "run_fisher_test",
-    "run_mcnemar_test",
-    "score_codes",
-    "subtract_estimates",
-    "tabulate_confusion",
-]
->>>>>>> rev-cond
 
 
 def __getattr__(name: str) -> Any:
