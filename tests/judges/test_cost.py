@@ -397,7 +397,7 @@ def test_a_forecast_begins_with_a_sentence(
     write_run(Path(run_name(21)), passed=True)
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
     out = annotate_cli(*args, *more, "--dry-run").out
-    assert "1 skipped: the rubric is not for them.\n20 calls: " in out
+    assert "1 skipped: the rubric is for other runs.\n20 calls: " in out
     assert "\n- answers of 1,500 to 4,000 tokens\n" in out
     assert "done before" not in out
     assert "  done before" in annotate_cli(*args, *more, "--dry-run", "-v").out
