@@ -969,6 +969,7 @@ def test_the_first_screen_of_traces_that_tell_nothing(tmp_path, annotate_cli):
     assert "No trace tells an outcome, a merge or a message." in done.out
     assert "Not shown (no run to count): passed, coop; passed, solo; merge conflicts." in done.out
     assert (done.code, done.err) == (0, "")
+    assert "for --by" not in annotate_cli("traces", tmp_path / "t.jsonl").out
 
 
 def test_an_interval_says_if_resamples_are_left_out(tmp_path):
