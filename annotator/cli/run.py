@@ -209,7 +209,7 @@ def command(
 
     def count_expected() -> int:
         expected = count_traces(traces, format_)
-        expected = min(expected, limit or expected, pilot or expected)
+        expected = min(expected, limit or pilot or expected)
         return -(-expected // (shard.of if shard else 1)) * len(rubrics)
 
     format_out = "json" if as_json else "table"

@@ -21,7 +21,7 @@ from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
 # The marks of corrected shares.
-_MARKS = {
+MARKS = {
     "thin": "fewer than 5 labels where the judge gave this code",
     "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
@@ -221,7 +221,7 @@ def _has_share(row: Row) -> bool:
 def explain_marks(marks: Iterable[str]) -> list[str]:
     """Return a line for each kind of mark among ``marks`` that needs one."""
     kinds = set(marks)
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in kinds]
+    return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in kinds]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:

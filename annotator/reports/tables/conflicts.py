@@ -42,7 +42,7 @@ _LIST = make_columns("""
 """)
 _MISSES = Note(
     "True shares of conflicts are higher: in a test on 48 unseen pairs, 20 of 24 conflicts were"
-    " found, and all 20 were right (docs/representations.md).",
+    " found, and all 20 were right (docs/reference/stats.md).",
     "conflicts-missed",
 )
 
