@@ -44,10 +44,11 @@ def show_forecast(
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
         lines += ["", *(f"  {name:<20}{n:>12,}" for name, n in counts.items())]
-    notes = [f"- {note}" for note in sanitize_line(expected.assumption, 4000).split("; ")]
-    if low.output_tokens and concurrency:
-        notes.append(f"- a model writes {_SPEED} tokens a second")
-    lines += ["", "Assumed:", *(wrap_line(note) for note in notes)]
+    if low.calls or low.cost_usd is None:
+        assumptions = sanitize_line(expected.assumption, 4000).split("; ")
+        if low.output_tokens and concurrency:
+            assumptions.append(f"a model writes {_SPEED} tokens a second")
+        lines += ["", "Assumed:", *(wrap_line(f"- {x}") for x in dict.fromkeys(assumptions))]
     say(escape_controls("\n".join(lines)))
 
 
@@ -55,7 +56,7 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
     """Yield which traces a model is not asked about, and the tokens of the others."""
     low, high = expected.usage.low, expected.usage.high
     if expected.skipped:
-        yield f"{expected.skipped} skipped: the rubric is not for them."
+        yield f"{expected.skipped} skipped: the rubric is for other runs."
     if expected.done:
         yield f"{expected.done} judged before."
     for number, verb, example in (
@@ -77,8 +78,10 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     """Return the first line: how many runs, dollars and minutes."""
     low, high = expected.usage.low, expected.usage.high
     if not low.calls:
-        calls = "without a call" if low.cost_usd is not None else "at a cost that is not known"
-        return f"{expected.judged} to judge of {expected.traces} runs, {calls}."
+        calls = ", without a call" if low.cost_usd is not None else ", at a cost that is not known"
+        if low.cache_hits:
+            calls = ": all answers known, $0"
+        return f"{format_count(expected.judged, 'judgement')} of {expected.traces} runs{calls}."
     if low.cost_usd is None or high.cost_usd is None:
         tokens = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
         price = f"about {low.input_tokens:,} tokens in and {tokens} out (no price known)"
@@ -107,7 +110,9 @@ def _estimate_minutes(usage: Usage, concurrency: int) -> int:
 
 
 def _round_dollars(value: float) -> str:
-    return f"${value:,.0f}" if value >= 10 else f"${value:.2f}"
+    if not value:
+        return "$0"
+    return f"${value:,.0f}" if value >= 10 else f"${max(value, 0.01):.2f}"
 
 
 def _format_range(low: object, high: object) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +208,14 @@ def choose_judge(
         raise click.UsageError(str(error)) from error
 
 
-def describe_command(context: click.Context) -> str:
-    """Return the command with its parsed options, for the record of the run. Secrets are hidden."""
+def describe_command(context: click.Context, without: Collection[str] = ()) -> str:
+    """Return the command with its parsed options but those named in ``without``. Secrets are
+    hidden.
+    """
     arguments = ["annotate", context.command.name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in without:
             continue
         value = context.params[name]
         if not isinstance(parameter, click.Option):

@@ -45,7 +45,7 @@ class Progress:
         self._live: Live | None = None
         self._recorded: RunProgress | None = None
         self._before = 0  # annotations of an earlier part of the run
-        self._start = self._next = 0.0
+        self._start = self._next = self._recorded_at = 0.0
         self._failed = False
 
     @cached_property
@@ -90,11 +90,11 @@ class Progress:
         """Show the counts that the run has recorded."""
         if self._recorded is None:
             self._before = recorded.annotations - 1
-        self._recorded = recorded
+        self._recorded, self._recorded_at = recorded, time.monotonic()
         if recorded.failure and not (self._failed or self._quiet):
             self._failed = True
             self.say(f"the first failure: {recorded.failure}")
-        now = time.monotonic()
+        now = self._recorded_at
         if not (self._live or self._quiet) and now >= self._next:
             self._next = now + min(max(_SHORTEST, (now - self._start) / 10), _LONGEST)
             click.echo(self._write_line(_LOG), err=True)
@@ -129,7 +129,7 @@ class Progress:
             yield "  cost unknown" if cost is None else f"  {bound}${cost:.2f}"
         new = done - self._before
         if total > done and new > 1:
-            yield f"  ETA {_format_time((time.monotonic() - self._start) / new * (total - done))}"
+            yield f"  ETA {_format_time(self._estimate_rest(new, total - done))}"
         if state := self._state():
             yield f"  {state}"
         blanks = "   "
@@ -140,6 +140,12 @@ class Progress:
             yield f"  {skipped} skipped"
         if self._verbose and usage.calls:
             yield f"  {usage.input_tokens + usage.output_tokens:,} tokens"
+
+    def _estimate_rest(self, new: int, left: int) -> float:
+        """Return the seconds that the traces left take; it falls until the next one is overdue."""
+        now = time.monotonic()
+        rest = (self._recorded_at - self._start) / new * left - (now - self._recorded_at)
+        return max(rest, (now - self._start) / (new + 1) * (left - 1))
 
 
 def _format_time(seconds: float) -> str:

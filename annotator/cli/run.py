@@ -200,7 +200,7 @@ def command(
             only=only,
             resume=out if resume else None,
             groups=groups,
-            on_notice=say_notice,
+            on_notice=notice,
         )
         show_forecast(expected, None if paced else concurrency, verbose=verbose, as_json=as_json)
         return
@@ -311,7 +311,7 @@ def _report_failures(
         else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
     )
     unquoted = [annotation for annotation in undecided if annotation.failure]  # all rejected
-    if unquoted and not totals["failed"]:
+    if as_json and unquoted and not totals["failed"]:  # else the table's place has the reason
         first = min(unquoted, key=lambda annotation: annotation.trace_id)
         reasons = [*(finding.reason for finding in first.rejected), first.reason]
         say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
@@ -321,11 +321,12 @@ def _report_failures(
 
 def _say_next(run: api.Run, folder: Path, *, again: bool, in_shard: bool) -> None:
     """Print the commands that may come next. ``again``: --resume judges failed traces again."""
-    resume = escape_controls(_describe_resume(folder))
-    if run.manifest.pilot and run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
-        click.echo(f"next: {resume}, without --pilot    judge the others", err=True)
-    elif again:
-        click.echo(f"next: {resume}    judge failed traces again", err=True)
+    others = run.manifest.pilot and run.manifest.pilot["traces"] < run.manifest.pilot["of"]
+    if others or again:
+        command = describe_command(click.get_current_context(), ("pilot", "out", "resume"))
+        more = f"--out {shlex.quote(str(folder))} --resume"
+        purpose = "judge the others" if others else "judge failed traces again"
+        click.echo(f"next: {escape_controls(command)} {more}    {purpose}", err=True)
     if in_shard:
         say_next("merge", folder, purpose="when all shards are finished")
     elif run.manifest.totals["labelled"]:

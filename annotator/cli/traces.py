@@ -231,7 +231,7 @@ def _render_summary(summary: _Summary) -> str:
         f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
         for name, hashes in values
     )
-    lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items()]
+    lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items() if text]
     return "\n".join([f"{head}.", *lines])
 
 

@@ -91,8 +91,8 @@ class Usage:
     ``cached_tokens``: input that the provider had in its cache; ``cache_write_tokens``: input that
     it put there. ``reasoning_tokens``: output that is not in the answer. ``retries``: calls that
     repeat one after an error or a wrong answer. ``unreported_calls`` ended without an answer (a
-    timeout, say), so that the cost is "at least". ``cache_hits``: answers from this machine's own
-    cache, without a call or a cost.
+    timeout, say) or without its tokens, so that tokens and cost are "at least". ``cache_hits``:
+    answers from this machine's own cache, without a call or a cost.
     """
 
     input_tokens: int = 0

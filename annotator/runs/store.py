@@ -273,7 +273,7 @@ def describe_usage(usage: Usage) -> str:
     bound = "at least " if usage.unreported_calls else ""
     cost = "cost unknown" if usage.cost_usd is None else f"{bound}${usage.cost_usd:.4f}"
     tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{thoughts}"
-    return f"{calls}; tokens: {tokens}; {cost}"
+    return f"{calls}; tokens: {bound}{tokens}; {cost}"
 
 
 def list_judged(folder: Path) -> set[tuple[str, str]]:

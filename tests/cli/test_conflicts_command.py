@@ -142,7 +142,7 @@ def test_the_first_screen_has_a_sentence_the_kinds_and_examples(annotate_cli, lo
     )
     assert any(re.match(r"shape \(.*\) +2/5 +40\.0 +\[11\.8, 76\.9\]", line) for line in lines)
     assert done.out.count("line 7") == 4  # of two examples
-    assert lines[-1] == "1 more table and 2 more notes: -v"
+    assert lines[-1] == "1 more table and 1 more note: -v"
     assert "-v    every conflict with its lines" in done.err
     by = annotate_cli("conflicts", logs, "--by", "run_name").out.splitlines()
     assert [line.split()[:2] for line in by if line[:6] in ("vague ", "exact ", "all   ")] == [

@@ -5,6 +5,8 @@ from collections import Counter
 
 import pytest
 
+from annotator.cooperbench import facts
+
 TALK = [("agent1", "Which unit do you use?"), ("agent2", "Thanks a lot.")]
 
 
@@ -29,10 +31,10 @@ def test_json_has_an_object_on_every_line(annotate_cli, logs):
 def test_the_summary_counts_facts_and_traces_of_each_kind(annotate_cli, logs):
     every = listed(annotate_cli, logs)
     summary = json.loads(annotate_cli("facts", logs, "--summary", "--json").out)
-    facts = Counter(one["kind"] for one in every)
+    counted = Counter(one["kind"] for one in every)
     holding = Counter(kind for _, kind in {(one["trace_id"], one["kind"]) for one in every})
     assert summary["traces"] == 3
-    assert {kind: one["facts"] for kind, one in summary["kinds"].items() if one["facts"]} == facts
+    assert {kind: one["facts"] for kind, one in summary["kinds"].items() if one["facts"]} == counted
     assert {k: one["traces"] for k, one in summary["kinds"].items() if one["traces"]} == holding
     known = annotate_cli("facts", "--kinds").out.splitlines()
     assert list(summary["kinds"]) == [line.split()[0] for line in known]
@@ -44,6 +46,15 @@ def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
     assert lines[0] == "2 facts of 1 kind in 3 traces."
     row = lines[4].split()
     assert (row[0], row[-2:], lines[-1]) == ("question", ["2/3", "2"], "Without a fact: not_read.")
+
+
+@pytest.mark.parametrize(("columns", "end"), [("80", "…"), ("120", "do not")])
+def test_the_summary_fills_the_terminal(annotate_cli, logs, monkeypatch, columns, end):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setitem(facts.KINDS, "question", f"{'asks ' * 14}and they do not")
+    [row] = [x for x in annotate_cli("facts", logs, "--summary").out.splitlines() if "asks" in x]
+    assert end in row
+    assert len(row) <= int(columns)
 
 
 def test_the_facts_of_few_traces_are_printed_and_of_many_counted(annotate_cli, runs, tmp_path):

@@ -63,6 +63,21 @@ def test_a_log_says_what_is_not_known(annotate_cli, runs, monkeypatch):
 )
 def test_a_terminal_has_one_line_that_fits(runs, tmp_path, width, line):
     runs(6)
+    lines = watch(tmp_path, answer, width)
+    assert lines[-1] == line
+    assert max(map(len, lines)) < width
+
+
+def test_the_rest_does_not_grow_while_a_trace_is_judged(runs, tmp_path):
+    runs(3)
+    lines = watch(tmp_path, lambda request: replace(NOTHING, wait=3.0 if request.n == 3 else 1.0))
+    rests = [line.split("ETA ")[1][:4] for line in lines if line.startswith("2/3")]
+    assert len(set(rests)) > 1
+    assert rests == sorted(rests, reverse=True)
+
+
+def watch(tmp_path, answer, width=80):
+    """Return the lines of progress on a terminal, in turn."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     with Server(answer) as server:
@@ -87,9 +102,7 @@ def test_a_terminal_has_one_line_that_fits(runs, tmp_path, width, line):
             printed += data
         process.wait()
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\n", "\r")
-    lines = [one.strip() for one in text.split("\r") if re.match(r"\d+/6", one)]
-    assert lines[-1] == line
-    assert max(map(len, lines)) < width
+    return [one.strip() for one in text.split("\r") if re.match(r"\d+/\d", one)]
 
 
 def _read(master: int) -> bytes:

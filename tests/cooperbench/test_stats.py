@@ -369,7 +369,8 @@ def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why
         apart = rows["nothing to merge", "-"]
         assert (apart.value, apart.inputs["k"]) == (None, 2)
         assert group.merge_success[0].final.n == n
-    assert whole.communication.silent == before.groups[0].communication.silent == 13
+    silent = whole.communication.silent, before.groups[0].communication.silent
+    assert silent == (14, 13)  # one dead run has no messages
     assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
     pair_row = paired_rows(found)["merged without a conflict"]
     assert (pair_row.first.value, pair_row.second.value, pair_row.first.n) == (1.0, 0.0, 1)
@@ -942,7 +943,7 @@ def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annot
         ("did not speak", "1/1", "100.0"),
     ]
     assert gaps == (
-        "Not shown (no such runs): passed, solo.\n"
+        "Not shown (no run to count): passed, solo.\n"
         "Not shown (no trace tells the steps of its agents): messages per step."
     )
     assert notes.splitlines()[-1] == "13 more tables and 5 more notes: -v"
@@ -966,8 +967,9 @@ def test_the_first_screen_of_traces_that_tell_nothing(tmp_path, annotate_cli):
     (tmp_path / "t.jsonl").write_text(json.dumps({"id": "a", "messages": []}))
     done = annotate_cli("stats", tmp_path / "t.jsonl")
     assert "No trace tells an outcome, a merge or a message." in done.out
-    assert "Not shown (no such runs): passed, coop; passed, solo; merge conflicts." in done.out
+    assert "Not shown (no run to count): passed, coop; passed, solo; merge conflicts." in done.out
     assert (done.code, done.err) == (0, "")
+    assert "for --by" not in annotate_cli("traces", tmp_path / "t.jsonl").out
 
 
 def test_an_interval_says_if_resamples_are_left_out(tmp_path):

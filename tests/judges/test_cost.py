@@ -240,6 +240,18 @@ def test_a_call_without_an_answer_is_unpriced(annotate_cli: Cli, runs: Runs) -> 
     assert [totals()[name] for name in names] == [2, 1, pytest.approx(0.05)]
 
 
+def test_an_answer_without_its_tokens_makes_their_number_a_lower_bound(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    runs(2)
+    usage = {"usage": {"prompt_tokens": 40_000, "completion_tokens": 10_000}}
+    answers = (replace(RIGHT, more={"usage": None}), replace(RIGHT, more=usage))
+    with Server(scripted(*answers)) as server:
+        done = annotate_cli(*llm(server, *TOOLS, *PRICED), "--concurrency", "1", "--out", "out")
+    assert "2 calls; tokens: at least 40,000 in, 10,000 out; cost unknown" in done.err
+    assert totals()["unreported_calls"] == 1
+
+
 # The budget.
 
 
@@ -397,7 +409,7 @@ def test_a_forecast_begins_with_a_sentence(
     write_run(Path(run_name(21)), passed=True)
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
     out = annotate_cli(*args, *more, "--dry-run").out
-    assert "1 skipped: the rubric is not for them.\n20 calls: " in out
+    assert "1 skipped: the rubric is for other runs.\n20 calls: " in out
     assert "\n- answers of 1,500 to 4,000 tokens\n" in out
     assert "done before" not in out
     assert "  done before" in annotate_cli(*args, *more, "--dry-run", "-v").out
@@ -417,7 +429,10 @@ def test_a_forecast_knows_answers_and_the_run_to_go_on_with(annotate_cli: Cli, r
         new = forecast(annotate_cli, *args)
         fresh = forecast(annotate_cli, *args, "--no-cache")
         resumed = forecast(annotate_cli, *args, "--out", "out", "--resume")
+        known = annotate_cli(*args, "--limit", "2", "--dry-run").out
         assert (server.calls, Path("out", "run.json").read_bytes()) == before
+    assert known.startswith("2 judgements of 2 runs: all answers known, $0.\n")
+    assert "Assumed" not in known
     shown = ("done_before", "to_judge", "answers_known", "calls")
     assert [fresh[name] for name in shown] == [0, 3, 0, 3]
     assert [resumed[name] for name in shown] == [2, 1, 0, 1]

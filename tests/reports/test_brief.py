@@ -93,6 +93,7 @@ def test_codes_that_the_judge_cannot_rule_out_come_as_counts(annotate_cli, runs)
     [
         (["alpha", "beta"] * 6, "Most common: alpha and beta, 50 % of judged traces each."),
         (["alpha"] + [None] * 499, "Most common: alpha, 0.2 % of judged traces"),
+        ([None], "The judged trace has none of the codes."),
         ([None] * 4, "None of the 4 judged traces has any of the codes."),
     ],
 )

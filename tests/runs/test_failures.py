@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_a_short_run_without_a_true_quote_judged_nothing(annotate_cli, runs, tmp
     with Server(KINDS["quotes"]) as server:
         done = annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
     assert (done.code, statuses(tmp_path / "out")) == (1, {"undecided": 3})
-    assert "the first failure: night/coop/shop_task/1/f1_f2: quote " in done.err
+    assert "for example night/coop/shop_task/1/f1_f2: quote " in done.out
 
 
 ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Threads"))
@@ -203,7 +204,9 @@ def test_failures_are_grouped_by_kind_with_what_to_do(annotate_cli, runs):
     with Server(lambda one: answers.get(number_of(one), RIGHT)) as server:
         args = (*ARGS, *llm(server, *ONE_CALL), *set_model(attempts=1), "--out", "out")
         done = annotate_cli(*args)
-        every = annotate_cli(*args, "--resume", "-v").err
+        [line] = [x for x in done.err.splitlines() if x.endswith("    judge failed traces again")]
+        command = shlex.split(line.partition("    ")[0].removeprefix("next: annotate "))
+        every = annotate_cli(*command, "-v").err  # as it is printed
     ids = [f"night/coop/shop_task/{n}/f1_f2" for n in range(7)]
     expected = [
         "6 failed: 4 refusal, 2 server",
@@ -217,7 +220,6 @@ def test_failures_are_grouped_by_kind_with_what_to_do(annotate_cli, runs):
     ]
     printed = done.err.splitlines()  # where notices of four blanks are joined
     assert " ".join(line.strip() for line in expected) in " ".join(x.strip() for x in printed)
-    assert "next: the same command and --out out --resume    judge failed traces again" in printed
     assert all(f"{ids[n]}: the model refuses: not me" in every for n in (1, 2, 3, 4))
 
 

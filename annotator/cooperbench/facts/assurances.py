@@ -21,7 +21,7 @@ KINDS: Mapping[str, str] = {
     "assurance": "an agent states flatly that the work does not clash",
     "clash_stated": "an agent says that the work does conflict or overlap",
     "bound": "an agent says by name what it alone changes or leaves alone",
-    "assurance_refuted": "an agent states flatly that the work does not clash, and the patches do",
+    "assurance_refuted": "the patches clash, and an agent states flatly that they do not",
 }
 
 _CLASHING = r"(?:conflict|overlap|collid|collision|clash|intersect)\w{0,4}"

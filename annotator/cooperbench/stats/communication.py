@@ -77,7 +77,7 @@ def count_trace(trace: Trace, channel: Channel | None) -> Counter[Key]:
         for message in messages:
             counts["talk", state, "paths"] += len(find_paths(message.text))
             counts["talk", state, "lines"] += count_lines(message.text)
-    elif state != NOTHING:
+    else:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
         for opening in find_openings(trace, channel):

@@ -267,11 +267,15 @@ def read_cost(
     usage = read_usage(body, provider)
     if usage and usage.input_tokens < minimum_tokens:
         written, thoughts = usage.output_tokens, usage.reasoning_tokens
-        return Usage(output_tokens=written, reasoning_tokens=thoughts, calls=1, cost_usd=None)
+        counted = Usage(output_tokens=written, reasoning_tokens=thoughts)
+        return replace(counted, calls=1, unreported_calls=1, cost_usd=None)
     if provider.costs and (dollars := read_dollars(body)) is not None:
         return replace(usage or Usage(), calls=1, cost_usd=dollars)
-    if usage is None or usage.cost_usd is None or price is None:
-        return replace(usage or Usage(), calls=1, cost_usd=None)
+    if usage is None:
+        return Usage(calls=1, unreported_calls=1, cost_usd=None)
+    if usage.cost_usd is None or price is None:
+        unreported = int(usage.cost_usd is None)
+        return replace(usage, calls=1, unreported_calls=unreported, cost_usd=None)
     return replace(usage, calls=1, cost_usd=price.of(usage))
 
 

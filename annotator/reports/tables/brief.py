@@ -107,6 +107,8 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         if by:
             return f"No code has a share above 0{by}."
         unknown = " that the judge can find" if any(row.share is None for row in codes) else ""
+        if table.judged == 1:
+            return f"The judged trace has none of the codes{unknown}."
         return f"None of the {table.judged} judged traces has any of the codes{unknown}."
     tops = [row for row in codes if find_share(row) == value]
     names = [_write_name(row) for row in tops]

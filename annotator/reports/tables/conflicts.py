@@ -165,9 +165,9 @@ def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
         "pairs: pairs of patches with such a conflict; a pair may have several kinds.", "pairs"
     )
     yield _MISSES
-    uncounted = Counter(x.uncounted for x in counts.pairs if x.uncounted)
-    for reason, n in uncounted.most_common():
-        yield Note(f"In no share: {format_count(n, 'pair')} ({reason}).", "uncounted")
+    if uncounted := Counter(x.uncounted for x in counts.pairs if x.uncounted):
+        reasons = (f"{format_count(n, 'pair')} ({why})" for why, n in uncounted.most_common())
+        yield Note(f"In no share: {', '.join(reasons)}.", "uncounted")
     if counts.alone:
         yield f"Without two patches: {format_count(counts.alone, 'trace')}."
     if counts.missing:
@@ -176,8 +176,8 @@ def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
             "missing",
         )
     shares = [count_pairs(pairs) for _, pairs in groups]
-    reasons = [share.reason if share.n else "no pair to compare" for share in shares]
-    for reason in dict.fromkeys(filter(None, reasons)):
+    undefined = [share.reason if share.n else "no pair to compare" for share in shares]
+    for reason in dict.fromkeys(filter(None, undefined)):
         yield Note(f"{UNDEFINED}: {reason}.", "undefined")
 
 

@@ -223,7 +223,7 @@ _ADVICE: Mapping[str, str] = {
     "part": "Too little of them was read. Give a larger --context, or a smaller --least-read.",
     "lost": "Too few votes count. annotate view RUN shows them.",
     "open": "The judge left them open. Ask a model (--model), or label some: annotate sample.",
-    "skipped": "The rubric is not for them. --all judges passed and failed runs.",
+    "skipped": "The rubric is not for them. If only their outcome excludes them: --all.",
 }
 
 
@@ -233,7 +233,9 @@ def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
         yield "No table: no trace was judged yet."
         return
     yield "No table: no trace could be judged. The reasons:"
-    reasons = sorted(table.unjudged.items(), key=lambda item: -item[1].count)
+    reasons = sorted(
+        table.unjudged.items(), key=lambda item: (item[0] == "skipped", -item[1].count)
+    )
     for kind, reason in reasons:
         yield ""
         yield f"{kind}: {format_count(reason.count, 'trace')} {reason.status}"

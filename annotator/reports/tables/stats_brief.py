@@ -77,7 +77,7 @@ def _write_summary(group: Group) -> str:
         if mean.low is not None and mean.high is not None:
             text += describe_limits((mean.low, mean.high), 1)
         if steps.value is not None:
-            text += f"; messages are {_round(steps)} of their steps"
+            text += f"; messages are {_round(steps)} of all steps"
         sentences.append(f"{text}.")
     return " ".join(sentences) or "No trace tells an outcome, a merge or a message."
 
@@ -156,7 +156,7 @@ def _explain_gaps(shares: _Shares) -> list[str]:
     for name, share in shares:
         measure = name.partition(": ")[0]
         if not share.n and (measure == name or measure not in empty):
-            why = "no such runs" if share.reason == "no items" else share.reason
+            why = "no run to count" if share.reason == "no items" else share.reason
             reasons.setdefault(f"Not shown ({why})", []).append(name)
         elif share.n and share.low is None:
             reasons.setdefault(f"No interval ({share.reason})", []).append(name)
