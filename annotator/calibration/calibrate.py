@@ -178,6 +178,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
             *list_cautions(matched.all, {row.code: row.corrected for row in rows}),
         ),
         warnings=(
+            *labels.notes,
             *notes,
             *_describe_labels(sample, matched, labels, selected, design, split),
             *(
@@ -416,11 +417,14 @@ def _list_warnings(
 
 @dataclass(frozen=True, slots=True)
 class Annotators:
-    """The agreement of two people, with the pairs of labels that differ."""
+    """The agreement of two people, with the pairs of labels that differ, and notes on the files of
+    labels.
+    """
 
     rubric: Scheme
     comparison: Comparison
     differing: tuple[tuple[Label, Label], ...]
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -471,4 +475,4 @@ def compare_annotators(
         for unit, answer in answers[0].items()
         if answers[1].get(unit, answer) != answer
     )
-    return Annotators(scheme, comparison, differing)
+    return Annotators(scheme, comparison, differing, labels.notes)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from annotator.labels.foreign import convert, read_foreign_labels
+from annotator.labels import LabelFiles
+from annotator.labels.trace_index import TraceIndex
 from annotator.rubrics import load_rubric
 from tests.conftest import Done
 
