@@ -143,16 +143,19 @@ def find_code(name: str, rubric: Scheme, spelled: Mapping[str, str] | None = Non
     for candidate in (name, name.removeprefix("FM-")):
         if candidate in rubric.ids:
             return candidate
-    plain = _simplify_name(re.sub(r"^(FM-)?\d+(\.\d+)*[:.)\s-]+", "", name))
+    plain = _simplify_name(re.sub(r"^(FM-)?\d+(\.\d+)*[:.) \t-]+(?=\D)", "", name))
     for code in rubric.codes:
         if plain in (_simplify_name(code.id), _simplify_name(code.name)):
             return code.id
+    if re.search(r"[,;|\n]", name):
+        return None  # several categories, which begin with a usual spelling
     alias = next((code for start, code in _ALIASES.items() if plain.startswith(start)), None)
     return alias if alias in rubric.ids else None
 
 
 def _simplify_name(name: str) -> str:
-    return re.sub(r"[^a-z]", "", name.lower()) or name
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return name if not plain or plain.isdecimal() else plain
 
 
 def _make_row(

@@ -108,12 +108,12 @@ class LabelFiles:
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
-        rows = self._read(anything, problems)
+        rows = self._read(anything, problems, converts=False)
         for row in rows.ours:
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
-        if not counts and not rows.foreign and not rows.empty:
+        if not counts:
             problems.raise_if_any()
         return dict(counts)
 
@@ -161,7 +161,7 @@ class LabelFiles:
             if (trace_id, annotator) not in labels and (annotator or trace_id not in labelled)
         )
         if not labels:
-            reason = self._explain_empty(scheme, len(unlabelled), others)
+            reason = self._explain_empty(scheme, len(unlabelled), others, bool(rows.foreign))
             raise AnnotatorError("\n  ".join([reason, *notes]))
         return Labels(tuple(labels.values()), tuple(unlabelled), tuple(notes))
 
@@ -192,7 +192,9 @@ class LabelFiles:
         converted = convert(rows.foreign, scheme, annotator, traces, spelled)
         return converted, len(rows.foreign), rows.notices
 
-    def _explain_empty(self, scheme: Scheme, unlabelled: int, others: Counter[str]) -> str:
+    def _explain_empty(
+        self, scheme: Scheme, unlabelled: int, others: Counter[str], left_out: bool
+    ) -> str:
         where = ", ".join(map(_name_file, self.paths[:3])) + (" ..." if self.paths[3:] else "")
         reason = f"{where}: no label for the rubric {scheme.id}"
         if unlabelled:
@@ -200,7 +202,7 @@ class LabelFiles:
         if others:
             names = [f"{sanitize_line(name, 60)} ({n})" for name, n in others.most_common(5)]
             return f"{reason}; labels for another rubric: {', '.join(names)}"
-        return f"{reason}, nor for another"
+        return reason if left_out else f"{reason}, nor for another"
 
     def read_rows(self, scheme: Scheme, problems: Problems) -> list[LabelRow]:
         """Return our own rows in the files, unchecked; problems with a file are recorded."""
@@ -209,8 +211,14 @@ class LabelFiles:
         return rows.ours
 
     def _read(
-        self, scheme: Scheme, problems: Problems, spelled: Mapping[str, str] | None = None
+        self,
+        scheme: Scheme,
+        problems: Problems,
+        spelled: Mapping[str, str] | None = None,
+        converts: bool = True,
     ) -> _FileRows:
+        """Return the rows, unchecked; not ``converts``: without those in other tools' terms."""
+
         def is_code(text: str) -> bool:
             return find_code(text, scheme, spelled) is not None
 
@@ -222,14 +230,14 @@ class LabelFiles:
                 rows.notices += [content.notice] if content.notice else []
                 if content.is_ours or not spreadsheet.is_sheet(content.columns, is_code):
                     rows.ours += read_table_rows(content, scheme, problems)
-                else:
+                elif converts:
                     labels, unused = spreadsheet.read_sheet(content, is_code, problems)
                     rows.foreign += labels
                     names = sanitize_line(", ".join(unused), 300)
                     rows.notices += [f"{content.name}: columns not used: {names}"] if unused else []
             else:
                 try:
-                    _read_record(content, scheme, is_code, problems, rows)
+                    _read_record(content, scheme, is_code if converts else None, problems, rows)
                 except AnnotatorError as error:
                     problems.add(str(error))
         return rows
@@ -238,11 +246,13 @@ class LabelFiles:
 def _read_record(
     record: Record,
     scheme: Scheme,
-    is_code: Callable[[str], bool],
+    is_code: Callable[[str], bool] | None,
     problems: Problems,
     rows: _FileRows,
 ) -> None:
-    """Add the rows of a record; raises AnnotatorError."""
+    """Add the rows of a record, without ``is_code`` only those that need no conversion; raises
+    AnnotatorError.
+    """
     value, where = record.value, record.where
     if not isinstance(value, dict):
         problems.add(f"{where}: found {name_type(value)}, expected an object with a label")
@@ -256,6 +266,8 @@ def _read_record(
         rows.ours += label_studio.read_task(value, where, scheme)
     elif argilla.is_record(value):
         rows.ours += argilla.read_record(value, where, scheme)
+    elif is_code is None:
+        return
     elif labels := foreign.read_record(value, where, record.path, is_code, problems):
         rows.foreign += labels
     else:

@@ -36,7 +36,7 @@ class LabelTable:
     @property
     def is_ours(self) -> bool:
         """Whether its columns are those of our labels files, or Potato's."""
-        return "rubric" in self.columns or potato.is_table(self.columns)
+        return bool({"rubric", "secondary"} & {*self.columns}) or potato.is_table(self.columns)
 
 
 def parse_table(data: bytes, name: str) -> LabelTable:
