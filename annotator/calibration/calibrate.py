@@ -75,7 +75,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     # Read the labels, and match them with annotations.
     scheme = run.schemes[rubric]
     trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids)
+    labels = request.labels.read(scheme, trace_ids, run.manifest.sources)
     of_annotators, annotators = select_labels(labels, request.annotators)
     labelled = {label.trace_id for label in labels.labels}
     sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
@@ -451,7 +451,8 @@ def compare_annotators(
     if first == second:
         raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
     trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids)
+    sources = run.manifest.sources if run else ()
+    labels = request.labels.read(scheme, trace_ids, sources)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(

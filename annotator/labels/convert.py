@@ -51,13 +51,16 @@ _EXTRA = ("evidence", "confidence", "inclusion_probability", "task", "split", "d
 
 @dataclass(slots=True)
 class Converted:
-    """Rows of labels, and the labels that could not be converted."""
+    """Rows of labels, and the labels that could not be converted. ``by_name``: as in
+    :class:`TraceIndex`.
+    """
 
     rows: list[LabelRow] = field(default_factory=list)
     unmapped: Counter[str] = field(default_factory=Counter)
     without_trace: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
+    by_name: int = 0
 
     def explain(self) -> Iterator[str]:
         """Yield a line for each kind of label that was left out, with the option that maps it."""
@@ -104,6 +107,7 @@ def convert(
         elif not unknown:
             found_codes = [code for code in dict.fromkeys(codes.values()) if code and code != NONE]
             result.rows.append(_make_row(label, trace_id, found_codes, rubric, annotator))
+    result.by_name = traces.by_name if traces else 0
     return result
 
 
@@ -113,6 +117,15 @@ def describe_left_out(result: Converted, total: int) -> list[str]:
         return []
     counts = f"{total - len(result.rows)} of {format_count(total, 'label')} left out"
     text = f"{counts}: {'; '.join(result.explain())} (options of annotate labels)."
+    return [Note(text, "left-out")]
+
+
+def describe_joined(result: Converted) -> list[str]:
+    """Return a note on labels that joined by the name of a file alone, if there are any."""
+    if not result.by_name:
+        return []
+    count = format_count(result.by_name, "label")
+    text = f"{count} joined by the names of files alone: are they of the same traces?"
     return [Note(text, "left-out")]
 
 

@@ -21,7 +21,14 @@ from annotator.labels.checking import (
     describe_value,
     is_labelled,
 )
-from annotator.labels.convert import Converted, convert, describe_left_out, find_code, make_foreign
+from annotator.labels.convert import (
+    Converted,
+    convert,
+    describe_joined,
+    describe_left_out,
+    find_code,
+    make_foreign,
+)
 from annotator.labels.model import ForeignLabel, Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, read_table_rows
 from annotator.labels.trace_index import TraceIndex, name_record
@@ -117,11 +124,14 @@ class LabelFiles:
             problems.raise_if_any()
         return dict(counts)
 
-    def read(self, scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
+    def read(
+        self, scheme: Scheme, trace_ids: Iterable[str] = (), sources: Iterable[str] = ()
+    ) -> Labels:
         """Return the labels of a rubric; AnnotatorError with all problems, or without a label.
 
         Labels of a blinded sheet get their own id back, if it is one of ``trace_ids``, which are
-        read only then. Labels in other tools' terms are converted, and join those traces.
+        read only then. Labels in other tools' terms are converted, and join those traces, which
+        come from ``sources``.
         """
         problems, others = Problems(), Counter[str]()
         labels: dict[tuple[str, str], Label] = {}
@@ -131,10 +141,11 @@ class LabelFiles:
         notes = rows.notices
         if rows.foreign:
             trace_ids = list(trace_ids)
-            index = TraceIndex(trace_ids) if trace_ids else None
+            index = TraceIndex(trace_ids, sources) if trace_ids else None
             converted = convert(rows.foreign, scheme, GOLD, index)
             rows.ours += converted.rows
             notes += describe_left_out(converted, len(rows.foreign))
+            notes += describe_joined(converted)
         unblind = make_unblind(trace_ids)
         for row in rows.ours:
             rubric, annotator = row.fields.get("rubric"), row.fields.get("annotator")
@@ -162,7 +173,7 @@ class LabelFiles:
         )
         if not labels:
             reason = self._explain_empty(scheme, len(unlabelled), others, bool(rows.foreign))
-            raise AnnotatorError("\n  ".join([reason, *notes]))
+            raise AnnotatorError("; ".join([reason, *notes]))
         return Labels(tuple(labels.values()), tuple(unlabelled), tuple(notes))
 
     def convert(
@@ -190,7 +201,7 @@ class LabelFiles:
         rows.check(problems)
         problems.raise_if_any()
         converted = convert(rows.foreign, scheme, annotator, traces, spelled)
-        return converted, len(rows.foreign), rows.notices
+        return converted, len(rows.foreign), rows.notices + describe_joined(converted)
 
     def _explain_empty(
         self, scheme: Scheme, unlabelled: int, others: Counter[str], left_out: bool

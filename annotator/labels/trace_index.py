@@ -15,10 +15,13 @@ class TraceIndex:
     """The ids of some traces, to find those that labels are of.
 
     ``traces``: ids, or references; labels that lie in the own record of a referenced trace join by
-    that record, and by the id in it.
+    that record, and by the id in it. ``sources``: the files and folders that traces with ids come
+    from. ``by_name``: how many labels joined by the name of a file that is none of the traces'.
     """
 
-    def __init__(self, traces: Iterable[str | TraceRef]) -> None:
+    def __init__(self, traces: Iterable[str | TraceRef], sources: Iterable[str] = ()) -> None:
+        self.by_name = 0
+        self._sources = tuple(map(_find_folder, sources))
         self._ids: set[str] = set()
         self._places: dict[str, str] = {}
         self._own_ids: dict[str, str] = {}
@@ -55,14 +58,22 @@ class TraceIndex:
             trace_id = self._names.get(_shorten(PurePosixPath(label.path).name))
         # A file of the same name is another trace if the records' ids differ.
         has_id = label.id != PurePosixPath(label.path).name
-        differs = trace_id is not None and self._own_ids.get(trace_id, label.id) != label.id
-        return None if has_id and differs else trace_id
+        if trace_id is None or (has_id and self._own_ids.get(trace_id, label.id) != label.id):
+            return None
+        places = (name_record(f"{source}/{trace_id}") for source in self._sources)
+        self.by_name += label.path not in (*self._sources, *places)
+        return trace_id
 
 
 def name_record(file: str, number: int = 0) -> str:
     """Return the place of a file, or of a record in it (from 1), whatever links lead there."""
     path = os.path.realpath(file)
     return f"{path}:{number}" if number else path
+
+
+def _find_folder(source: str) -> str:
+    """Return a file or a folder, or the folder in which a glob begins."""
+    return name_record(re.split(r"/[^/]*[*?\[]", source)[0])
 
 
 def _list_ends(path: str) -> Iterator[str]:

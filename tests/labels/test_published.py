@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from annotator.labels import LabelFiles
+from annotator.rubrics import load_rubric
 from tests.conftest import Done
 from tests.server import NOTHING, Server, finding
 
@@ -103,6 +105,7 @@ def test_two_commands(annotate_cli: Cli, tmp_path: Path, make, rubric, code, agr
     assert agreement in text
     assert all(note in text for note in notes)
     assert "corrected %" in text
+    assert "alone" not in text.partition("corrected %")[2]
 
 
 def test_labels_join_by_their_record(annotate_cli: Cli, tmp_path: Path) -> None:
@@ -134,3 +137,18 @@ def test_a_record_of_another_file_joins_by_either_id(
     assert done.code == (not written)
     rows = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
     assert [row["trace_id"] for row in rows] == ([written] if written else [])
+
+
+def test_labels_of_files_elsewhere_are_noted(tmp_path: Path) -> None:
+    """A file with the same name as a trace's may be of another data set."""
+    make_who_and_when(tmp_path)
+    files = LabelFiles([tmp_path / "Hand-Crafted"])
+    scheme, ids = load_rubric("who_and_when").scheme(), ["1.json", "2.json"]
+    labels = files.read(scheme, ids, [str(tmp_path / "Algorithm-Generated")])
+    assert (
+        "2 labels joined by the names of files alone: are they of the same traces?" in labels.notes
+    )
+    labels = files.read(scheme, ids, [str(tmp_path / "Hand-Crafted" / "*.json")])
+    assert labels.notes == (
+        "2 of 4 labels left out: no trace with this id: q3, q4 (options of annotate labels).",
+    )
