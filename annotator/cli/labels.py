@@ -8,9 +8,9 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls
+from annotator.base.text import escape_controls, wrap_lines
 from annotator.cli.options import PATH, add_reader_options
-from annotator.cli.output import say, say_notice
+from annotator.cli.output import say, say_next, say_notice
 from annotator.labels import LabelFiles
 from annotator.labels.convert import render_rows
 from annotator.labels.trace_index import TraceIndex
@@ -70,7 +70,11 @@ def command(
     write_file(out, render_rows(result.rows), private=True)
     say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {total} labels written")
     for line in result.explain():
-        say(f"  {line}")
+        say(wrap_lines(f"  {line}"))
+    if result.rows:
+        is_only = all(row.fields["annotator"] == annotator for row in result.rows)
+        who = ("--annotator", annotator) if is_only else ()
+        say_next("calibrate", "RUN", "--labels", out, *who, purpose="how good a judge is")
     if len(result.rows) < total:
         raise SystemExit(1)
 

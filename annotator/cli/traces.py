@@ -8,14 +8,23 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, escape_controls, format_count, sanitize_line
+from annotator.base.text import (
+    dump_json,
+    escape_controls,
+    format_count,
+    sanitize_line,
+    wrap_line,
+    wrap_lines,
+)
 from annotator.cli.options import add_reader_options
-from annotator.cli.output import say
+from annotator.cli.output import name_sources, say, say_next
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
+from annotator.traces.model import UNKNOWN
 from annotator.traces.read import ProblemKinds, check_source
 
-_OUTCOME = {True: "passed", False: "failed", None: "unknown"}
+_OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
+_PROBLEMS = 8  # kinds that are printed without -v
 
 
 @dataclass(slots=True)
@@ -29,6 +38,7 @@ class _Summary:
     without_messages: int = 0
     most_messages: int = 0
     steps: int = 0
+    teams: int = 0  # traces of several agents with messages
     unreadable: int = 0
     ignored: int = 0
 
@@ -43,6 +53,7 @@ class _Summary:
         self.messages += len(trace.messages)
         self.most_messages = max(self.most_messages, len(trace.messages))
         self.without_messages += not trace.messages
+        self.teams += len(trace.agents) > 1 and bool(trace.messages)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -68,9 +79,15 @@ class _Summary:
 @click.option(
     "--explain", is_flag=True, help="Print the format of each file, or a map that may read it."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Print every kind of problem.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
 def command(
-    traces: tuple[str, ...], format_: str, listed: bool, explain: bool, as_json: bool
+    traces: tuple[str, ...],
+    format_: str,
+    listed: bool,
+    explain: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Count the traces in TRACES (folders, files, globs, URLs, hf://org/name[:split]), and list
     their problems.
@@ -98,12 +115,16 @@ def command(
                 kinds.add(sanitize_line(_name_item(item), 200), sanitize_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
-    for line in kinds:
-        say(f"problem  {line}")
-    total = summary.as_dict()
-    say(dump_json({"summary": total}) if as_json else _render_summary(summary))
-    if not total["traces"]:
+    if as_json:
+        say(dump_json({"summary": summary.as_dict()}))
+    else:
+        parts = [_render_problems(kinds, verbose=verbose)] if kinds else []
+        say("\n\n".join([*([""] if listed else ()), *parts, _render_summary(summary)]))
+    if not summary.formats:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
+    if format_ == "auto" and not as_json:
+        rubric = "comm_errors" if summary.teams else "agentrx"
+        say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judges them")
     if summary.unreadable:
         raise SystemExit(1)
 
@@ -144,7 +165,9 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
 
 
 def _name_item(item: Trace | Unreadable | Ignored) -> str:
-    return item.path if isinstance(item, Ignored) else f"{item.id} ({item.path})"
+    if isinstance(item, Ignored) or item.path.endswith(item.id):
+        return item.path
+    return f"{item.id} ({item.path})"
 
 
 def _render_line(trace: Trace) -> str:
@@ -171,25 +194,38 @@ def _describe(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[s
 
 
 def _render_summary(summary: _Summary) -> str:
-    def render_counts(counter: Counter[str]) -> str:
-        return ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
-
-    total = summary.formats.total()
-    sizes = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
-    values = ", ".join(
-        f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
-        for name, hashes in sizes
+    """Return a sentence and what was counted, in 80 columns."""
+    total, fields = summary.formats.total(), summary.as_dict()
+    left = {"cannot be read": summary.unreadable, "ignored (no trace)": summary.ignored}
+    read = f"{format_count(total, 'trace')} can be read"
+    head = "; ".join([read, *(f"{n} {why}" for why, n in left.items() if n)])
+    if not total:
+        return f"{head}."
+    average = f"{summary.messages / total:.1f} a trace, at most {summary.most_messages}"
+    counts = {}
+    for name in ("formats", "settings", "outcomes", "merges"):
+        keys = Counter(fields[name]).most_common()
+        texts = (f"{sanitize_line(UNKNOWN if key == '-' else key, 60)} {n}" for key, n in keys)
+        counts[name] = ", ".join(texts)
+    counts["messages"] = (
+        f"{summary.messages} ({average}; {summary.without_messages} traces without)"
     )
-    average = f"{summary.messages / total:.1f} a trace" if total else "-"
-    lines = [
-        f"traces    {total}   (unreadable {summary.unreadable}, not traces {summary.ignored})",
-        f"formats   {render_counts(summary.formats)}",
-        f"settings  {render_counts(summary.settings)}",
-        f"outcomes  {render_counts(summary.outcomes)}",
-        f"merges    {render_counts(summary.merges)}",
-        f"messages  {summary.messages}   ({average}, at most {summary.most_messages};"
-        f" {summary.without_messages} traces without any)",
-        f"steps     {summary.steps}",
-        f"for --by  {values or '-'}",
-    ]
-    return "\n".join(lines)
+    counts["steps"] = str(summary.steps)
+    values = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
+    counts["for --by"] = ", ".join(
+        f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
+        for name, hashes in values
+    )
+    lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items()]
+    return "\n".join([f"{head}.", *lines])
+
+
+def _render_problems(kinds: ProblemKinds, *, verbose: bool) -> str:
+    """Return the problems, a paragraph for each kind, in 80 columns; a few unless ``verbose``."""
+    lines = sorted(kinds, key=lambda line: (": ignored: " in line, ": unreadable: " not in line))
+    printed = lines if verbose else lines[:_PROBLEMS]
+    more = format_count(len(lines) - len(printed), "more kind")
+    parts = [wrap_lines(f"  {line}") for line in printed]
+    return "\n".join(
+        ["problems:", *parts, *([f"  {more} of problems: -v"] if lines[len(printed) :] else [])]
+    )

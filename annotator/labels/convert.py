@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from annotator.base.text import Note, format_count, sanitize_line
+from annotator.base.text import Note, format_count, list_first, sanitize_line
 from annotator.labels.checking import is_none
 from annotator.labels.model import ForeignLabel, LabelRow
 from annotator.labels.trace_index import TraceIndex
@@ -62,19 +62,23 @@ class Converted:
     unlabelled: list[str] = field(default_factory=list)
     by_name: int = 0
 
-    def explain(self) -> Iterator[str]:
-        """Yield a line for each kind of label that was left out, with the option that maps it."""
-        for name, n in self.unmapped.most_common():
-            category = repr(sanitize_line(name, 80))
-            yield f"no code for {category} ({n} times): --code {category}=CODE"
+    def explain(self, maximum: int | None = None) -> Iterator[str]:
+        """Yield a line for each of the first categories without a code, with the option that gives
+        one, and for each other kind of label that was left out.
+        """
+        for name, n in self.unmapped.most_common(maximum):
+            yield f"no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')})"
+        if self.unmapped:
+            more = len(self.unmapped) - (maximum or len(self.unmapped))
+            rest = f"nor for {more} more; " if more > 0 else ""
+            yield f"{rest}to give them codes: --code WORD=CODE"
         for reason, ids in (
             ("no trace with this id", self.without_trace),
             ("no decisive category is named", self.undecided),
             ("not labelled yet", self.unlabelled),
         ):
             if ids:
-                more = f" ... ({len(ids)} in all)" if ids[5:] else ""
-                yield f"{reason}: {sanitize_line(', '.join(ids[:5]), 300)}{more}"
+                yield f"{reason}: {sanitize_line(list_first(ids, 5), 300)}"
 
 
 def convert(
@@ -116,7 +120,7 @@ def describe_left_out(result: Converted, total: int) -> list[str]:
     if total == len(result.rows):
         return []
     counts = f"{total - len(result.rows)} of {format_count(total, 'label')} left out"
-    text = f"{counts}: {'; '.join(result.explain())} (options of annotate labels)."
+    text = f"{counts}: {'; '.join(result.explain(5))} (options of annotate labels)."
     return [Note(text, "left-out")]
 
 

@@ -1,6 +1,6 @@
 """The notes below a frequency table: what its numbers rest on, and what they leave out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.text import Note, floor_percent, format_count
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
 _NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate."
+_SHOWN = 2  # notes of a brief table
 _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narrow
 _UNDECIDED = {
     TIE: "{} had no code with enough votes (tie).",
@@ -24,9 +25,11 @@ _UNDECIDED = {
 
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
-    *("part", "transferred", "rejected-most", "no-shares", "outcome-unknown", "read-in-part"),
-    *("no-rule", "few-labels", "sampling", "one-task", "undecided", "bounds", "few-tasks"),
-    *("independent", "tasks", "corrected", "rejected-all"),
+    *("part", "missing", "transferred", "no-condition", "rejected-most", "no-shares"),
+    *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
+    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
+    *("one-task", "undecided", "bounds", "few-tasks", "observed", "no-channel-value", "unmerged"),
+    *("no-channel", "independent", "tasks", "corrected", "rejected-all"),
 )
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
 
@@ -36,6 +39,17 @@ def rank_notes(notes: Iterable[str], *, corrected: bool) -> list[str]:
     order = [id_ for id_ in _ORDER if not corrected or id_ not in _UNCORRECTED]
     ranks = {id_: rank for rank, id_ in enumerate(order)}
     return sorted(notes, key=lambda note: ranks.get(getattr(note, "id", ""), len(ranks)))
+
+
+def select_notes(notes: Sequence[str], hidden: int = 0, tables: int = 0) -> list[str]:
+    """Return the first two notes and a line that counts the others.
+
+    ``hidden`` other notes, and ``tables``, are left out, too.
+    """
+    hidden += max(len(notes) - _SHOWN, 0)
+    counts = (tables, "more table"), (hidden, "more note")
+    more = " and ".join(format_count(n, unit) for n, unit in counts if n)
+    return [*notes[:_SHOWN], *([f"{more}: -v"] if more else [])]
 
 
 def describe_caveats(

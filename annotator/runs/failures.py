@@ -1,12 +1,12 @@
 """When failures stop a run, and an advice for each kind of failure."""
 
 from bisect import insort
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 from annotator.base.errors import FailsAlways
-from annotator.base.text import sanitize_line
+from annotator.base.text import list_first, sanitize_line
 from annotator.rubrics.annotations import Annotation, FailureKind
 
 WINDOW = 20  # judgements
@@ -55,6 +55,27 @@ class FailureWatch:
             f" For example {sanitize_line(example.trace_id, 200)}: {explain_failure(example)}."
             f" {ADVICE[kind]}"
         )
+
+
+def describe_failures(failed: Iterable[Annotation], *, verbose: bool = False) -> Iterator[str]:
+    """Yield the failed traces by kind, the most frequent first, each with a reason, what to do and
+    the first ids; ``verbose``: with all ids and reasons.
+    """
+    kinds: defaultdict[FailureKind, list[Annotation]] = defaultdict(list)
+    for annotation in failed:
+        kinds[annotation.failure or "other"].append(annotation)
+    groups = sorted(kinds.items(), key=lambda item: -len(item[1]))
+    counts = ", ".join(f"{len(group)} {kind}" for kind, group in groups)
+    yield f"{sum(map(len, kinds.values()))} failed: {counts}"
+    for kind, group in groups:
+        yield f"  {kind} ({len(group)}): {explain_failure(group[0])}"
+        yield f"    {ADVICE[kind]}"
+        ids = [sanitize_line(annotation.trace_id, 200) for annotation in group]
+        if verbose:
+            reasons = map(explain_failure, group)
+            yield from (f"    {x}: {reason}" for x, reason in zip(ids, reasons, strict=True))
+        else:
+            yield f"    {list_first(ids, 2)}"
 
 
 def explain_failure(annotation: Annotation) -> str:

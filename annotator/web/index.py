@@ -308,7 +308,7 @@ class Index:
             line = os.pread(file.fileno(), size, offset)
         if hash(line) != line_hash:
             raise AnnotatorError(f"{path}: changed since it was read; start again")
-        return run, Annotation.from_json(line)
+        return run, self._runs[run].group(Annotation.from_json(line))
 
     def _row(self, row: int) -> IndexRow:
         run, annotation = self._annotation(row)
@@ -369,7 +369,8 @@ class Index:
                 return
             rubric = check.check(annotation, f"{path}, line {n}")
             with self._lock:
-                self._add(self._files[file_number][0], annotation, rubric)
+                owner = self._files[file_number][0]
+                self._add(owner, self._runs[owner].group(annotation), rubric)
                 self._lines.extend((file_number, offset, len(line), hash(line)))
                 self._bytes += len(line)
             offset += len(line)

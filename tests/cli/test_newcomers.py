@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from annotator.cli import run
 from tests.conftest import EXAMPLES, ROOT
 from tests.server import Server
 
@@ -39,8 +41,8 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     done = annotate_cli(TRACES)
     assert done.code == 2
     assert done.out.startswith("17 traces (17 cooperbench)\n")
-    assert "comm_errors        is for 17 of them: " in done.out
-    assert "emergent           is for 2 of them: " in done.out  # those that passed
+    assert "  comm_errors         17  Communication errors" in done.out
+    assert "  emergent             2  " in done.out  # those that passed
     assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
 
 
@@ -257,3 +259,23 @@ def test_keys_of_a_dotenv_file(annotate_cli, tmp_path):
         rest = ("--rubric", "comm_errors", "--limit", "1", "--out", "out")
         annotate_cli(TRACES, *args, *rest)
     assert {request.headers["authorization"] for request in server.seen} == {"Bearer from-file"}
+
+
+def test_the_help_of_a_run_begins_with_the_common_options(annotate_cli):
+    text = annotate_cli("run", "--help").out
+    titles = re.findall(r"(?m)^([A-Z].*):$", text)
+    assert titles[:3] == ["Options", "Which traces", "Model"]
+    first = text[text.index("Options:") : text.index("Which traces:")]
+    names = re.findall(r"(?m)^  (--[a-z-]+)", first)
+    common = "rubric model judge base-url out resume limit dry-run max-cost concurrency"
+    assert names == [f"--{name}" for name in common.split()]
+    flags = [flag for param in run.command.params for flag in param.opts if flag.startswith("--")]
+    assert all(len(re.findall(rf"(?m)^  .*{flag}\b", text)) >= 1 for flag in flags)
+
+
+def test_commands_are_listed_in_groups(annotate_cli):
+    text = annotate_cli("--help").out
+    assert re.findall(r"(?m)^([A-Z].*):$", text)[1:] == [
+        *("Judge", "Read", "Check with people", "Count without a judge", "Files"),
+    ]
+    assert max(map(len, text.splitlines())) <= 80

@@ -149,8 +149,10 @@ def test_lines_of_records(write):
 def test_categories_without_a_code_are_listed_with_the_option(write):
     errors = [{"category": "Goal Deviation", "location": "s1"}, {"category": "Repeats steps"}]
     _, result = convert(write("abc.json", {"trace_id": "t", "errors": errors}), "mast")
-    option = "no code for 'Goal Deviation' (1 times): --code 'Goal Deviation'=CODE"
-    assert list(result.explain()) == [option]
+    assert list(result.explain()) == [
+        "no code for 'Goal Deviation' (1 label)",
+        "to give them codes: --code WORD=CODE",
+    ]
 
 
 def test_who_and_when_names_no_category(write):

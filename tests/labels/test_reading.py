@@ -353,12 +353,12 @@ def test_labels_in_other_terms_are_read_beside_our_own(tmp_path):
     ]
     assert labels.notes == (
         f"1 record without a label: {file}, line 4",
-        "1 of 2 labels left out: no code for 'odd' (1 times): --code 'odd'=CODE (options of"
-        " annotate labels).",
+        "1 of 2 labels left out: no code for 'odd' (1 label); to give them codes: --code"
+        " WORD=CODE (options of annotate labels).",
     )
     text = problem(lines(tmp_path / "odd.jsonl", odd))
     assert "no label for the rubric symptoms" in text
-    assert "--code 'odd'=CODE" in text
+    assert "no code for 'odd' (1 label); to give them codes: --code WORD=CODE" in text
 
 
 # Label Studio

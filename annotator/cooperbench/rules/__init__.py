@@ -20,7 +20,7 @@ _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
 }
 
 _RELIABLE_CODES: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
-"""The codes with a recall above one half on labelled runs, by its lower limit (docs/judges.md)."""
+"""The codes with a recall above one half, by its lower limit (docs/reference/judges.md)."""
 
 
 def list_codes(rubric: Rubric) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 Tested with langsmith 0.4 (runs), Langfuse's API (traces with ``observations``; observations),
 Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), openai-agents
-(`Span.export`). They differ in the names of keys only: one table below.
+(`Span.export`). They differ in the names of keys only.
 """
 
 from collections.abc import Iterator, Mapping
