@@ -76,7 +76,7 @@ WAYS = [
         "invention",
         "agree on 1 of 2 labelled traces",
         [
-            "2 of 4 labels left out: no code for 'Bad weather' (1 label); to give them codes: --code",
+            "2 of 4 labels left out: no code for 'Bad weather' (1 label); to give them",
             "no decisive category is named: t3",
         ],
     ),
