@@ -17,6 +17,7 @@ from annotator.rubrics import Scheme
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_nested
 
 _FLAT = ".responses"
+_NOTES = ("note", "notes", "comment", "comments", "reason", "rationale")
 _UNFINISHED = ("draft", "discarded")
 
 
@@ -43,10 +44,14 @@ def read_record(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterat
     for user, values in answers.items():
         beside = {
             "evidence": _list_texts(values.get("evidence")),
-            "note": "\n".join(_list_texts(values.get("note"))),
+            "note": "\n".join(text for name in _NOTES for text in _list_texts(values.get(name))),
             "confidence": parse_number(values.get("confidence")),
         }
-        picks = {name: _list_texts(value) for name, value in values.items() if name not in BESIDE}
+        picks = {
+            name: _list_texts(value)
+            for name, value in values.items()
+            if name not in (*BESIDE, *_NOTES)
+        }
         fields = ids | {"annotator": user} | drop_empty(beside)
         yield LabelRow(f"{where}, {user}", fields | pick_codes(picks, scheme, where))
 

@@ -193,6 +193,18 @@ def _make_row(
     return LabelRow(label.where, row | dict(label.extra))
 
 
+def name_codes(row: LabelRow, rubric: Scheme) -> LabelRow:
+    """Return a row of an annotation tool's export with codes in the place of their names."""
+
+    def name(value: Any) -> Any:
+        if isinstance(value, list):
+            return list(map(name, value))
+        return (find_code(value, rubric) or value) if isinstance(value, str) else value
+
+    picked = {key: name(row.fields[key]) for key in ("primary", "secondary") if key in row.fields}
+    return LabelRow(row.where, {**row.fields, **picked})
+
+
 def render_rows(rows: Iterable[LabelRow]) -> str:
     """Return rows as JSON lines."""
     return "".join(f"{json.dumps(row.fields, ensure_ascii=False)}\n" for row in rows)

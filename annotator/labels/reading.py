@@ -28,6 +28,7 @@ from annotator.labels.convert import (
     describe_left_out,
     find_code,
     make_foreign,
+    name_codes,
 )
 from annotator.labels.model import ForeignLabel, Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, read_table_rows
@@ -67,11 +68,12 @@ Content = Record | LabelTable | str
 
 @dataclass(slots=True)
 class _FileRows:
-    """The rows of some files: our own and those of annotation tools, those in other tools' terms,
-    the records without a label, and notices.
+    """The rows of some files: our own, those of annotation tools, those in other tools' terms, the
+    records without a label, and notices.
     """
 
     ours: list[LabelRow] = field(default_factory=list)
+    exported: list[LabelRow] = field(default_factory=list)
     foreign: list[ForeignLabel] = field(default_factory=list)
     empty: list[Record] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -116,7 +118,7 @@ class LabelFiles:
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
         rows = self._read(anything, problems, converts=False)
-        for row in rows.ours:
+        for row in (*rows.ours, *rows.exported):
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
@@ -146,6 +148,7 @@ class LabelFiles:
             rows.ours += converted.rows
             notes += describe_left_out(converted, len(rows.foreign))
             notes += describe_joined(converted)
+        rows.ours += (name_codes(row, scheme) for row in rows.exported)
         unblind = make_unblind(trace_ids)
         for row in rows.ours:
             rubric, annotator = row.fields.get("rubric"), row.fields.get("annotator")
@@ -197,7 +200,7 @@ class LabelFiles:
             problems.add(f"{name}: {reason}")
         problems.raise_if_any()
         rows = self._read(scheme, problems, spelled)
-        rows.foreign += map(make_foreign, rows.ours)
+        rows.foreign += map(make_foreign, (*rows.ours, *rows.exported))
         rows.check(problems)
         problems.raise_if_any()
         converted = convert(rows.foreign, scheme, annotator, traces, spelled)
@@ -219,7 +222,7 @@ class LabelFiles:
         """Return our own rows in the files, unchecked; problems with a file are recorded."""
         rows = self._read(scheme, problems)
         rows.check(problems)
-        return rows.ours
+        return rows.ours + rows.exported
 
     def _read(
         self,
@@ -250,7 +253,8 @@ class LabelFiles:
                 try:
                     _read_record(content, scheme, is_code if converts else None, problems, rows)
                 except AnnotatorError as error:
-                    problems.add(str(error))
+                    if converts:  # only the rubric tells which question is for codes
+                        problems.add(str(error))
         return rows
 
 
@@ -272,11 +276,11 @@ def _read_record(
     elif _OWN_KEYS & value.keys() and "annotation_id" not in value:
         rows.ours.append(LabelRow(where, value))
     elif label_studio.is_min(value):
-        rows.ours += label_studio.read_min(value, where, scheme)
+        rows.exported += label_studio.read_min(value, where, scheme)
     elif "trace_id" not in value and label_studio.is_task(value):
-        rows.ours += label_studio.read_task(value, where, scheme)
+        rows.exported += label_studio.read_task(value, where, scheme)
     elif argilla.is_record(value):
-        rows.ours += argilla.read_record(value, where, scheme)
+        rows.exported += argilla.read_record(value, where, scheme)
     elif is_code is None:
         return
     elif labels := foreign.read_record(value, where, record.path, is_code, problems):

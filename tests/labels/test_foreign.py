@@ -172,7 +172,10 @@ EXPORTS = [  # of annotation tools: a record, and per label: id, annotator, code
             "metadata": {},
             "suggestions": {"code": {"value": "3.1"}},
         }
-        | {"responses": {"code": [{"value": ["1.1", "Leaves the task"], "user_id": "u"}]}},
+        | {
+            "responses": {"code": [{"value": ["1.1", "Leaves the task"], "user_id": "u"}]}
+            | {"comment": [{"value": "hm", "user_id": "u"}]}
+        },
         [("t", "u", ["1.1", "2.3"])],
     ),
     (
@@ -372,3 +375,28 @@ def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: P
     done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
     assert done.code == 2
     assert "s.csv, line 2: not UTF-8" in done.err
+
+
+def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> None:
+    """By hand: both give "Step repetition" in 1 of 2 traces, the first alone in the other."""
+    records = [
+        MAD | {"trace_id": n, "annotations": [vote("2.2 Step repetition", True, n == 1)]}
+        for n in (1, 2)
+    ]
+    odd = MAD | {"trace_id": 3, "annotations": [vote("2.3 Backtracking", True, True)]}
+    write("human.json", [*records, odd])
+    args = ("--rubric", "mast", "--between", "annotator_1", "annotator_2", "--json")
+    done = annotate_cli("calibrate", "--labels", "human.json", *args)
+    assert done.code == 0, done.err
+    [pair] = json.loads(done.out)
+    assert (pair["n"], pair["differing"]) == (2, ["AG2/m/b/2"])
+    assert "2 of 6 labels left out: no code for '2.3 Backtracking' (2 labels)" in done.err
+
+
+def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli: Cli, write) -> None:
+    values = {"severity": {"value": "high"}, "what": {"value": "Repeats steps"}}
+    people = [{"user_id": name, "values": values} for name in ("a", "b")]
+    write("export.json", [{"id": "t", "fields": {}, "responses": people}])
+    args = ("--rubric", "mast", "--between", "a", "b", "--json")
+    done = annotate_cli("calibrate", "--labels", "export.json", *args)
+    assert done.code == 0, done.err
