@@ -1,9 +1,8 @@
-"""Reading a large run in the browser: 100,000 annotations; time to the first page, and memory.
+"""Reading a large run in the browser: 100,000 annotations; time and memory until it is served.
 
     python -m bench.view [ANNOTATIONS]
 
-The annotations are those of the rules judge on the examples, repeated under other ids. Times are
-those of calls from another thread while the index is being filled, and after that. Prints each
+The annotations are those of the rules judge on the examples, repeated under other ids. Prints each
 figure with its ratio to the limit.
 """
 
@@ -13,27 +12,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from annotator.runs.run import open_run
-from annotator.traces.read import Library
-from annotator.web.index import Filter, Index
-from annotator.web.search import search
+from annotator.web.reading import PageRequest
+from annotator.web.view import View
 
 ROOT = Path(__file__).parent.parent
 TRACES = ROOT / "examples" / "traces"
 ANNOTATIONS = 100_000
-FIRST_PAGE, FACETS, PAGE, INDEXED = 1.0, 0.5, 0.5, 60.0  # seconds
-GROWTH_MB = 80.0
-FILTERS = {
-    "no filter": Filter(),
-    "one code": Filter(code="work_overlap"),
-    "two attributes": Filter(attributes=(("merge", "conflicts"), ("passed", "false"))),
-    "a text": Filter(text="Agent"),
-}
+READY = 60.0  # seconds
+PEAK_MB = 300.0
 
 
 def make(folder: Path, annotations: int) -> None:
@@ -57,13 +46,6 @@ def make(folder: Path, annotations: int) -> None:
     (folder / "run.json").write_text(json.dumps(manifest))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long a call takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
-
-
 def megabytes() -> float:
     """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -75,40 +57,12 @@ def show(name: str, value: float, unit: str, limit: float) -> bool:
     return value > limit
 
 
-def measure(folder: Path, annotations: int) -> bool:
+def measure(folder: Path) -> bool:
     """Print all figures; return whether a limit is missed."""
-    missed = False
-    Index([open_run(folder)]).close()  # the imports, which are not what is measured
-    before, begun = megabytes(), time.perf_counter()
-    with closing(Index([open_run(folder)])) as index:
-        while len(index.rows(Filter(), 0, 100).rows) < min(100, annotations):
-            time.sleep(0.005)
-        missed |= show("first page", time.perf_counter() - begun, "s", FIRST_PAGE)
-        while index.progress.annotations < annotations / 2:
-            time.sleep(0.05)
-        for name in ("no filter", "one code"):
-            for what, limit, work in (
-                ("facets", FACETS, partial(index.facets, FILTERS[name])),
-                ("page", PAGE, partial(index.rows, FILTERS[name], 0, 100)),
-            ):
-                missed |= show(f"{what} half-way, {name}", seconds(work), "s", limit)
-        index.wait()
-        missed |= show("indexed", time.perf_counter() - begun, "s", INDEXED)
-        assert index.rows(Filter(), 0, 1).total == annotations
-        for name, one in FILTERS.items():
-            last = max(index.rows(one, 0, 1).total - 100, 0)
-            middle = index.rows(one, last // 2, 1).rows[0].number
-            for what, limit, work in (
-                ("facets", FACETS, partial(index.facets, one)),
-                ("last page", PAGE, partial(index.rows, one, last, 100)),
-                ("neighbours", PAGE, partial(index.neighbours, middle, one)),
-            ):
-                missed |= show(f"{what}, {name}", seconds(work), "s", limit)
-        missed |= show("memory above the start", megabytes() - before, "MB", GROWTH_MB)
-        library = Library([str(TRACES)])
-        taken = seconds(lambda: search(library.trace, index, "no such text", None))
-        missed |= show("search until it is stopped", taken, "s", 0.7)
-    return missed
+    begun = time.perf_counter()
+    View(PageRequest([open_run(folder)]))
+    missed = show("ready", time.perf_counter() - begun, "s", READY)
+    return show("peak memory", megabytes(), "MB", PEAK_MB) or missed
 
 
 def main() -> None:
@@ -117,7 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
         make(run, annotations)
-        missed = measure(run, annotations)
+        missed = measure(run)
     sys.exit(missed)
 
 

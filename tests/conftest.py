@@ -135,11 +135,12 @@ def unwrap(text: str) -> str:
 
 @dataclass(frozen=True)
 class Done:
-    """What a command printed and its exit code."""
+    """The exit code of a command and its texts; ``raw`` is stdout with all its line breaks."""
 
     code: int
     out: str
     err: str
+    raw: str = ""
 
 
 class ModelSettings(dict[str, Any]):
@@ -191,7 +192,8 @@ def annotate_cli(
         with pytest.raises(SystemExit) as stop:
             main()
         printed = capsys.readouterr()
-        return Done(int(stop.value.code or 0), unwrap(printed.out), unwrap(printed.err))
+        code = int(stop.value.code or 0)
+        return Done(code, unwrap(printed.out), unwrap(printed.err), printed.out)
 
     return run
 

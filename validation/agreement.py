@@ -8,14 +8,14 @@ of 1 the difference of two rounded shares would be mostly rounding.
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
 from validation.checks import check_count, check_lengths
-from validation.estimate import Estimate
-from validation.intervals import Interval, compute_wilson_interval, compute_wilson_limits
+from validation.estimate import Estimate, Serializable
+from validation.intervals import compute_wilson_interval, compute_wilson_limits
 
 LEAST_POSITIVES = 10  # a side; with fewer, kappa's 95 % limits cover .79 to .84
 
@@ -25,55 +25,21 @@ Chance = tuple[Fraction | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """A chance-corrected agreement with its interval and its inputs.
-
-    ``value`` is (observed - expected) / (1 - expected), in [-1, 1]: 1 is full agreement, 0 is
-    agreement by chance. ``expected`` is the agreement by chance, None without items. If the measure
-    is undefined, ``value`` is None with a ``reason``, and the limits are -1 and 1. ``measure``
-    names the kind of chance, ``method`` the interval.
-    """
-
-    measure: str
-    value: float | None
-    low: float
-    high: float
-    observed: Interval
-    expected: float | None
-    n: int
-    confidence: float
-    method: str
-    reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values, ``observed`` as a dictionary."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RaterAgreement:
+class RaterAgreement(Serializable):
     """Agreement of two raters, as observed and corrected for chance; see ``measure_agreement``."""
 
     observed: Estimate
     kappa: Estimate
     ac1: Estimate
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
 
 def count_pairs(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
-    """Count the pairs of labels that two raters gave the same items, in the same order.
-
-    Raises:
-        ValueError: the raters did not label equally many items.
-    """
+    """Count the pairs of labels that two raters gave the same items, in the same order."""
     check_lengths(first, second)
     return Counter(zip(first, second, strict=True))
 
 
-def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
+def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     """Return Cohen's kappa of two raters with its Wilson-mapped interval.
 
     kappa = (po - pe) / (1 - pe), where po is the share of items with the same label from both, and
@@ -90,30 +56,20 @@ def compute_cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> 
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        Undefined without items, and if both raters gave all items the same label (pe is 1). If only
-        one rater used a single label, kappa is 0.
-
-    Raises:
-        ValueError: a count is negative or not a whole number, or confidence is not in (0, 1).
+        ``inputs`` holds ``observed`` with its limits and ``expected``. Undefined (limits -1 and 1)
+        without items, and if both raters gave all items the same label (pe is 1). If only one rater
+        used a single label, kappa is 0.
 
     Source: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37-46. Own code: scikit-learn's
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
     gives NaN for one label.
     """
-    counts = _check_table(table)
-    n = int(sum(counts.values()))
-    agreed = int(sum(count for (first, second), count in counts.items() if first == second))
-    observed = compute_wilson_interval(agreed, n, confidence)
-    expected, reason = _compute_kappa_chance(counts)
-    value, low, high = None, -1.0, 1.0
-    if reason is None and expected is not None:
-        value, low, high = _correct_limits(
-            observed.low, observed.high, Fraction(agreed, n), expected
-        )
-    return Agreement(
-        "cohen_kappa",
-        *(value, low, high, observed, _get_float(expected), n, confidence, "wilson_mapped", reason),
-    )
+    cells = _check_table(table)
+    agreed = sum(count for (first, second), count in cells.items() if first == second)
+    share = compute_wilson_interval(int(agreed), int(sum(cells.values())), confidence)
+    limits = (share.value, share.low, share.high, share.n, confidence, "wilson")
+    observed = Estimate("observed_agreement", *limits)
+    return _map_limits("cohen_kappa", cells, observed, _compute_kappa_chance(cells), {})
 
 
 def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
@@ -131,9 +87,6 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
         With a standard error of 0 (perfect agreement, a rater with one label) both limits are the
         value, and ``reason`` warns of it. Undefined as in ``compute_cohen_kappa``.
 
-    Raises:
-        ValueError: as for ``compute_cohen_kappa``.
-
     Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
     code: statsmodels has it, but is a heavy dependency.
     """
@@ -148,7 +101,7 @@ def compute_asymptotic_kappa(table: Mapping[Pair, int], confidence: float = 0.95
         low, high = value - half, value + half
         if se == 0:
             reason = "the standard error is 0, which is not certainty: do not use this interval"
-    inputs = {"se": se, "observed": kappa.observed.value, "expected": kappa.expected}
+    inputs = {"se": se} | {name: kappa.inputs[name] for name in ("observed", "expected")}
     return Estimate(
         "cohen_kappa", value, low, high, kappa.n, confidence, "asymptotic", reason, inputs
     )
@@ -186,10 +139,6 @@ def measure_agreement(
         or sum of weights]. Both are undefined (limits -1 and 1) without items, kappa if both raters
         gave one label only, AC1 with one category. Kappa has no limits if a rater gave fewer than
         10 items another label than its commonest.
-
-    Raises:
-        ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
-            none of the categories, or a weight is not positive.
     """
     # Only here: numpy, which `import validation` must not load.
     from validation.clusters import estimate_clustered_share

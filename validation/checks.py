@@ -5,11 +5,7 @@ from typing import SupportsInt
 
 
 def check_whole(name: str, number: SupportsInt) -> int:
-    """Return a whole number as an int; 3.0 is one, True and "3" are not.
-
-    Raises:
-        ValueError: it is not a whole number; the message calls it ``name``.
-    """
+    """Return a whole number as an int; 3.0 is one, True and "3" are not."""
     exact = hasattr(number, "__index__") or getattr(number, "is_integer", bool)()
     if isinstance(number, bool) or not exact:
         raise ValueError(f"{name} must be a whole number, not {number!r}")
@@ -17,11 +13,7 @@ def check_whole(name: str, number: SupportsInt) -> int:
 
 
 def check_count(name: str, number: SupportsInt) -> int:
-    """Return a number of things, whole and at least 0, as an int.
-
-    Raises:
-        ValueError: it is not; the message calls it ``name``.
-    """
+    """Return a number of things, whole and at least 0, as an int."""
     count = check_whole(name, number)
     if count < 0:
         raise ValueError(f"{name} must not be negative, but is {count}")

@@ -72,17 +72,16 @@ def estimate_clustered_difference(
         ``df``. Without items on a side the value is None. With fewer than 6 clusters on a side
         there are no limits, and ``reason`` says why.
 
-    Raises:
-        ValueError: the sides are not of the same clusters, or a number is not in its range.
-
     Source: W. G. Cochran, Sampling Techniques (1977), sections 5.12 and 11.5. Own code: the light
     libraries have none.
     """
     check_confidence(confidence)
-    shares = [estimate_share_of_totals(*_list_totals(side), confidence) for side in (first, second)]
+    share1, share2 = (
+        estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence)
+        for side in (first, second)
+    )
     if len(first.n) != len(second.n):
         raise ValueError("both sides must count the same clusters")
-    share1, share2 = shares
     together = int(((first.n > 0) & (second.n > 0)).sum())
     inputs: dict[str, Any] = {
         "k1": share1.k,
@@ -110,11 +109,10 @@ def estimate_clustered_difference(
         (side.k - share * side.n) / side.n.sum() for side, share in _pair_with_shares(first, second)
     ]
     if together:
-        count = int(((first.n > 0) | (second.n > 0)).sum())
-        variance = max(
-            least_variance, compute_cluster_variance(_select_present(influences, first, second))
-        )
-        df = float(count - 1)
+        present = (first.n > 0) | (second.n > 0)
+        variance = compute_cluster_variance((influences[0] - influences[1])[present])
+        variance = max(least_variance, variance)
+        df = float(present.sum() - 1)
     else:
         variance, df = _compute_welch_variance(influences, first, second)
     if not variance or {share1.value, share2.value} & {0.0, 1.0}:
@@ -137,18 +135,8 @@ def explain_too_few(*sides: SideTotals) -> str | None:
     return f"{clusters} {'cluster' if clusters == 1 else 'clusters'} on a side, fewer than 6"
 
 
-def _list_totals(side: SideTotals) -> tuple[Sequence[int], Sequence[int]]:
-    return side.k.tolist(), side.n.tolist()
-
-
 def _pair_with_shares(first: SideTotals, second: SideTotals) -> list[tuple[SideTotals, float]]:
     return [(side, float(side.k.sum() / side.n.sum())) for side in (first, second)]
-
-
-def _select_present(influences: Sequence[Floats], first: SideTotals, second: SideTotals) -> Floats:
-    """Return the influences on the difference, of the clusters that either side has."""
-    difference: Floats = influences[0] - influences[1]
-    return difference[(first.n > 0) | (second.n > 0)]
 
 
 def _compute_welch_variance(

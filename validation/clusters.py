@@ -33,9 +33,6 @@ def compute_effective_size(weights: Sequence[float] | Floats) -> float:
     Args:
         weights: one per item, above 0 and finite. Their scale does not matter.
 
-    Raises:
-        ValueError: a weight is not a finite number above 0.
-
     Source: L. Kish, Survey Sampling (1965), section 11.7. Own code: one line.
     """
     checked = check_weights(weights, len(weights))
@@ -76,10 +73,6 @@ def estimate_clustered_share(
         the clusters show no design effect: max(1, least_design_effect) is taken, and ``note`` says
         so. Without items the value is None and the limits are 0 and 1. With one cluster the limits
         are 0 and 1, and ``reason`` says why.
-
-    Raises:
-        ValueError: lengths differ, a value is not 0 or 1, a weight not above 0, a cluster is None,
-            or a number is not in its range.
 
     Source: linearised variance: W. G. Cochran, Sampling Techniques (1977), section 11.5; Wilson
     with an effective n: see ``compute_wilson_limits``. Own code: no light library has weights,
@@ -140,9 +133,6 @@ def estimate_share_of_totals(
     Returns:
         Method "wilson_effective". The limits are 0 and 1 without items and, with a ``reason``, with
         a single cluster.
-
-    Raises:
-        ValueError: lengths differ, or a count is not a whole number in its range.
     """
     check_confidence(confidence)
     k, n = check_totals(k_per_cluster, n_per_cluster)
@@ -164,11 +154,7 @@ def estimate_share_of_totals(
 
 
 def check_totals(k: Sequence[int], n: Sequence[int]) -> tuple[Floats, Floats]:
-    """Return the totals of the clusters that have items.
-
-    Raises:
-        ValueError: lengths differ, or a count is not a whole number in its range.
-    """
+    """Return the totals of the clusters that have items."""
     if len(k) != len(n):
         raise ValueError(f"k and n are needed of each cluster, not {len(k)} and {len(n)} of them")
     ones, items = np.asarray(k, dtype=float), np.asarray(n, dtype=float)

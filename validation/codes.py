@@ -4,15 +4,14 @@ A trace can have any number of codes.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from validation.agreement import LEAST_POSITIVES, count_pairs
 from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.resampling import Floats, Resamples, check_weights, sum_by_number
 from validation.sets import freeze_sets
 
@@ -44,17 +43,13 @@ class Averages:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeReport:
+class CodeReport(Serializable):
     """Scores by code and over all codes; see ``score_codes``."""
 
     per_code: Mapping[str, CodeScore]
     micro: Averages
     macro: Averages
     n: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def tabulate_confusion(
@@ -66,9 +61,6 @@ def tabulate_confusion(
         human: one label per item.
         judge: the judge's, in the same order.
         labels: the order of rows and columns; unused ones make zeros.
-
-    Raises:
-        ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
 
     Source: scikit-learn's ``confusion_matrix``, which silently drops labels that are not listed,
     so they are checked before.
@@ -119,10 +111,6 @@ def score_codes(
         A rate with an empty denominator is undefined: precision without flags, recall without human
         codes, F1 without either. The macro averages are over the codes where the rate
         is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
-
-    Raises:
-        ValueError: lengths differ, a code is listed twice, a trace has a code that is not listed,
-            or another argument is out of its range.
 
     Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
     ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
@@ -223,12 +211,9 @@ class _Sample:
         above, below = _split_rate(
             "f1", *(self.resamples.observed[0, column] for column in columns)
         )
-        f1 = self.resamples.interval(statistic, self.confidence).estimate(
-            "f1",
-            len(self.human),
-            {"numerator": float(above), "denominator": float(below)},
-            "neither gave it",
-        )
+        inputs = {"numerator": float(above), "denominator": float(below)}
+        n, why = len(self.human), "neither gave it"
+        f1 = self.resamples.estimate("f1", statistic, n, inputs, why, self.confidence)
         if f1.value is None or min(human, judge) >= LEAST_POSITIVES:
             return f1
         reason = f"no interval: {human} and {judge} traces, fewer than {LEAST_POSITIVES}"
@@ -253,9 +238,14 @@ class _Sample:
             return mean
 
         defined = int((split(self.resamples.observed)[1] > 0).sum())
-        interval = self.resamples.interval(micro if kind == "micro" else macro, self.confidence)
-        reason = f"{name} is defined for no code"
-        return interval.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
+        return self.resamples.estimate(
+            f"{kind}_{name}",
+            micro if kind == "micro" else macro,
+            len(self.human),
+            {"n_codes": defined},
+            f"{name} is defined for no code",
+            self.confidence,
+        )
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
         """Return the share of ones among some of the items."""

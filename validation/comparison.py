@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from validation.checks import check_count
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.intervals import compute_wilson_interval
 
 _NO_TRIALS = "a group has no trials"
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Test(Serializable):
     """The result of a test of no difference.
 
     ``p`` is the two-sided p-value, None where there is nothing to test; ``statistic`` is None where
@@ -29,10 +29,6 @@ class Test:
     p: float | None
     n: int
     reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
@@ -52,9 +48,6 @@ def estimate_difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 
         In [-1, 1], method "newcombe". ``inputs``: the counts, ``p1``, ``p2`` and ``z`` and ``p`` of
         the test with the pooled share, None where all trials have the same result. Without trials
         in a group the value is None and the limits are -1 and 1.
-
-    Raises:
-        ValueError: a count is not whole or not in its range, or confidence not in (0, 1).
 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
     worth the dependency.
@@ -104,28 +97,18 @@ def estimate_paired_difference(
         In [-1, 1], method "newcombe_paired". ``inputs``: the counts, ``p1``, ``p2`` and ``phi``.
         Without items the value is None and the limits are -1 and 1.
 
-    Raises:
-        ValueError: a count is negative or not whole, or confidence not in (0, 1).
-
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
     """
-    a, b, c, d = counts = [
-        check_count(name, number)
-        for name, number in (
-            ("both", both),
-            ("first_only", first_only),
-            ("second_only", second_only),
-            ("neither", neither),
-        )
-    ]
-    n = sum(counts)
+    items = {"both": both, "first_only": first_only, "second_only": second_only, "neither": neither}
+    counts = {name: check_count(name, number) for name, number in items.items()}
+    a, b, c, d = counts.values()
+    n = a + b + c + d
     first, second = (
         compute_wilson_interval(a + b, n, confidence),
         compute_wilson_interval(a + c, n, confidence),
     )
     phi = _compute_phi(a, b, c, d)
-    inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
-    inputs |= {"p1": first.value, "p2": second.value, "phi": phi}
+    inputs: dict[str, Any] = counts | {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
     if first.value is None or second.value is None:
         return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
@@ -147,9 +130,6 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
         In [-1, 1], method "mover". ``inputs``: values and limits of both. Where one of them is
         undefined or has no interval, the value is None and the limits are -1 and 1.
 
-    Raises:
-        ValueError: the two have different confidences, or one is not a share.
-
     Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
     """
     if a.confidence != b.confidence:
@@ -165,16 +145,16 @@ def subtract_estimates(a: Estimate, b: Estimate) -> Estimate:
     for name, number in inputs.items():
         if number is not None and not 0 <= number <= 1:
             raise ValueError(f"mover takes shares, but {name} is {number}")
-    (value1, low1, high1), (value2, low2, high2) = numbers
-    n, confidence = a.n + b.n, a.confidence
-    if value1 is None or low1 is None or high1 is None:
-        reason = f"the first is undefined: {a.reason or 'it has no interval'}"
-        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    if value2 is None or low2 is None or high2 is None:
-        reason = f"the second is undefined: {b.reason or 'it has no interval'}"
-        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    low, high = combine_limits((value1, low1, high1), (value2, low2, high2))
-    return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
+    terms = []
+    for name, side in (("first", a), ("second", b)):
+        if side.value is None or side.low is None or side.high is None:
+            reason = f"the {name} is undefined: {side.reason or 'it has no interval'}"
+            limits = (None, -1.0, 1.0, a.n + b.n, a.confidence)
+            return Estimate("difference", *limits, "mover", reason, inputs)
+        terms.append((side.value, side.low, side.high))
+    value, n = terms[0][0] - terms[1][0], a.n + b.n
+    low, high = combine_limits(terms[0], terms[1])
+    return Estimate("difference", value, low, high, n, a.confidence, "mover", None, inputs)
 
 
 def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:
@@ -189,9 +169,6 @@ def run_fisher_test(table: Sequence[Sequence[int]]) -> Test:
         ``statistic`` is the odds ratio of the sample, None where it is infinite or undefined; p is
         1 where a row or a column is empty, as there is only one such table, and None where all
         are.
-
-    Raises:
-        ValueError: the table is not 2 x 2, or a count is negative or not whole.
 
     Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02. p by
     ``scipy.stats.fisher_exact``.
@@ -229,9 +206,6 @@ def run_mcnemar_test(
         p is 1 by convention, with a reason, where all items have the same answer in both: there is
         nothing to test, and nothing for an adjustment to count.
 
-    Raises:
-        ValueError: a count is negative or not whole.
-
     Source: Q. McNemar, Psychometrika 12 (1947) 153-157. Binomial chances by ``scipy.special``.
     """
     b, c = check_count("first_only", first_only), check_count("second_only", second_only)
@@ -258,9 +232,6 @@ def adjust_p_values(
 
     Returns:
         In the order given, none smaller than before and none above 1.
-
-    Raises:
-        ValueError: a p-value is not in [0, 1].
 
     Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
     B 57 (1995) 289-300. Own code: scipy has no Holm.

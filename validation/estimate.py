@@ -5,8 +5,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
+class Serializable:
+    """The base of all results, which are dataclasses."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Serializable):
     """A number with its interval.
 
     ``measure`` names the number, ``method`` the interval ("none": ``low`` and ``high`` are None).
@@ -23,7 +33,3 @@ class Estimate:
     method: str
     reason: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)

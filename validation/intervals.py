@@ -1,15 +1,15 @@
 """Confidence intervals for shares."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 from validation.checks import check_whole
+from validation.estimate import Serializable
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Serializable):
     """A share, k of n, with its interval.
 
     ``value``, ``low`` and ``high`` are in [0, 1]. If the share is undefined, ``value`` is None,
@@ -29,10 +29,6 @@ class Interval:
     clusters: int | None = None
     clusters_with: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
 
 def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval:
     """Return the share k / n with Wilson's score interval.
@@ -43,9 +39,6 @@ def compute_wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interva
         k: number of successes, 0 to n.
         n: number of trials. 0 gives an undefined share with the limits 0 and 1.
         confidence: between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: k or n is not a whole number, k is not in 0..n, or confidence not in (0, 1).
 
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
@@ -72,9 +65,6 @@ def compute_wilson_limits(
         confidence: between 0 and 1, both excluded.
         df: degrees of freedom of the design effect, clusters - 1: the quantile is then Student's
             instead of the normal one. Below 1 the limits are 0 and 1.
-
-    Raises:
-        ValueError: an argument is not in its range.
 
     Source: Wilson 1927 with the effective sample size of E. L. Korn and B. I. Graubard, Surv.
     Methodol. 24 (1998) 193-201, who put it into another interval. Own code: no library has it.

@@ -69,9 +69,6 @@ def estimate_joint_shares(
         from none of them to all; ``note`` says so). Undefined without judged traces or labels. If
         all labels are of one cluster, the limits are 0 and 1.
 
-    Raises:
-        ValueError: lengths differ, a label or an answer is unknown, or confidence not in (0, 1).
-
     Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); for all
     codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
     it.

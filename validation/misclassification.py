@@ -31,9 +31,6 @@ def estimate_rogan_gladen(
         ``apparent`` and ``clipped`` (True if the value was cut). The value is None without traces,
         and where sensitivity + specificity <= 1: the judge's flag then says nothing of the code.
 
-    Raises:
-        ValueError: an argument is not in its range.
-
     Source: W. J. Rogan and B. Gladen, Am. J. Epidemiol. 107 (1978) 71-76. Own code: one line.
     """
     k, n = _check_part("judge_positive", judge_positive, n)
@@ -88,9 +85,6 @@ def estimate_lang_reiczigel(
         Method "lang_reiczigel"; ``inputs`` has the counts, the rates, ``apparent`` and ``clipped``.
         The value is None and the limits are 0 and 1 where a class has no labels, where n is 0, and
         where sensitivity + specificity <= 1 (as they are or with the pseudo-observations).
-
-    Raises:
-        ValueError: an argument is not in its range.
 
     Source: Z. Lang and J. Reiczigel, Prev. Vet. Med. 113 (2014) 13-22. Own code: only R has it.
     """

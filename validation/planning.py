@@ -17,9 +17,6 @@ def compute_sample_size(share: float, half_width: float, confidence: float = 0.9
         half_width: between 0 and 1, both excluded. 1/2 or more takes one item.
         confidence: between 0 and 1, both excluded.
 
-    Raises:
-        ValueError: an argument is not in its range.
-
     Source: W. W. Piegorsch, Stat. Med. 23 (2004) 291-305. Own code: statsmodels has the normal
     approximation only.
     """
@@ -61,9 +58,6 @@ def predict_half_width(
 
     Returns:
         0 to 1/2.
-
-    Raises:
-        ValueError: an argument is not in its range.
     """
     shares = [("W", W), ("precision", precision), ("miss_rate", miss_rate)]
     for name, share in [*shares, *(("the share of others", share) for _, share, _ in others)]:

@@ -70,9 +70,6 @@ def make_cell(
     Args:
         values: 0 or 1 (or bool), one per labelled trace.
         weights: above 0 and finite, one over the chance to be labelled.
-
-    Raises:
-        ValueError: lengths differ, or an argument is not in its range.
     """
     share = estimate_clustered_share(values, None, weights)
     n_effective = share.inputs.get("n_effective", 0.0)
@@ -133,9 +130,6 @@ def poststratify(
         ``design_effect`` (what ``cluster_variance`` multiplies V by, at least 1), ``df``,
         ``population`` and ``note`` (which cell has no labels). Without traces or without any label
         the value is None and the limits are 0 and 1.
-
-    Raises:
-        ValueError: an argument is not in its range, or more traces are labelled than judged.
 
     Source: double sampling: A. Tenenbein, J. Am. Stat. Assoc. 65 (1970) 1350-1361; Jeffreys prior:
     L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
@@ -216,9 +210,6 @@ def estimate_recall(
         judged traces, where a cell that has traces has no labels, and where humans found the code
         in no labelled trace.
 
-    Raises:
-        ValueError: an argument is not in its range, or more traces are labelled than judged.
-
     Source: as ``poststratify``. Own code: the same.
     """
     strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
@@ -280,10 +271,6 @@ def estimate_ppi_mean(
         Method "ppi"; the limits are not cut at 0 and 1. ``inputs``: ``n_labelled``,
         ``n_unlabelled``, ``tuning``, ``tuned``, ``se``. Without labelled or unlabelled traces the
         value is None. With one trace of either kind, or if nothing varies, the limits are None.
-
-    Raises:
-        ValueError: lengths differ, an answer is not a finite number, or a number is not in its
-            range.
 
     Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453, section 6. Own
     code: ppi-python gives the same, but takes some 290 MB of dependencies.

@@ -8,7 +8,7 @@ codes.
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, combinations
 from typing import Any, Literal
@@ -17,11 +17,11 @@ import numpy as np
 
 from validation.clusters import estimate_clustered_share
 from validation.distances import compute_jaccard_distance, compute_masi_distance
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.intervals import check_confidence
 from validation.resampling import (
     Floats,
-    bootstrap_clusters,
+    Resamples,
     bootstrap_mean,
     check_weights,
     index_clusters,
@@ -49,7 +49,7 @@ class Flips:
 
 
 @dataclass(frozen=True, slots=True)
-class Retest:
+class Retest(Serializable):
     """Agreement of a judge with itself; see ``measure_retest_agreement``."""
 
     mean_pairwise_agreement: Estimate
@@ -59,10 +59,6 @@ class Retest:
     majority: list[str | None]
     flips: Mapping[str, Flips]
     n: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def compute_krippendorff_alpha(
@@ -90,10 +86,6 @@ def compute_krippendorff_alpha(
     Returns:
         ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
         reason, if no unit has two ratings, or all ratings in such units are the same.
-
-    Raises:
-        ValueError: raters have not equally many entries, or an entry cannot be a label (a NaN, or
-            no set where sets are compared).
 
     Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011). Own code: value
     counts cost O(n) where pairs of ratings cost O(n^2), the krippendorff package is GPL, takes
@@ -159,9 +151,6 @@ def estimate_kappa_difference(
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: an argument is out of its range, or lengths differ.
     """
     sides = [*first, *second]
     if len({len(labels) for labels in sides}) > 1:
@@ -184,14 +173,9 @@ def estimate_kappa_difference(
         gap: Floats = kappas[:, 0] - kappas[:, 1]
         return gap
 
-    interval = bootstrap_clusters(
-        sum_by_number(columns, clusters),
-        difference,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
-    return interval.estimate("kappa_difference", items)
+    tables = sum_by_number(columns, clusters)
+    draws = Resamples.draw(tables, resamples=resamples, seed=seed)
+    return draws.estimate("kappa_difference", difference, items, confidence=confidence)
 
 
 def measure_retest_agreement(
@@ -216,9 +200,6 @@ def measure_retest_agreement(
         trace: the most frequent label, None for a tie or no run at all. ``share_unanimous`` has
         Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
         for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
-
-    Raises:
-        ValueError: a label is no string.
     """
     for trace, runs in enumerate(runs_per_trace):
         for label in runs:
@@ -288,10 +269,8 @@ def _compute_alpha(
         seen, by_chance = _compute_disagreements(totals, distances)
         return np.where(by_chance > 0, 1 - seen / by_chance, np.nan)
 
-    bootstrap = bootstrap_clusters(
-        tables, alpha, confidence=confidence, resamples=resamples, seed=seed
-    )
-    return bootstrap.estimate(measure, len(pairable), inputs, reason)
+    draws = Resamples.draw(tables, resamples=resamples, seed=seed)
+    return draws.estimate(measure, alpha, len(pairable), inputs, reason, confidence)
 
 
 def _count_flips(units: Sequence[Unit]) -> dict[str, Flips]:

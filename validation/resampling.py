@@ -7,7 +7,7 @@ statistic on index arrays and is some fifty times slower.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,56 +22,6 @@ Statistic = Callable[[Floats], Floats]
 
 _CELLS = 250_000
 """Resamples times clusters in one piece: about 6 MB, which stays in the processor's cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapInterval:
-    """A statistic of all clusters with the percentile interval of its resamples.
-
-    ``value`` is None if the statistic is undefined. Without a usable interval ``low`` and ``high``
-    are None, and ``reason`` says why. ``undefined`` counts the resamples that are left out because
-    the statistic is undefined there.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    clusters: int
-    resamples: int
-    undefined: int
-    confidence: float
-    seed: int
-    reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
-    def estimate(
-        self,
-        measure: str,
-        n: int,
-        inputs: Mapping[str, Any] | None = None,
-        undefined_because: str = "no items",
-    ) -> Estimate:
-        """Return it as an estimate from ``n`` items, with the reason for a missing ``value``."""
-        return Estimate(
-            measure,
-            self.value,
-            self.low,
-            self.high,
-            n,
-            self.confidence,
-            "none" if self.low is None else "cluster_bootstrap_percentile",
-            undefined_because if self.value is None else self.reason,
-            dict(inputs or {})
-            | {
-                "clusters": self.clusters,
-                "resamples": self.resamples,
-                "undefined_resamples": self.undefined,
-                "seed": self.seed,
-            },
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,10 +45,6 @@ class Resamples:
             tables: totals by cluster, shape (G, K).
             resamples: at least 1.
             seed: the same seed gives the same resamples.
-
-        Raises:
-            ValueError: the table is not two-dimensional, holds a number that is not finite, or
-                ``resamples`` is no positive whole number.
         """
         tables = np.asarray(tables, dtype=np.float64)
         if tables.ndim != 2 or not np.isfinite(tables).all():
@@ -115,8 +61,33 @@ class Resamples:
         draws = np.concatenate(pieces) if pieces else np.empty((0, tables.shape[1]))
         return cls(tables.sum(axis=0, keepdims=True), draws, count, seed)
 
-    def interval(self, statistic: Statistic, confidence: float = 0.95) -> BootstrapInterval:
-        """Return the statistic with its percentile limits; see ``bootstrap_clusters``."""
+    def estimate(
+        self,
+        measure: str,
+        statistic: Statistic,
+        n: int,
+        inputs: Mapping[str, Any] | None = None,
+        undefined_because: str = "no items",
+        confidence: float = 0.95,
+    ) -> Estimate:
+        """Return a statistic of totals with its percentile interval.
+
+        The limits are stretched to contain the value. There are none for fewer than 2 clusters, and
+        if the resamples do not differ (perfect agreement). Below 20 clusters they tend to be too
+        narrow.
+
+        Args:
+            measure: the name of the result.
+            statistic: from totals of shape (R, K) to R numbers, NaN where it is undefined.
+            n: the number of items.
+            inputs: more inputs than ``clusters``, ``resamples``, ``undefined_resamples`` (left out
+                because the statistic is undefined there) and ``seed``.
+            undefined_because: the reason if the statistic is undefined.
+            confidence: between 0 and 1, both excluded.
+
+        Source: A. C. Davison, D. V. Hinkley, Bootstrap Methods and their Application (1997), sec.
+        3.8 (resampling of clusters) and 5.3 (percentile limits).
+        """
         check_confidence(confidence)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = float(statistic(self.observed)[0])
@@ -124,7 +95,7 @@ class Resamples:
         finite = values[np.isfinite(values)]
         low, high, reason = None, None, None
         if not np.isfinite(value):
-            reason = "the statistic is undefined"
+            reason = undefined_because
         elif self.clusters < 2:
             reason = f"no interval from {self.clusters} cluster: resampling needs at least 2"
         elif not len(finite):
@@ -136,40 +107,20 @@ class Resamples:
                 reason = "no interval: the resamples do not differ, which is not certainty"
             else:
                 low, high = min(value, float(ends[0])), max(value, float(ends[1]))
-        return BootstrapInterval(
+        bootstrap = {
+            "clusters": self.clusters,
+            "resamples": len(self.draws),
+            "undefined_resamples": len(self.draws) - len(finite),
+            "seed": self.seed,
+        }
+        return Estimate(
+            measure,
             value if np.isfinite(value) else None,
-            *(low, high, self.clusters, len(self.draws), len(self.draws) - len(finite)),
-            *(confidence, self.seed, reason),
+            *(low, high, n, confidence),
+            "none" if low is None else "cluster_bootstrap_percentile",
+            reason,
+            {**(inputs or {}), **bootstrap},
         )
-
-
-def bootstrap_clusters(
-    tables: Floats,
-    statistic: Statistic,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> BootstrapInterval:
-    """Return a statistic of totals with the percentile interval of resampled clusters.
-
-    The limits are stretched to contain the value. There are none for fewer than 2 clusters, and if
-    the resamples do not differ (perfect agreement). Below 20 clusters they tend to be too narrow.
-
-    Args:
-        tables: totals by cluster, shape (G, K); a row each for independent items.
-        statistic: from totals of shape (R, K) to R numbers, NaN where it is undefined.
-        confidence: between 0 and 1, both excluded.
-        resamples: at least 1.
-        seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: an argument is out of its range.
-
-    Source: A. C. Davison, D. V. Hinkley, Bootstrap Methods and their Application (1997), sec. 3.8
-    (resampling of clusters) and 5.3 (percentile limits).
-    """
-    return Resamples.draw(tables, resamples=resamples, seed=seed).interval(statistic, confidence)
 
 
 def bootstrap_mean(
@@ -192,28 +143,21 @@ def bootstrap_mean(
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: an argument is out of its range, or lengths differ.
     """
     weight = check_weights(weights, len(values))
     columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])
-    bootstrap = bootstrap_clusters(
-        sum_by_number(columns, clusters),
+    tables = sum_by_number(columns, clusters)
+    return Resamples.draw(tables, resamples=resamples, seed=seed).estimate(
+        measure,
         lambda totals: totals[:, 0] / totals[:, 1],
+        len(values),
+        {"sum_of_weights": float(weight.sum())},
         confidence=confidence,
-        resamples=resamples,
-        seed=seed,
     )
-    return bootstrap.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
 
 
 def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return n positive weights, all 1 by default.
-
-    Raises:
-        ValueError: there are not n of them, or one is not a positive finite number.
-    """
+    """Return n positive weights, all 1 by default."""
     if weights is None:
         return np.ones(n)
     if len(weights) != n:
@@ -228,11 +172,7 @@ def check_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
 
 
 def index_clusters(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
-    """Return the number of every item's cluster, 0 for the first one; by default its own.
-
-    Raises:
-        ValueError: there are not n of them, or one is None or NaN.
-    """
+    """Return the number of every item's cluster, 0 for the first one; by default its own."""
     if clusters is None:
         return list(range(n))
     if len(clusters) != n:

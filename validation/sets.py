@@ -1,29 +1,25 @@
 """Agreement of two raters who give every item a set of codes, with or without a primary one."""
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from validation.checks import check_lengths
 from validation.clusters import estimate_clustered_share
 from validation.distances import compute_jaccard_distance, compute_masi_distance
-from validation.estimate import Estimate
+from validation.estimate import Estimate, Serializable
 from validation.reliability import compute_set_alpha
 from validation.resampling import bootstrap_mean
 
 
 @dataclass(frozen=True, slots=True)
-class SetAgreement:
+class SetAgreement(Serializable):
     """Agreement of two raters on sets of codes; see ``measure_set_agreement``."""
 
     mean_jaccard: Estimate
     exact: Estimate
     mean_masi_similarity: Estimate
     alpha_masi: Estimate
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def measure_set_agreement(
@@ -54,10 +50,6 @@ def measure_set_agreement(
         Means of the Jaccard and MASI similarity (1 - distance), the share of exact matches, and
         Krippendorff's alpha with the MASI distance, which is undefined if all sets are the same.
         Without items all are undefined.
-
-    Raises:
-        ValueError: lengths differ, an entry is no collection of strings, or another argument is
-            out of its range.
     """
     first, second = freeze_sets(first_sets), freeze_sets(second_sets)
     check_lengths(first, second)
@@ -68,31 +60,21 @@ def measure_set_agreement(
     masi = [1 - compute_masi_distance(first, second) for first, second in pairs]
     return SetAgreement(
         mean_jaccard=bootstrap_mean("mean_jaccard_similarity", jaccard, **sample, **settings),
-        exact=_estimate_share("exact_match", [a == b for a, b in pairs], confidence, **sample),
+        exact=replace(
+            estimate_clustered_share(
+                [a == b for a, b in pairs], clusters, weights, confidence, least_design_effect=1.0
+            ),
+            measure="exact_match",
+        ),
         mean_masi_similarity=bootstrap_mean("mean_masi_similarity", masi, **sample, **settings),
         alpha_masi=compute_set_alpha(first, second, **sample, **settings),
     )
 
 
 def freeze_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
-    """Return collections of codes as sets.
-
-    Raises:
-        ValueError: an entry is not a collection of strings.
-    """
+    """Return collections of codes as sets."""
     for item, codes in enumerate(sets):
         is_set = isinstance(codes, Collection) and not isinstance(codes, str | bytes)
         if not (is_set and all(isinstance(code, str) for code in codes)):
             raise ValueError(f"item {item}: codes must be a set of strings, not {codes!r}")
     return [frozenset(codes) for codes in sets]
-
-
-def _estimate_share(
-    measure: str,
-    values: Sequence[bool],
-    confidence: float,
-    weights: Sequence[float] | None,
-    clusters: Sequence[Hashable] | None,
-) -> Estimate:
-    share = estimate_clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
-    return replace(share, measure=measure)

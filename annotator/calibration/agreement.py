@@ -28,6 +28,7 @@ from validation import (
 )
 
 _LEAST_COMMON = 10  # traces that two people labelled, for their kappa to be compared
+FITTED = "the judge agrees better with"  # in the warning of :func:`suspect_fit`
 
 Answers = Mapping[str, str]
 """A rater's labels by trace id, those of one trace joined to a single label."""
@@ -221,8 +222,7 @@ def suspect_fit(
     It compares the same traces, and warns beyond sampling error only: either the judge was fitted
     to ``gold``, or ``gold`` was made with the judge's answers in sight.
     """
-    if {label.annotator for label in reference.values()} != {GOLD}:
-        return None
+    reference = {unit: label for unit, label in reference.items() if label.annotator == GOLD}
     gold, judge = basis.answers_of(reference), list_judge_answers(sample)
     people = {name: basis.answers_of(labels.of(name)) for name in labels.annotators if name != GOLD}
     pairs: list[tuple[float, str, Estimate, float]] = []
@@ -259,7 +259,7 @@ def suspect_fit(
         for kappa in (between, value)
     )
     return Note(
-        f"On {gap.n} traces the judge agrees better with {GOLD} (kappa {judged}) than {names} with"
+        f"On {gap.n} traces {FITTED} {GOLD} (kappa {judged}) than {names} with"
         f" each other ({best}), by more than chance. Was {GOLD} made with the judge's answers in"
         f" sight, or the judge fitted to {GOLD}?",
         "fitted",

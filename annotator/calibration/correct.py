@@ -277,10 +277,11 @@ def _list_unsure(codes: Mapping[str, CodeEstimates], sample: JudgedSample) -> li
     if not names:
         return []
     units = "tasks" if sample.clusters.named else "traces"
-    return [
+    text = (
         f"People found these codes in fewer than {FOUND_IN} {units}, so their intervals are not"
         f" among those that hold all together: {', '.join(names)}."
-    ]
+    )
+    return [Note(text, "not-joint")]
 
 
 def match_traces(

@@ -88,8 +88,8 @@ def select_labels(
 ) -> tuple[dict[str, Label], tuple[str, ...]]:
     """Return the reference labels by trace, and their annotators.
 
-    The first of ``annotators`` who labelled a trace decides. By default it is the only annotator,
-    ``gold`` if it covers all traces, or the only person who labelled all traces.
+    The first of ``annotators`` who labelled a trace decides, by default of
+    :func:`find_annotators`.
 
     Raises:
         AnnotatorError: an annotator has no labels, or no default applies.
@@ -102,10 +102,11 @@ def select_labels(
             )
     names = tuple(annotators) or find_annotators(labels)
     if not names:
+        left = " on traces that gold has not decided" if GOLD in labels.annotators else ""
         raise AnnotatorError(
-            f"labels of several annotators: {', '.join(labels.annotators)}; choose with --annotator"
-            " NAME (several: the first who labelled a trace decides), or compare two of them with"
-            " --between A B"
+            f"labels of several annotators{left}: {', '.join(labels.annotators)}; choose with"
+            " --annotator NAME (several: the first who labelled a trace decides), or compare two of"
+            " them with --between A B"
         )
     selected: dict[str, Label] = {}
     for name in names:
@@ -115,15 +116,23 @@ def select_labels(
 
 
 def find_annotators(labels: Labels) -> tuple[str, ...]:
-    """Return the annotator whose labels decide by default, () if none does."""
+    """Return the annotators whose labels decide by default, in their order, () if none do.
+
+    ``gold`` goes first. On the other traces it is the person who labelled all traces, or the only
+    person who labelled the trace, if there are gold labels.
+    """
     names = labels.annotators
     everything = {label.trace_id for label in labels.labels}
     complete = [name for name in names if labels.of(name).keys() == everything]
     if GOLD in complete:
         return (GOLD,)
-    # If gold covers a part, its labels are better than those that it corrects.
-    if len(complete) == 1 and GOLD not in names:
-        return (complete[0],)
+    gold = (GOLD,) if GOLD in names else ()
+    if len(complete) == 1:
+        return (*gold, complete[0])
+    by_gold = labels.of(GOLD).keys() if gold else set()
+    others = [label.trace_id for label in labels.labels if label.trace_id not in by_gold]
+    if gold and len(others) == len(set(others)):
+        return (*gold, *(name for name in names if name != GOLD))
     return ()
 
 
@@ -272,8 +281,12 @@ def _weigh(pairs: Sequence[tuple[Label, Annotation]]) -> list[float] | None:
 def describe_unlabelled(matched: MatchedLabels, labels: Labels) -> list[str]:
     """Return notes on sampled traces without a label."""
     notes = []
-    if labels.unlabelled:
-        notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
+    labelled = {label.trace_id for label in labels.labels}
+    waiting = len(labelled.intersection(labels.unlabelled))
+    if left := len(labels.unlabelled) - waiting:
+        notes.append(f"{left} traces of the sheet are not labelled yet.")
+    if waiting:
+        notes.append(f"Traces that wait for one more label: {waiting}.")
     if matched.missing:
         lost = sum(missing for missing, _ in matched.missing.values())
         strata = matched.missing.items()

@@ -75,7 +75,7 @@ _SECTIONS = {
     multiple=True,
     metavar="NAME",
     help="Whose labels decide; of several: the first who labelled a trace."
-    "  [default: gold, or the only annotator]",
+    "  [default: gold, then the only annotator]",
 )
 @click.option(
     "--between", nargs=2, metavar="A B", help="Compare annotator A with annotator B; needs no RUN."

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import dump_json, format_count, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import dump_json, format_count, sanitize_line, wrap_lines
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next, say_unreadable
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
@@ -122,7 +122,7 @@ def _render_counts(counts: dict[str, list[int]], traces: int) -> str:
         rows = [(*row, *of) for *row, of in zip(kinds, meanings, numbers, strict=True)]
         lines += ["", *align_lines([("kind", "meaning", "traces", "facts"), *rows], texts=2)]
     if empty := [kind for kind in counts if kind not in kinds]:
-        lines += ["", wrap_line(f"Without a fact: {', '.join(empty)}.")]
+        lines += ["", wrap_lines(f"Without a fact: {', '.join(empty)}.")]
     return "\n".join(lines)
 
 

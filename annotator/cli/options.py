@@ -175,7 +175,7 @@ add_page_options = add_options(
         "annotators",
         multiple=True,
         metavar="NAME",
-        help="With --labels: whose labels.  [default: gold, or the only annotator]",
+        help="With --labels: whose labels.  [default: gold, then the only annotator]",
     ),
     click.option(
         "--traces",

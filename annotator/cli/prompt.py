@@ -31,7 +31,6 @@ from annotator.traces import Trace, load_traces
 )
 @click.option("--context", type=click.IntRange(512), metavar="N", help="As in annotate run.")
 @click.option("--windows", is_flag=True, help="Split a long conversation into windows.")
-@click.option("--facts", is_flag=True, help="Add the facts that annotate facts prints.")
 @click.option(
     "--considered",
     type=click.Choice(get_args(Considered)),
@@ -49,7 +48,6 @@ def command(
     model: str,
     context: int | None,
     windows: bool,
-    facts: bool,
     considered: Considered,
     rubric_last: bool,
     redact: bool,
@@ -62,9 +60,7 @@ def command(
     not printed, but its tokens are counted.
     """
     trace = _find_trace(traces, trace_id, format_, redact)
-    options = Options(
-        model, windows=windows, facts=facts, considered=considered, rubric_last=rubric_last
-    )
+    options = Options(model, windows=windows, considered=considered, rubric_last=rubric_last)
     reader = PromptBuilder(options, context or find_listing(model, options.base_url).context)
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
@@ -108,7 +104,7 @@ def _render(prompt: Prompt, schema: str, tokens: TokenCounter) -> str:
         (escape_header(section.id), "".join(piece for piece, _ in section.pieces))
         for section in prompt.parts
     ]
-    rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
+    rows += [("findings", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]
     # The headers are the rest, so that "all" is the number a run is charged for.
     system, user = tokens.count(prompt.system), tokens.count(prompt.user)

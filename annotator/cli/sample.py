@@ -215,7 +215,7 @@ def command(
     if sheet.left_out:
         judged = isinstance(source, api.Run)
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
-        say_notice(f"{sheet.left_out} traces {why} are not drawn from")
+        say_notice(f"{sheet.left_out} traces {why} are left out")
     say_next("label", file, purpose="the page to label them with")
 
 

@@ -23,6 +23,7 @@ from annotator.traces.discover import preview_files
 from annotator.traces.model import UNKNOWN
 from annotator.traces.read import ProblemKinds, check_source
 
+_GENERIC = "format generic, which needs no map; a map like it:"
 _OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
 _PROBLEMS = 8  # kinds that are printed without -v
 
@@ -130,21 +131,35 @@ def command(
 
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
-    """Yield a line for the files of each format, and a likely map for files of no format."""
-    from annotator.traces.map import suggest_map
+    """Yield a line for the files of each format, and a likely map for files of no format.
 
-    files: dict[str, list[str]] = {}
+    With a map in it, all else is a comment, so that the whole can be given as ``--map``.
+    """
+    from annotator.traces.suggest import suggest_map
+
+    files: dict[tuple[str, str], list[str]] = {}
     for path, reader, document in preview_files(traces, format_):
+        text, map_text = f"format {reader}", ""
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
-        elif reader:
-            text = f"format {reader}"
-        else:
-            text = f"no format; a map that may read it:\n{suggest_map(document)}"
-        files.setdefault(escape_controls(text), []).append(path)
-    for text, paths in files.items():
+        elif reader is None:
+            text, map_text = "no format; a map that may read it:", suggest_map(document)
+        elif reader == "generic":
+            text, map_text = _GENERIC, suggest_map(document)
+        key = escape_controls(text), escape_controls(map_text)
+        files.setdefault(key, []).append(path)
+    readable = [key for key in files if key[0] == _GENERIC]
+    if len(readable) > 1:  # nobody maps files of several kinds that are read as they are
+        files["format generic", ""] = [path for key in readable for path in files.pop(key)]
+    mark = "# " if any(map_text for _, map_text in files) else ""
+    has_map = False
+    for (text, map_text), paths in files.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield f"{sanitize_line(paths[0], 200)}{more}: {text}"
+        yield f"{mark}{sanitize_line(paths[0], 200)}{more}: {text}"
+        if map_text:
+            lines = map_text.split("\n")
+            yield "\n".join(f"# {line}" for line in lines) if has_map else map_text
+            has_map = True
     if not files:
         yield "nothing in it can be read as JSON, a table or a run folder: see annotate traces"
 

@@ -1,23 +1,16 @@
 """The protocol of a judge, and its parts that a run needs."""
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 ResponseFormat = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
-RESPONSE_FORMATS: tuple[ResponseFormat, ...] = (
-    "auto",
-    "strict",
-    "json_schema",
-    "tools",
-    "named",
-    "json",
-)
+RESPONSE_FORMATS: tuple[ResponseFormat, ...] = get_args(ResponseFormat)
 """The forms in which a model can be made to answer, the surest first; ``auto`` finds one."""
 
 BUILT_IN = ("rules", "llm")
@@ -64,34 +57,38 @@ MEMBERS = ("id", "settings", "codes", "judge")
 """Of :class:`Judge`."""
 
 
-class PaidJudge(Judge, Protocol):
-    """All members that a run uses.
+class RunJudge(Judge):
+    """A judge with all members that a run uses; by default it costs nothing and is no screen.
 
-    :class:`FreeJudge` has defaults for the members beyond :class:`Judge`; a plug-in may have any of
-    them (see :class:`annotator.judges.hosted.HostedJudge`).
+    A plug-in may have any of them (see :class:`annotator.judges.hosted.HostedJudge`).
     """
 
     @property
     def overhead(self) -> Usage:
         """Its usage outside any trace."""
+        return Usage()
 
     @property
     def learned(self) -> Mapping[str, Any]:
         """Its findings about the endpoint, for the manifest and a resumed run."""
+        return {}
 
     @property
     def state(self) -> str:
         """A note for the progress line, or ""."""
+        return ""
 
     @property
     def assumption(self) -> str:
         """The assumption behind :meth:`expects`, for people."""
+        return "no model is called"
 
     def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """Restore the :attr:`learned` of the run that is resumed."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find and cannot rule out. They have no share."""
+        return frozenset()
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """Estimate the usage of judging a trace, without any call.
@@ -99,6 +96,7 @@ class PaidJudge(Judge, Protocol):
         Raises:
             AnnotatorError: it cannot judge this trace; the reason.
         """
+        return UsageRange()
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Prepare to judge by these rubrics.
@@ -107,37 +105,12 @@ class PaidJudge(Judge, Protocol):
             JudgeStopped: it cannot judge at all.
         """
 
+    @abstractmethod
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """As in :class:`Judge`."""
 
     async def close(self) -> None:
         """Close connections."""
-
-
-class FreeJudge:
-    """Defaults for a judge that runs in this process, costs nothing and is no screen."""
-
-    overhead = Usage()
-    learned: Mapping[str, Any] = MappingProxyType({})
-    state = ""
-    assumption = "no model is called"
-
-    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return no code."""
-        return frozenset()
-
-    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """Return no usage."""
-        return UsageRange()
-
-    async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 async def resolve(value: Any) -> Any:

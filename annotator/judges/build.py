@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.base.plugins import find_origin, is_plugin, load_plugin
-from annotator.judges.base import MEMBERS, Judge, PaidJudge
+from annotator.judges.base import MEMBERS, Judge, RunJudge
 from annotator.rubrics.annotations import Require, Usage
 
 if TYPE_CHECKING:  # clients are slow to import
@@ -132,7 +132,7 @@ class BuiltJudge:
     requests and results. Both are set by :meth:`begin`.
     """
 
-    judge: PaidJudge
+    judge: RunJudge
     source: Any = None
     settings: ModelSettings | None = None
     members: "Sequence[LLMJudge]" = ()
@@ -343,7 +343,7 @@ def parse_settings(
         not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
-        models=tuple(build_options({}, each, source)),
+        models=tuple(build_options(each, source)),
         **votes,
         source=source,
         **limits,
@@ -383,7 +383,7 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"
             )
-    judge: PaidJudge = members[0]
+    judge: RunJudge = members[0]
     if len(members) > 1 or settings.samples > 1:
         from annotator.judges.panel import Panel
 
@@ -401,10 +401,10 @@ def _set_default_temperature(options: "Options") -> "Options":
     return replace(options, temperature=options.provider.temperature(options.model, here))
 
 
-def _wrap_judge(judge: Any, origin: str) -> PaidJudge:
+def _wrap_judge(judge: Any, origin: str) -> RunJudge:
     """Return a plug-in judge with all members that a run uses."""
     if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
-        ours: PaidJudge = judge
+        ours: RunJudge = judge
         return ours
     from annotator.judges.hosted import HostedJudge
 

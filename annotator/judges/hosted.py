@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -17,7 +18,7 @@ from annotator.base.errors import (
 )
 from annotator.base.plugins import describe_error
 from annotator.base.text import describe_validation, replace_surrogates
-from annotator.judges.base import MEMBERS, FreeJudge, Judge, resolve
+from annotator.judges.base import MEMBERS, Judge, RunJudge, resolve
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange, Verdict
 from annotator.traces import Trace
@@ -32,7 +33,7 @@ def _ask(name: str, default: Any) -> Any:
     return property(lambda hosted: getattr(hosted._judge, name, default))
 
 
-class HostedJudge(FreeJudge):
+class HostedJudge(RunJudge):
     """A :class:`~annotator.judges.base.Judge` that is not ours.
 
     Its own ``screens``, ``open``, ``close``, ``expects``, ``assumption``, ``overhead``,
@@ -47,6 +48,8 @@ class HostedJudge(FreeJudge):
         AnnotatorError: a member is missing, or the settings are not JSON.
     """
 
+    id = ""
+    settings: Mapping[str, Any] = MappingProxyType({})
     learned = _ask("learned", {})
     state = _ask("state", "")
     recall = _ask("recall", lambda endpoint_state: None)
@@ -98,7 +101,7 @@ class HostedJudge(FreeJudge):
         return replace(verdict, usage=replace(verdict.usage, seconds=seconds))
 
     @property
-    def overhead(self) -> Usage:  # type: ignore[override]
+    def overhead(self) -> Usage:
         """Its usage outside any trace."""
         return _validate(Verdict(usage=getattr(self._judge, "overhead", Usage()))).usage
 

@@ -6,13 +6,14 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from annotator.base.errors import Pending
+from annotator.judges.base import RunJudge
 from annotator.judges.llm.judge import JudgeCall, LLMJudge, gather_all
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 
-class Panel:
+class Panel(RunJudge):
     """Asks each member ``samples`` times about every trace.
 
     It returns the ballots. :func:`annotator.runs.votes.elect` counts them once their quotes are
@@ -33,7 +34,7 @@ class Panel:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """See :attr:`annotator.judges.base.PaidJudge.settings`."""
+        """See :attr:`annotator.judges.base.RunJudge.settings`."""
         settings = [dict(member.settings) for member in self.members]
         prompts = {item.pop("prompt_sha256") for item in settings}
         # Named only where it is asked for, so that runs from before there was a choice go on.
@@ -47,7 +48,7 @@ class Panel:
 
     @property
     def overhead(self) -> Usage:
-        """See :attr:`annotator.judges.base.PaidJudge.overhead`."""
+        """See :attr:`annotator.judges.base.RunJudge.overhead`."""
         return sum((member.overhead for member in self.members), start=Usage())
 
     @property
@@ -61,7 +62,7 @@ class Panel:
         return self.members[0].state
 
     def recall(self, endpoint_state: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.PaidJudge.recall`."""
+        """See :meth:`annotator.judges.base.RunJudge.recall`."""
         for member in self.members:
             state = endpoint_state.get(member.id)
             member.recall(state if isinstance(state, Mapping) else {})
@@ -70,12 +71,8 @@ class Panel:
         """Return all codes of the rubric."""
         return frozenset(code.id for code in rubric.codes)
 
-    def screens(self, rubric: Rubric) -> frozenset[str]:
-        """See :meth:`annotator.judges.llm.judge.LLMJudge.screens`."""
-        return frozenset()
-
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """See :meth:`annotator.judges.base.PaidJudge.expects`."""
+        """See :meth:`annotator.judges.base.RunJudge.expects`."""
         votes = (
             member.forecast(trace, rubric, sample)
             for member in self.members
@@ -85,11 +82,11 @@ class Panel:
 
     @property
     def assumption(self) -> str:
-        """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
+        """See :attr:`annotator.judges.base.RunJudge.assumption`."""
         return "; ".join(member.assumption for member in self.members)
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """See :meth:`annotator.judges.base.PaidJudge.open`."""
+        """See :meth:`annotator.judges.base.RunJudge.open`."""
         opening = [asyncio.ensure_future(member.open(rubrics)) for member in self.members]
         try:
             await asyncio.gather(*opening)
@@ -99,7 +96,7 @@ class Panel:
             await asyncio.gather(*opening, return_exceptions=True)
 
     async def close(self) -> None:
-        """See :meth:`annotator.judges.base.PaidJudge.close`."""
+        """See :meth:`annotator.judges.base.RunJudge.close`."""
         async with AsyncExitStack() as closing:  # all of them, where the task is cancelled too
             for member in self.members:
                 closing.push_async_callback(member.close)
@@ -138,17 +135,14 @@ class Panel:
         judge_calls: Sequence[JudgeCall],
         finished: list[tuple[LLMJudge, JudgeCall]],
     ) -> list[Verdict]:
-        """Return a member's verdicts, and add each finished call to ``finished``.
-
-        If the provider caches prompts, the first call goes alone, so that the others read the
-        cache.
-        """
+        """Return a member's verdicts, and add each finished call to ``finished``."""
 
         async def decide(judge_call: JudgeCall) -> Verdict:
             verdict = await member.decide(judge_call)
             finished.append((member, judge_call))
             return verdict
 
+        # The first call fills the provider's cache for the others.
         alone = 1 if member.warms and not member.outbox else len(judge_calls)
         first = await gather_all([decide(judge_call) for judge_call in judge_calls[:alone]])
         return first + await gather_all([decide(judge_call) for judge_call in judge_calls[alone:]])

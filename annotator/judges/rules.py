@@ -6,13 +6,13 @@ from types import MappingProxyType
 
 from annotator import __version__
 from annotator.cooperbench import rules
-from annotator.judges.base import FreeJudge
+from annotator.judges.base import RunJudge
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, Verdict
 from annotator.traces import Trace
 
 
-class RulesJudge(FreeJudge):
+class RulesJudge(RunJudge):
     """Judges by the rules of :mod:`annotator.cooperbench.rules`.
 
     It screens for most codes: what it finds counts, what it does not find may still be there.

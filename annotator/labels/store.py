@@ -107,6 +107,10 @@ class LabelStore:
         """The decisions by trace id, skipped traces too: a live view."""
         return MappingProxyType(self._decisions)
 
+    def get_drawing(self, trace_id: str) -> Mapping[str, Any]:
+        """Return the columns of the sheet in a trace's line; none without a line."""
+        return self._drawings.get(replace_surrogates(trace_id), _NOTHING)
+
     def decide(self, decision: Decision, extra: Mapping[str, Any] = _NOTHING) -> Decision:
         """Write a decision to the disk, in place of an earlier one of the trace; return it as
         written.
@@ -120,7 +124,7 @@ class LabelStore:
                 changed the file, which stays as it was unless the error says otherwise.
         """
         drawing = {
-            **self._drawings.get(replace_surrogates(decision.trace_id), {}),
+            **self.get_drawing(decision.trace_id),
             **read_drawing(extra),
         }
         line, written = self._line(decision, drawing)

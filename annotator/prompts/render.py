@@ -30,36 +30,10 @@ _FILES = (
     *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
     *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
 )
-_FACTS = "facts.j2"
 _LONGEST_CLAIM = 2_000  # characters of a finding that is to be confirmed
 _LONGEST_REASON = 2_000  # characters of one of the reasons for which an answer is not accepted
 _NOTE = 200  # characters of a note in the facts, with a margin
 
-
-@dataclass(frozen=True, slots=True)
-class Observations:
-    """Lines about a trace beside it, shown by a ``template``, and the number of ``more`` lines left
-    out: facts from a program, or findings to confirm.
-    """
-
-    lines: tuple[str, ...] = ()
-    more: int = 0
-    template: str = "facts.j2"
-
-    def first(self, n: int) -> "Observations":
-        """Return the first ``n`` of them."""
-        return replace(self, lines=self.lines[:n], more=self.more + len(self.lines[n:]))
-
-    @property
-    def visible_lines(self) -> list[str]:
-        """The lines, and the number of those left out."""
-        if not self.more:
-            return list(self.lines)
-        many = "fact of these kinds is" if self.more == 1 else "facts of these kinds are"
-        return [*self.lines, f"{self.more} more {many} left out"]
-
-
-NO_OBSERVATIONS = Observations()
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
@@ -80,7 +54,7 @@ class Layout:
 @dataclass(frozen=True)
 class Prompt:
     """A prompt of two messages: ``system``, the same for every trace of a rubric (providers cache
-    it), and ``user`` with the trace, the ``observations`` and a reminder.
+    it), and ``user`` with the trace, the ``proposals`` to confirm and a reminder.
 
     ``truncated``: the characters left out of each part. ``tag`` is in the markers around the trace:
     the keyed hash of templates, rubric and trace; equal tags mean equal prompts. An answer repeats
@@ -92,7 +66,7 @@ class Prompt:
     tag: str
     parts: tuple[PromptPart, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
-    observations: Observations = NO_OBSERVATIONS
+    proposals: tuple[str, ...] = ()
     layout: Layout = Layout()
 
     @property
@@ -129,11 +103,9 @@ class Prompt:
 
     @cached_property
     def aside(self) -> str:
-        """The section of the observations in ``trace_section``, or ""."""
-        if not self.observations.lines:
-            return ""
-        lines = self.observations.visible_lines
-        return _fill_in(self.observations.template, nonce=self.tag, lines=lines)
+        """The section of the proposals in ``trace_section``, or ""."""
+        lines = self.proposals
+        return _fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
 @lru_cache(maxsize=1)
@@ -144,12 +116,6 @@ def hash_prompts() -> str:
         text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
-
-
-@lru_cache(maxsize=1)
-def hash_facts_template() -> str:
-    """Return the hash of the template of the observations."""
-    return hashlib.sha256((find_resources("prompts") / _FACTS).read_bytes()).hexdigest()
 
 
 def render_json_request(schema: str) -> tuple[str, str]:
@@ -186,14 +152,12 @@ def render(
     trace: Trace,
     rubric: Rubric,
     max_characters: int | None = None,
-    observations: Observations = NO_OBSERVATIONS,
     layout: Layout = Layout(),
 ) -> Prompt:
     """Return the prompt that judges ``trace`` by ``rubric``.
 
     With ``max_characters``, the text between the markers of the trace has at most so many
-    characters: as much of the trace as fits (:func:`truncate_parts`). Observations and rubric do
-    not count.
+    characters: as much of the trace as fits (:func:`truncate_parts`). The rubric does not count.
 
     The tag in the markers is the keyed hash of the templates, the rubric and the trace: the same
     for each judging (answers can be cached), and never in the trace itself.
@@ -202,7 +166,7 @@ def render(
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
     visible, missing = _fit_parts(list(split_trace(trace, rubric)), max_characters)
-    return _assemble(visible, rubric, missing, layout, observations)
+    return _assemble(visible, rubric, missing, layout)
 
 
 def render_windows(
@@ -268,7 +232,7 @@ def render_confirmation(
     absences = {code.shows_absence for code in codes if code.shows_absence}
     parts = mark_priorities(list(split_trace(trace, rubric)), passages, absences)
     visible, missing = _fit_parts(parts, max_characters, AROUND_QUOTES)
-    proposals = Observations(tuple(map(_describe_claim, claims)), template="confirm.j2")
+    proposals = tuple(map(_describe_claim, claims))
     return _assemble(visible, rubric, missing, layout, proposals)
 
 
@@ -301,24 +265,24 @@ def _assemble(
     rubric: Rubric,
     missing: Mapping[str, int],
     layout: Layout,
-    observations: Observations = NO_OBSERVATIONS,
+    proposals: tuple[str, ...] = (),
 ) -> Prompt:
-    tag = _make_tag(parts, rubric, layout, observations)
-    return Prompt(rubric, tag, tuple(parts), missing, observations, layout)
+    tag = _make_tag(parts, rubric, layout, proposals)
+    return Prompt(rubric, tag, tuple(parts), missing, proposals, layout)
 
 
 def _make_tag(
-    parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, observations: Observations
+    parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
     templates = f"{hash_prompts()} {layout}"
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
     # With the sizes, different lists of texts give different bytes.
     sizes = [*map(len, texts), *(left_out for _, left_out in pieces)]
-    if lines := observations.lines:
-        templates += hash_facts_template() + observations.template
-        sizes += [len(line) for line in lines] + [len(lines), observations.more]
-        texts += lines
+    if proposals:
+        templates += " confirm"
+        sizes += [len(line) for line in proposals] + [len(proposals)]
+        texts += proposals
     key = hashlib.sha256(f"{templates} {rubric.sha256}".encode()).digest()
     content = "\n".join([str(sizes), *texts]).encode(errors="surrogatepass")
     return hashlib.blake2b(content, key=key, digest_size=16).hexdigest()

@@ -84,7 +84,9 @@ def _rank_note(note: str) -> int:
 def _summarize(calibration: Calibration) -> Iterator[str]:
     """Yield the result in a few sentences."""
     labels, agreement = calibration.labels, calibration.agreement
-    names = list_first([sanitize_line(name, 40) for name in labels.annotators], 3)
+    names = list_first([sanitize_line(name, 40) for name in labels.annotators], 3, ", else ")
+    if len(labels.annotators) > 1:
+        names = f"people ({names})"
     many = "the whole set of codes of " if calibration.choice == "many" else ""
     if agreement.observed.value is None:
         yield f"The judge decided no trace that {names} labelled: agreement is not known."
@@ -112,15 +114,16 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     counted = [row for row in codes if row.corrected.value]
     if not counted:
         return
-    top = max(counted, key=lambda row: row.corrected.value or 0.0)
-    judged = ""
-    if top.judged:
-        judged = f"; {_write_rate(top.judged).partition(' (')[0]} by the judge alone"
+    value = max(row.corrected.value or 0.0 for row in counted)
+    tops = [row for row in counted if row.corrected.value == value]
+    names = list_first([sanitize_line(row.code, 64) for row in tops], 3, " and ")
+    rate = f"{_write_rate(tops[0].corrected)} of traces"
+    if len(tops) > 1:
+        rate = f"{format_number(100 * value, 0)} % of traces each"
+    elif tops[0].judged:
+        rate += f"; {_write_rate(tops[0].judged).partition(' (')[0]} by the judge alone"
     others = f" (not known: {list_first(unknown, 3)})" if unknown else ""
-    yield (
-        f"Most common by the labels{others}: {sanitize_line(top.code, 64)},"
-        f" {_write_rate(top.corrected)} of traces{judged}."
-    )
+    yield f"Most common by the labels{others}: {names}, {rate}."
 
 
 def _write_rate(share: Estimate | Interval) -> str:

@@ -1,10 +1,11 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.calibration.agreement import FITTED
 from annotator.reports.digits import format_number
 from annotator.reports.formats import latex, markdown
 from annotator.reports.frequency import FrequencyTable
@@ -13,22 +14,28 @@ from validation import RaterAgreement
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
-    from annotator.calibration.model import Calibration, LabelsUsed
+    from annotator.calibration.model import LabelsUsed
     from validation import Estimate
 
 # The notes of a table that are limits of a study, and not what other sentences say.
 _LIMITS = frozenset(
     (
         *("part", "rejected-most", "no-rule", "screens", "outcome-unknown", "read-in-part"),
-        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "uncorrected"),
+        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "uncorrected", "not-joint"),
     )
 )
+_ALONE = frozenset(("no-rule", "screens"))  # of the judge alone, and not of corrected shares
+_EFFECTIVE = " for the effective number of traces, with Student's t over tasks"
 _INTERVALS = frozenset(("tasks", "independent", "one-task"))
 _STRATA = {"codes": "the judge's codes", "votes": "whether the judge's votes agreed"}
 _DESIGNS = {
-    "unknown": "how they were chosen is not recorded",
+    "unknown": "how they were chosen is not recorded; they count as a uniform random sample",
     "uniform": "each was equally likely to be drawn",
     "stratified": "they were drawn with unequal, known probabilities",
+}
+_SPLITS = {
+    "dev": "the development tasks, on which prompts may have been tuned",
+    "test": "the held-out test tasks",
 }
 FORMATS = ("table", "md", "latex")
 
@@ -47,15 +54,17 @@ def describe_methods(run: Run, table: FrequencyTable) -> str:
         parts += _describe_correction(table.correction, table)
     else:
         parts.append("The shares are not corrected by labels of people.")
-    limits = (note for note in table.notes if getattr(note, "id", "") in _LIMITS)
-    return " ".join((*parts, *map(_write_limit, limits)))
-
-
-def _write_limit(note: str) -> str:
-    """Return a note as a full sentence."""
-    return note.partition(" The true share")[0].replace(
-        "Interval too narrow (", "The intervals of some codes are too narrow ("
-    )
+    limits = _LIMITS
+    if table.correction and not table.correction.transferred:
+        limits -= _ALONE
+    for note in table.notes:
+        id_ = getattr(note, "id", "")
+        if id_ in limits:
+            whose = "corrected" if id_ == "few-found" else "the judge's own"
+            narrow = f"Some intervals of {whose} shares are too narrow ("
+            text = note.replace("Interval too narrow (", narrow)
+            parts.append(text.partition(" The true share")[0])
+    return " ".join(parts)
 
 
 def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
@@ -71,8 +80,13 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         f" {table.rubric_sha256[:12]})."
     )
     settings = manifest.judge.model_dump()
-    parameters = settings.get("parameters") or {}
-    details = [f"{name} {value}" for name, value in parameters.items()]
+    details = []
+    for model in settings.get("models") or [settings]:  # of several that vote
+        parameters = model.get("parameters") or {}
+        details += [f"{name} {value}" for name, value in parameters.items()]
+    details = list(dict.fromkeys(details))
+    if (samples := settings.get("samples", 1)) != 1:
+        details.append(f"{samples} answers of each model for a trace")
     if manifest.prompt_sha256:
         details.append(f"prompts sha256 {manifest.prompt_sha256[:12]}")
     details.append(f"judge with its settings sha256 {run.judge_sha256[:12]}")
@@ -96,20 +110,27 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
 
 
 def _list_left(table: FrequencyTable) -> str:
-    counts = {"left undecided": table.undecided, "not judged, as the requests failed": table.failed}
+    counts = {"left undecided": table.undecided, "not judged because of an error": table.failed}
     return " and ".join(f"{_count_were(n)} {what}" for what, n in counts.items() if n)
 
 
+def _list_traces(traces: Mapping[str, Sequence[str]]) -> str:
+    return " and ".join(f"{len(ids)} {which}" for which, ids in traces.items() if ids)
+
+
 def _count_were(n: int) -> str:
-    return f"{n} {'was' if n == 1 else 'were'}"
+    return f"{n} {_choose_verb(n)}"
+
+
+def _choose_verb(n: int) -> str:
+    return "was" if n == 1 else "were"
 
 
 def _describe_shares(table: FrequencyTable) -> Iterator[str]:
     shares = [row.share for row in table.rows if row.share]
     if any(share.value is not None for share in shares):
-        of = "traces with a code" if table.of_labelled else "judged traces"
         primary = "" if table.choice == "many" else " as its primary code"
-        yield f"The judge's share of a code is the part of the {of} that has it{primary}."
+        yield f"The judge's share of a code is the part of the judged traces that has it{primary}."
     for note in table.notes:
         id_ = getattr(note, "id", "")
         if id_ == "no-shares":
@@ -121,101 +142,107 @@ def _describe_shares(table: FrequencyTable) -> Iterator[str]:
             yield note
         elif id_ in _INTERVALS:
             how, _, errors = note.removesuffix(".").partition(". ")
-            effective = " for the effective number of traces" if id_ == "tasks" else ""
-            yield f"{how}: they are Wilson's{effective}."
+            yield f"{how}: they are Wilson's{_EFFECTIVE if id_ == 'tasks' else ''}."
             if errors:
                 yield "They do not include the judge's errors."
 
 
 def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterator[str]:
-    calibration = correction.calibration
+    calibration, transferred = correction.calibration, correction.transferred
     labels, n = calibration.labels, len(calibration.labelled)
     names = list_first([sanitize_line(name, 60) for name in labels.annotators], 5)
-    where = " of another run" if correction.transferred else ""
-    yield f"{format_count(n, 'trace')}{where} were labelled by {names}: {_describe_design(labels)}."
-    if look := calibration.look:
+    where = " of another calibration" if transferred else ""
+    yield (
+        f"{format_count(n, 'trace')}{where} {_choose_verb(n)} labelled by {names}:"
+        f" {_describe_design(labels)}."
+    )
+    if len(labels.annotators) > 1:
+        yield "Of several labels of a trace, the one by the first of these annotators counts."
+    if transferred:
+        for note in table.notes:
+            if getattr(note, "id", "") == "transferred":
+                why, _, _ = note.removeprefix("TRANSFERRED: ").partition(". Corrected by")
+                yield f"That calibration does not fit this run: {why}."
+    elif left := _list_traces(
+        {"that the run skipped": labels.skipped, "that are not in it": labels.not_in_run}
+    ):
+        yield f"Labels of other traces are left out: {left}."
+    look = calibration.look
+    if look and look.look > 1:
         times, judges = format_count(look.look - 1, "time"), format_count(look.judges, "judge")
-        if look.look > 1:
-            yield f"Some of these labels had been used {times} before ({judges} in all)."
-    if table.group and not correction.transferred:
-        yield f"{correction.labels} of the labelled traces are in this group."
-    yield from _describe_agreement(calibration, bool(table.group))
+        yield f"Some of these labels had been used {times} before ({judges} in all)."
+    if table.group and not transferred:
+        here = correction.labels
+        yield f"{here} of the labelled traces {_choose_verb(here)} in this group."
+    yield from _describe_agreement(correction, in_group=bool(table.group))
     for pair in calibration.between:
         yield (
             f"Of the annotators, {sanitize_line(pair.what, 120)} agree in"
             f" {_write_agreement(pair.agreement)}."
         )
+    if not transferred:  # without the question to those who made gold
+        yield from (w.partition(" Was ")[0] for w in calibration.warnings if FITTED in w)
 
 
 def _describe_design(labels: "LabelsUsed") -> str:
     """Return how the labelled traces were chosen."""
     if labels.strata_by is None:
         how = _DESIGNS[labels.design]
+    elif labels.drawn == labels.sampled_from:
+        how = f"all {labels.drawn} traces were drawn"
     elif labels.strata_by == "none":
-        how = f"a uniform random sample of {format_count(labels.sampled_from or 0, 'trace')}"
+        how = f"drawn at random from {labels.sampled_from} traces, each equally likely"
     else:
         how = (
-            f"a random sample of {format_count(labels.sampled_from or 0, 'trace')}, stratified by"
+            f"drawn at random from {labels.sampled_from} traces, stratified by"
             f" {_STRATA[labels.strata_by]} and weighted by inclusion probability"
         )
     if labels.split != "all":
-        how += f", of the {labels.split} split of the tasks"
+        how += f", of {_SPLITS[labels.split]}"
     if labels.drawn is not None and labels.labelled != labels.drawn:
         how += f"; {labels.labelled} of {labels.drawn} drawn traces have a label"
     return how
 
 
-def _describe_agreement(calibration: "Calibration", in_group: bool) -> Iterator[str]:
+def _describe_agreement(correction: "Correction", *, in_group: bool) -> Iterator[str]:
+    calibration, transferred = correction.calibration, correction.transferred
     many = " on the whole set of codes" if calibration.choice == "many" else ""
-    weighted = ", weighted" if calibration.labels.design == "stratified" else ""
-    run = " of the whole run" if in_group else ""
-    decided = " that the judge decided" if calibration.not_decided else ""
+    run = " of the whole run" if in_group and not transferred else ""
+    judge = "calibrated judge" if transferred else "judge"
+    decided = f" that the {judge} decided" if calibration.not_decided else ""
     n = calibration.agreement.observed.n
     if n:
         yield (
-            f"On the {format_count(n, 'labelled trace')}{run}{decided}, judge and labels"
-            f" agree{many} in {_write_agreement(calibration.agreement)}{weighted}."
+            f"On the {format_count(n, 'labelled trace')}{run}{decided}, the"
+            f" {judge} and the labels agree{many} in {_write_agreement(calibration.agreement)}."
         )
     if calibration.agreement_of_all:
         yield (
-            f"On all {len(calibration.labelled)} labelled traces{run}, where no decision of the"
-            f" judge is a disagreement, they agree in"
-            f" {_write_agreement(calibration.agreement_of_all)}{weighted}."
+            f"If labelled traces{run} that the {judge} left open count as disagreements, the"
+            f" {judge} and the labels agree{many} in"
+            f" {_write_agreement(calibration.agreement_of_all)}."
         )
-    yield (
-        f"Intervals of agreement are Wilson's{_write_over_tasks(calibration)}; those of kappa are"
-        " mapped from them."
-    )
-
-
-def _write_over_tasks(calibration: "Calibration") -> str:
-    tasks = calibration.labels.clusters
-    if tasks is None:
-        return ", for independent traces"
     by = "+".join(calibration.cluster_by)
-    return f" for the effective number of traces of {format_count(tasks, 'task')} ({by})"
+    over = f"{_EFFECTIVE} ({by})" if by else ", for independent traces"
+    yield f"Intervals of agreement are Wilson's{over}; those of kappa are mapped from them."
 
 
 def _describe_correction(correction: "Correction", table: FrequencyTable) -> Iterator[str]:
     level = f"{100 * correction.confidence:g} % intervals"
     if correction.transferred:
-        for note in table.notes:
-            if getattr(note, "id", "") == "transferred":
-                why, _, _ = note.removeprefix("TRANSFERRED: ").partition(". Corrected by")
-                yield f"The labels are not of these traces and this judge: {why}."
         yield (
-            "Corrected shares use the error rates of those labels (Rogan and Gladen's estimate,"
-            f" {level} of Lang and Reiczigel): they are right only if the judge errs here as it did"
-            " there."
+            f"Corrected shares use the error rates on {format_count(correction.labels, 'trace')} of"
+            f" that calibration (Rogan and Gladen's estimate, {level} of Lang and Reiczigel): they"
+            " are right only if the judge errs here as often as there."
         )
     else:
         yield (
-            f"Corrected shares estimate what the annotators would say of"
+            "Corrected shares estimate which codes the annotators would give"
             f" {format_count(correction.traces, 'trace')}: {_describe_estimator(correction)},"
             f" {level}."
         )
-    if correction.calibration.population == "corpus":
-        yield "Their intervals are for these traces only, not for future ones."
+        if correction.calibration.population == "corpus":
+            yield "Their intervals are for these traces only, not for future ones."
     if left := table.judged + table.undecided + table.failed - correction.traces:
         yield (
             f"They leave out {format_count(left, 'trace')} without the judge's decision"
@@ -242,7 +269,10 @@ def _write_agreement(agreement: RaterAgreement) -> str:
     """Return the share of agreement and kappa, each with its interval."""
     observed, kappa = agreement.observed, agreement.kappa
     share = "-" if observed.value is None else format_number(100 * observed.value, 1)
-    text = f"{share} % ({_write_limits(observed, 100, 1)}; n = {observed.n})"
+    tasks, effect = (observed.inputs.get(n) for n in ("clusters", "weighting_design_effect"))
+    basis = f"n = {observed.n}" + (f" in {format_count(tasks, 'task')}" if tasks else "")
+    basis += ", weighted" if effect and effect > 1 else ""
+    text = f"{share} % ({_write_limits(observed, 100, 1)}; {basis})"
     if kappa.value is None:
         return f"{text}, Cohen's kappa undefined ({sanitize_line(kappa.reason or '', 200)})"
     return f"{text}, Cohen's kappa {format_number(kappa.value, 2)} ({_write_limits(kappa, 1, 2)})"

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -405,27 +405,16 @@ def read_placed(path: Path | str) -> Iterator[tuple[str, Annotation]]:
     file = find_annotations(path)
     name = name_place(file)
     with explain_unreadable(file), open_checked(file) as lines:
-        for n, _, annotation in parse_lines(read_bounded_lines(lines), file):
-            yield f"{name}, line {n}", annotation
+        for n, line in enumerate(read_bounded_lines(lines), 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield f"{name}, line {n}", Annotation.from_json(line)
+            except ValueError as error:
+                raise AnnotatorError(f"{name}, line {n}: {error}") from error
 
 
 def find_annotations(path: Path | str) -> Path:
     """Return the file of annotations in a run directory, or a path that is no folder itself."""
     path = Path(path)
     return path / "annotations.jsonl" if path.is_dir() else path
-
-
-def parse_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes, "Annotation"]]:
-    """Yield the number (from 1), the bytes and the annotation of each line with an end.
-
-    Raises:
-        AnnotatorError: a line is no annotation (with its number).
-    """
-    for n, line in enumerate(lines, 1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            annotation = Annotation.from_json(line)
-        except ValueError as error:
-            raise AnnotatorError(f"{name_place(file)}, line {n}: {error}") from error
-        yield n, line, annotation

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
 from annotator.base.text import sanitize_line
-from annotator.judges.base import PaidJudge
+from annotator.judges.base import RunJudge
 from annotator.judges.build import BuiltJudge, build_judge
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Usage, Verdict
@@ -75,7 +75,7 @@ class Plan:
             self.judge.codes(rubric)
 
     @property
-    def judge(self) -> PaidJudge:
+    def judge(self) -> RunJudge:
         """The judge that is asked."""
         return self.built.judge
 

@@ -18,7 +18,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, is_hub, name_place
 from annotator.base.text import describe_validation, hide_url_secrets, replace_surrogates
-from annotator.judges.base import PaidJudge
+from annotator.judges.base import RunJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.runs.conditions import Condition
 from annotator.traces import Shard, load_readers
@@ -180,7 +180,7 @@ def read_manifest(folder: Path) -> Manifest:
 def make_manifest(
     *,
     rubrics: Sequence[Rubric],
-    judge: PaidJudge,
+    judge: RunJudge,
     sources: Sequence[str],
     format: str,
     only: str,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from annotator.base.text import floor_percent
-from annotator.judges.base import PaidJudge
+from annotator.judges.base import RunJudge
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import (
     ALL_REJECTED,
@@ -21,7 +21,7 @@ from annotator.traces import Trace, Unreadable
 
 
 async def annotate(
-    trace: Trace, rubric: Rubric, judge: PaidJudge, criteria: Criteria = DEFAULT_CRITERIA
+    trace: Trace, rubric: Rubric, judge: RunJudge, criteria: Criteria = DEFAULT_CRITERIA
 ) -> Annotation:
     """Ask the judge about a trace, and return the annotation.
 

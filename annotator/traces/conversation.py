@@ -30,8 +30,9 @@ from annotator.traces.records import (
 )
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
+_SPEAKERS = ("speaker", "agent", "agent_name", "author")  # of tables; beside a role, its name
 _AUTHORS = ("role", "sender", "from", "source")
-_TEXT = ("message", "content", "text", "value")
+_TEXT = ("message", "content", "text", "value", "utterance", "body")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
@@ -172,7 +173,10 @@ def is_message(value: Any) -> bool:
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
     has_sender = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type"))
-    return bool(has_sender) and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
+    has_speaker = any(isinstance(value.get(key), str) for key in _SPEAKERS)
+    return bool(has_sender or has_speaker) and any(
+        key in value for key in (*_TEXT, "tool_calls", "parts")
+    )
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
@@ -244,7 +248,9 @@ def read_message(
     is_item = _is_item(fields)
     parts = read_parts(fields) if is_item else _read_parts(fields)
     author = find_author(fields, has_roles=has_roles, has_names=has_names)
-    sender = get_first_text(fields, *_SENDER) or ""
+    sender = get_first_text(fields, *_SENDER[:-1]) or ""
+    if not sender or (author == "agent" and classify_word(sender) == "agent"):
+        sender = get_first_text(fields, *_SPEAKERS, *_SENDER) or ""
     if is_item:  # a name in it is the tool's
         author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")
     executed = bool(parts.texts) and _EXECUTED.match(parts.texts[0])  # AG2's

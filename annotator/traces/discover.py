@@ -4,7 +4,7 @@ import glob
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -133,7 +133,7 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
         try:
             records = _list_first_records(open_contents(ref.file), format)
             if together := _find_grouping(records, format):
-                yield ref.path, together.name, None
+                yield ref.path, together.name, _load_first(records)
                 continue
             documents = [load() for _, _, load in records]
             pairs = [(document, find_reader(document, format)) for document in documents]
@@ -141,6 +141,14 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
                 yield ref.path, reader and reader.name, document
         except UnreadableTrace as error:
             yield ref.path, None, error
+
+
+def _load_first(records: Iterable[Record]) -> Any:
+    """Return the first of some records that can be read."""
+    for _, _, load in records:
+        with suppress(UnreadableTrace):
+            return load()
+    return None
 
 
 def _list_first_records(contents: Contents, format: str) -> list[Record]:

@@ -278,11 +278,7 @@ def _explain_unreadable(trace: Unreadable) -> str:
 
 
 async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
-    """Return the parsed body.
-
-    Raises:
-        RequestError: it is invalid.
-    """
+    """Return the parsed body; raises RequestError."""
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as error:

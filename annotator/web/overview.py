@@ -22,15 +22,35 @@ if TYPE_CHECKING:
     from validation import Estimate, Interval
 
 
-def serialize_runs(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the manifests and codes of runs; nothing is counted yet."""
+def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
+    """Return the manifests, codes and tables of runs; the cells are the same as in every format.
+
+    Raises:
+        AnnotatorError: as :func:`annotator.reports.frequency.count_frequencies`.
+    """
+    runs = pages.runs
     names = [sanitize_line(name, 120) for name in name_runs(runs)]
     judges = {run.judge for run in runs}
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
+    tables = [
+        _serialize_table(table, n, names[n] if len(runs) > 1 else "")
+        for n, run in enumerate(runs)
+        for table in count_frequencies(
+            run,
+            pages.calibrations,
+            transfer=pages.transfer,
+            by=pages.by,
+            cluster=pages.cluster,
+            joint=pages.joint,
+        )
+    ]
     return {
         "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
         "runs": [_serialize_run(name, run.manifest) for name, run in zip(names, runs, strict=True)],
         "codes": _serialize_codes(runs),
+        "labelled": bool(pages.labels),
+        "tables": tables,
+        "together": [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)],
     }
 
 
@@ -75,30 +95,6 @@ def _serialize_codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
                 about = {"name": code.name, "definition": definitions.get(code.id)}
                 codes.setdefault(code.id, about)
     return codes_by_rubric
-
-
-def serialize_tables(pages: "PageRequest") -> dict[str, Any]:
-    """Return the tables of runs; the cells are the same as in every format.
-
-    Raises:
-        AnnotatorError: as :func:`annotator.reports.frequency.count_frequencies`.
-    """
-    runs = pages.runs
-    names = [sanitize_line(name, 120) for name in name_runs(runs)]
-    tables = [
-        _serialize_table(table, n, names[n] if len(runs) > 1 else "")
-        for n, run in enumerate(runs)
-        for table in count_frequencies(
-            run,
-            pages.calibrations,
-            transfer=pages.transfer,
-            by=pages.by,
-            cluster=pages.cluster,
-            joint=pages.joint,
-        )
-    ]
-    together = [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)]
-    return {"tables": tables, "together": together}
 
 
 def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:

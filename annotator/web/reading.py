@@ -16,7 +16,7 @@ from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
-from annotator.web.index import Index
+from annotator.web.index import Index, TraceLabels
 from annotator.web.payload import (
     list_quoted_sources,
     serialize_annotation,
@@ -27,10 +27,6 @@ from annotator.web.payload import (
 
 if TYPE_CHECKING:
     from annotator.calibration.model import Calibrations
-
-
-TraceLabels = Mapping[str, Mapping[str, Sequence[Label]]]
-"""People's labels by rubric and trace; the first of a trace decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class PageRequest:
     calibrations: "Calibrations | None" = None
     transfer: bool = False
     by: str | None = None
-    labels: "TraceLabels" = field(default_factory=dict)
+    labels: TraceLabels = field(default_factory=dict)
     traces: Sequence[str] = ()
     cluster: Sequence[str] | None = None
     joint: bool = False
@@ -67,10 +63,6 @@ class Reading:
         self._libraries = [Library(sources, format) for sources, format in collections]
         self._sources = [source for sources, _ in collections for source in sources]
         self.index = Index(pages.runs, pages.labels)
-
-    def close(self) -> None:
-        """Stop reading and close the files."""
-        self.index.close()
 
     def find(self, trace_id: str) -> Trace | Unreadable:
         """Return a trace, or the reason that it cannot be shown."""

@@ -1,6 +1,6 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,7 +21,8 @@ from annotator.labels.adjudication import (
     find_contradicted,
     write_agreed,
 )
-from annotator.labels.blinding import make_unblind
+from annotator.labels.blinding import blind, make_unblind
+from annotator.labels.checking import Problems
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, list_built_in, load_rubric
@@ -94,7 +95,10 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
         )
         with LabelStore.open(request.file, request.annotator, rubric) as store:
-            yield _prepare_adjudication(request.pair, compared, rubric, library, store)
+            work = _prepare_adjudication(request.pair, compared, rubric, library, store)
+            rows = LabelFiles([sheet] if sheet else ()).read_rows(rubric.scheme(), Problems())
+            seen = {row.fields.get("trace_id") for row in rows}
+            yield replace(work, items=[_hide_id(item, seen) for item in work.items])
         return
     notes: list[str] = []
     if sheet:
@@ -106,6 +110,11 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
         nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_explain_runs(sources)}"
         raise AnnotatorError(". ".join((nothing, *notes)))
     with LabelStore.open(request.file, request.annotator, rubric) as store:
+        if any(_find_rater(store, item) not in (None, request.rater) for item in items):
+            raise AnnotatorError(
+                f"{request.annotator} has labelled this sheet as rater {3 - request.rater}: give"
+                " the other person's name with --annotator NAME"
+            )
         yield Work(rubric, items, library, store, notes=notes)
 
 
@@ -176,6 +185,18 @@ def _unblind(
         own_id = unblind(item.trace_id)
         alias = item.trace_id if own_id != item.trace_id else ""
         yield replace(item, trace_id=own_id, alias=alias)
+
+
+def _find_rater(store: LabelStore, item: Item) -> int | None:
+    """Return the rater as whom the store's annotator labelled a trace of this sample, if any."""
+    drawing = store.get_drawing(item.trace_id)
+    return drawing.get("rater") if drawing.get("design") == item.extra.get("design") else None
+
+
+def _hide_id(item: Item, seen: Collection[str | None]) -> Item:
+    """Return an item with its blinded id as alias, if that is one of the ids in the sheet."""
+    alias = blind(item.trace_id)
+    return replace(item, alias=alias) if alias in seen else item
 
 
 def _compare(

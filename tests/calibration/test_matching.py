@@ -96,6 +96,9 @@ GOLD = [(f"t{n}", "gamma", "gold") for n in range(3)]
         ([*GOLD, ("t2", "beta", "ann")], ("gold",)),
         # ann labelled all that bob did: a second person's sheet holds a part of the first one's.
         ([("t2", "alpha", "ann")], ("ann",)),
+        # Adjudicated: gold where two differed, then the person who labelled all, or each alone.
+        ([("t2", "alpha", "ann"), ("t1", "gamma", "gold")], ("gold", "ann")),
+        ([("t1", "gamma", "gold")], ("gold", "ann", "bob")),
     ],
 )
 def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
@@ -103,12 +106,14 @@ def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
     assert select_labels(labels, ())[1] == whose
 
 
-def test_a_gold_of_a_part_is_no_default(annotate_cli, calibrate, tmp_path, rubric, ten):
-    """Its labels, or those that it corrects a part of? The user has to say."""
+def test_gold_decides_before_others(annotate_cli, calibrate, tmp_path, rubric, ten):
     file = write_two(tmp_path, rubric, ("t1", "gamma", "gold"))
-    said_in_words(annotate_cli("calibrate", "-v", ten, "--labels", file))
-    made, _ = calibrate(ten, file, "--annotator", "gold", "--annotator", "ann")
-    assert human(made) == {"t0": "alpha", "t1": "gamma"}
+    made, _ = calibrate(ten, file)
+    assert human(made) == {"t0": "alpha", "t1": "gamma", "t2": "beta"}
+    file = write_two(tmp_path, rubric, ("t0", "gamma", "gold"))
+    done = annotate_cli("calibrate", ten, "--labels", file)
+    said_in_words(done)
+    assert "of several annotators on traces that gold has not decided: ann, bob, gold" in done.err
 
 
 # Splits

@@ -55,6 +55,14 @@ def test_the_way(annotate_cli, run, rubric):
     assert "corrected" not in alone.out
 
 
+def test_the_commonest_codes_are_named_together(annotate_cli, tmp_path, rubric):
+    codes = {f"t{n}": "alpha" if n % 2 else "beta" for n in range(20)}
+    run = make_run(tmp_path / "run", rubric, [said(*item) for item in codes.items()])
+    write_labels(run / "labels.jsonl", [label(name, rubric, code) for name, code in codes.items()])
+    out = " ".join(annotate_cli("calibrate", run).out.split())
+    assert "Most common by the labels: alpha and beta, 50 % of traces each." in out
+
+
 def test_nothing_there_is_overwritten_or_guessed(annotate_cli, tmp_path, run):
     done = annotate_cli("calibrate", run)
     said_in_words(done)

@@ -25,7 +25,7 @@ def test_rubric_show_is_safe_on_a_terminal(annotate_cli, tmp_path):
 
 def test_rubric_show_says_everything_a_labeller_needs(annotate_cli):
     done = annotate_cli("rubric", "show", "comm_errors")
-    assert max(map(len, done.out.splitlines())) <= 80
+    assert max(map(len, done.raw.splitlines())) <= 80
     text = " ".join(done.out.split())
     for code in load_rubric("comm_errors").codes:
         assert code.definition in text

@@ -133,7 +133,7 @@ def test_the_table_says_what_is_in_no_share(annotate_cli, logs):
 
 def test_the_first_screen_has_a_sentence_the_kinds_and_examples(annotate_cli, logs):
     done = annotate_cli("conflicts", logs, "--cluster", "none")
-    lines = done.out.splitlines()
+    lines = done.raw.splitlines()
     assert lines[0] == "7 pairs of patches in 7 traces"
     result = " ".join(lines[2:4])
     assert result == (

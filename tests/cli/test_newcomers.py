@@ -185,6 +185,24 @@ def test_a_map_may_have_a_mark_in_its_name(annotate_cli, tmp_path):
     assert (done.code, '"map"' in done.out) == (0, True), done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [
+        ("talk.csv", "dialog_id,agent,message\n1,ann,hi\n1,ben,ho\n2,ann,hm\n", (2, 3)),
+        ("team.json", '{"of": {"ann": [{"text": "a"}], "ben": [{"text": "b"}]}, "x": [1]}', (1, 2)),
+        ("turns.json", '{"data": {"steps": [{"who": "ann", "body": "a"}]}}', (1, 1)),
+    ],
+)
+def test_what_explain_prints_is_a_map(annotate_cli, tmp_path, name, text, counts):
+    (tmp_path / name).write_text(text)
+    (tmp_path / "half.json").write_text('{"a": ')
+    done = annotate_cli("traces", "--explain", name, "half.json")
+    (tmp_path / "map.yaml").write_text(done.out)
+    read = annotate_cli("traces", name, "--map", "map.yaml", "--json")
+    summary = json.loads(read.out.splitlines()[-1])["summary"]
+    assert (summary["traces"], summary["messages"]) == counts, done.out + read.out
+
+
 def test_explain_says_what_cannot_be_read(annotate_cli, tmp_path):
     (tmp_path / "half.json").write_text("[" * 5000)
     done = annotate_cli("traces", "--explain", TRACES, "half.json")

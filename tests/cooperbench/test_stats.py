@@ -590,7 +590,7 @@ def test_the_channel_is_in_every_table_of_the_command_and_of_python(tmp_path, an
     run(tmp_path, 2, [], merge="conflicts", run="quiet_1")
     done = annotate_cli("stats", tmp_path / "logs", "--channel", "run_name=msg_*", "-v")
     summary = summarize(tmp_path / "logs", channel="run_name=msg_*")
-    assert done.out == f"{render(summary.tables, 'table')}\n"
+    assert done.raw == f"{render(summary.tables, 'table')}\n"
     document = json.loads(render(summary.tables, "json"))
     assert document["channel"] == {"attribute": "run_name", "values": ["msg_*"]}
     assert document["groups"][0]["talk_groups"][3]["of"] == "could not"
@@ -925,7 +925,7 @@ def test_command_line(talks, annotate_cli):
 def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annotate_cli):
     """By hand: 2 of 5 known ends passed; 3 of 5 merges conflict; 4 + 2 + 3 + 1 + 1 messages."""
     done = annotate_cli("stats", talks / "logs", "--cluster", "none")
-    head, result, table, gaps, notes = done.out.split("\n\n")
+    head, result, table, gaps, notes = done.raw.split("\n\n")
     assert head == "6 traces: 6 coop"
     assert " ".join(result.split()).startswith(
         "Passed: 40 % of 5 coop runs. Merge conflicts: 60 % of 5 merges. Agents wrote messages in"

@@ -36,7 +36,6 @@ CHANGES: dict[str, tuple[tuple[object, ...], int, int]] = {
     "longest answer": (set_model(max_output_tokens=500), 2, 0),
     "extra field": (set_model(extra_body={"top_p": 0.5}), 2, 0),
     "form": (set_model(mode="json_schema"), 2, 0),
-    "facts": (set_model(facts=True), 2, 0),
     "address": (("--base-url", "{url}?deployment=b"), 2, 0),
     "one more sample": (("--samples", "2"), 2, 2),
     "nothing": ((), 0, 2),

@@ -97,13 +97,13 @@ def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name)
     script = """
 from pathlib import Path
-from annotator.prompts.render import hash_facts_template, hash_prompts
+from annotator.prompts.render import hash_prompts
 seen = set()
 for file in [None, *sorted(Path("prompts").iterdir())]:
     if file:
         file.write_text(file.read_text() + " ")
-    hash_prompts.cache_clear(), hash_facts_template.cache_clear()
-    seen.add((hash_prompts(), hash_facts_template()))
+    hash_prompts.cache_clear()
+    seen.add(hash_prompts())
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -342,10 +342,9 @@ def lengthen(trace: Trace) -> Trace:
 
 
 def test_nothing_of_a_trace_stands_outside(rubric: Rubric) -> None:
-    """The first request with facts, and the second."""
     traces = list(map(hostile, _NAMES))
     with Server(echo) as server:
-        ask_all(server, traces, rubric, mode="json", facts=True)
+        ask_all(server, traces, rubric, mode="json")
         assert len(server.seen) == 2 * len(traces)
         assert "similar" in "".join(request.reask or "" for request in server.seen)
         assert_inside(server.seen, traces)

@@ -65,10 +65,10 @@ def test_a_calibrated_run(methods, calibrate, run):
     calibrate(run, CODES)
     [text], err = methods(run)
     assert "shares are corrected by" in err
-    assert "60 traces were labelled by ann: how they were chosen is not recorded." in text
+    assert "60 traces were labelled by ann: how they were chosen is not recorded; they" in text
     assert "agree in 83.3 % (95 % interval" in text
-    assert "n = 60), Cohen's kappa 0.70 (95 % interval" in text
-    assert "Corrected shares estimate what the annotators would say of 60 traces" in text
+    assert "n = 60 in 24 tasks), Cohen's kappa 0.70 (95 % interval" in text
+    assert "Corrected shares estimate which codes the annotators would give 60 traces" in text
     assert "not corrected" not in text
     assert methods(run, "--no-calibration") == ([alone], "")
 
@@ -81,9 +81,9 @@ def test_a_group_has_its_own_labels(methods, calibrate, run):
     by, _ = methods(run, "--by", "model")
     starts = [f"We annotated {n} traces (model: {m})" for n, m in GROUPS]
     assert [text.partition(" with ")[0] for text in by] == starts
-    assert "10 of the labelled traces are in this group." in by[0]
-    assert "On the 20 labelled traces of the whole run, judge and labels agree" in by[0]
-    assert "would say of 30 traces" in by[0]
+    assert "10 of the labelled traces were in this group." in by[0]
+    assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in by[0]
+    assert "would give 30 traces" in by[0]
 
 
 @pytest.mark.parametrize("labelled", [4, 0])
@@ -99,12 +99,13 @@ def test_undecided_traces(methods, calibrate, tmp_path, rubric, labelled):
     [text], _ = methods(run)
     assert "10 were left undecided; no share of the judge alone counts them." in text
     if labelled:
-        assert "On the 40 labelled traces that the judge decided, judge and labels" in text
-        assert "On all 44 labelled traces, where no decision of the judge is a" in text
-        assert "they agree in 90.9 % (" in text
-        assert "would say of 50 traces" in text
+        assert "On the 40 labelled traces that the judge decided, the judge and the" in text
+        assert "If labelled traces that the judge left open count as disagreements, the" in text
+        assert "labels agree in 90.9 % (" in text
+        assert "; n = 44)" in text
+        assert "would give 50 traces" in text
     else:
-        assert "would say of 40 traces" in text
+        assert "would give 40 traces" in text
         assert "They leave out 10 traces without the judge's decision and without labels." in text
 
 
@@ -127,26 +128,87 @@ def test_how_the_labelled_traces_were_chosen(annotate_cli, methods, calibrate, r
     shutil.rmtree(run / "samples")
     [text], _ = methods(run)
     assert (
-        "25 traces were labelled by ann: a random sample of 60 traces, stratified by the judge's"
+        "25 traces were labelled by ann: drawn at random from 60 traces, stratified by the judge's"
         " codes and weighted by inclusion probability; 25 of 30 drawn traces have a label." in text
     )
     made = json.loads((run / "calibration.json").read_text())["calibrations"][0]
     assert {trace["trace_id"] for trace in made["joined"]} < drawn.keys()
 
 
-def test_labels_of_another_judge(methods, calibrate, tmp_path, rubric, run):
+def test_all_traces_are_no_sample(annotate_cli, methods, run):
+    assert annotate_cli("sample", run, "-n", 60, "--double", 0, "--show-ids").code == 0
+    [design] = (run / "samples").glob("*.json")
+    name = design.name.partition(".")[0]
+    rows = [
+        {"trace_id": f"t{n}", "rubric": "first", "annotator": "ann", "primary": None}
+        | {"design": name, "inclusion_probability": 1.0}
+        for n in range(60)
+    ]
+    write_labels(run / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", run).code == 0
+    assert "labelled by ann: all 60 traces were drawn." in methods(run)[0][0]
+
+
+def test_people_who_agree_are_weighted_as_they_were_drawn(annotate_cli, methods, run):
+    """They differ on t0, which stands for 10 traces, and agree on 20 others: 20 / 30."""
+    weights = {f"t{n}": 0.1 if n == 0 else 1.0 for n in range(21)}
+    rows = [
+        {"trace_id": name, "rubric": "first", "annotator": by, "primary": None}
+        | {"design": "gone", "inclusion_probability": weight}
+        for by in ("ann", "bob")
+        for name, weight in weights.items()
+    ]
+    rows[0]["primary"] = "alpha"
+    write_labels(run / "labels.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--annotator", "bob", "--annotator", "ann")
+    assert done.code == 0, done.err
+    assert "Judge and people (bob, else ann) agree" in done.out
+    [text], _ = methods(run)
+    assert "Of several labels of a trace, the one by the first of these" in text
+    assert "ann and bob agree in 66.7 % (" in text
+    assert "n = 21 in 21 tasks, weighted), Cohen" in text.partition("ann and bob agree")[2]
+
+
+def test_the_limits_of_the_judge_are_none_of_corrected_shares(methods, calibrate, tmp_path, rubric):
+    annotations = [said(name, "alpha") for name in CODES]
+    run = make_run(tmp_path / "run", rubric, annotations, known=["alpha"])
+    assert "The judge has no rule for beta, gamma: unknown, not 0." in methods(run)[0][0]
     calibrate(run, CODES)
+    assert "unknown, not 0" not in methods(run)[0][0]
+
+
+def test_labels_of_traces_that_the_judge_did_not_get(methods, calibrate, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [*traces(), said("s", status="skipped")])
+    calibrate(run, CODES | {"s": "alpha", "gone": None})
+    [text], _ = methods(run)
+    assert "are left out: 1 that the run skipped and 1 that are not in it." in text
+
+
+def test_a_judge_of_several_models(methods, run):
+    file = run / "run.json"
+    manifest = json.loads(file.read_text())
+    models = [{"model": name, "parameters": {"temperature": 1.0}} for name in ("m", "n")]
+    manifest["judge"] = {"id": "llm:m+n", "samples": 3, "models": models}
+    file.write_text(json.dumps(manifest))
+    assert "(temperature 1.0; 3 answers of each model for a trace; " in methods(run)[0][0]
+
+
+def test_labels_of_another_judge(methods, calibrate, tmp_path, rubric, run):
+    undecided = {"u0": "beta"}
+    run = make_run(run, rubric, [*traces(), said("u0", status="undecided")])
+    calibrate(run, CODES | undecided, "--population", "corpus")
     other = make_run(tmp_path / "other", rubric, traces(), judge="llm:new")
     shutil.copy(run / "calibration.json", other)
     [text], err = methods(other)
     assert "calibration.json is not used: it was made for another judge, llm:m" in err
     assert "The shares are not corrected by labels of people." in text
     [text], _ = methods(other, "--calibration", run / "calibration.json", "--transfer")
-    assert (
-        "The labels are not of these traces and this judge: it was made for another judge" in text
-    )
-    assert "60 traces of another run were labelled by ann" in text
-    assert "they are right only if the judge errs here as it did there." in text
+    assert "61 traces of another calibration were labelled by ann" in text
+    assert "That calibration does not fit this run: it was made for another judge, llm:m" in text
+    assert "On the 60 labelled traces that the calibrated judge decided, the calibrated" in text
+    assert "use the error rates on 60 traces of that calibration" in text
+    assert "right only if the judge errs here as often as there." in text
+    assert "for these traces only" not in text
 
 
 def test_a_corpus(methods, calibrate, run):
@@ -158,7 +220,7 @@ def test_nothing_judged(methods, tmp_path, rubric):
     failed = [said(f"t{n}", status="failed") for n in range(3)]
     [text], _ = methods(make_run(tmp_path / "run", rubric, failed))
     assert "None was judged, so there are no shares." in text
-    assert "3 were not judged, as the requests failed; no share" in text
+    assert "3 were not judged because of an error; no share" in text
 
 
 def test_a_paragraph_for_each_rubric(methods, calibrate, tmp_path, rubric):

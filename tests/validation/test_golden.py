@@ -40,8 +40,8 @@ def kappa_table(given):
     kappa, ase = v.compute_cohen_kappa(table), v.compute_asymptotic_kappa(table)
     return {
         "kappa": kappa.value,
-        "observed_agreement": kappa.observed.value,
-        "expected_agreement": kappa.expected,
+        "observed_agreement": kappa.inputs["observed"],
+        "expected_agreement": kappa.inputs["expected"],
         "se": ase.inputs["se"],
     }
 
@@ -50,7 +50,7 @@ def kappa_pairs(given):
     kappa = v.compute_cohen_kappa(v.count_pairs(given["human"], given["judge"]))
     defined = kappa.value is not None
     assert defined or kappa.reason
-    share = kappa.observed.value
+    share = kappa.inputs["observed"]
     return {"kappa": kappa.value, "observed_agreement": share, "defined": defined}
 
 

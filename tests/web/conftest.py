@@ -53,6 +53,22 @@ def judged(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.fixture(scope="session")
+def made(judged, tmp_path_factory):
+    """The report of the examples, with labels."""
+    folder = tmp_path_factory.mktemp("made")
+    labels = EXAMPLES.parent / "labels.jsonl"
+    out = ("--format", "html", "--out", "report.html")
+    tool("report", judged, *out, "--labels", labels, cwd=folder)
+    return folder / "report.html"
+
+
+@pytest.fixture
+def report(made):
+    """The address of that report."""
+    return made.as_uri()
+
+
 @pytest.fixture(scope="package")
 def chromium():
     """A headless Chromium; a test that needs it is skipped where there is none. Other packages'

@@ -1,6 +1,5 @@
 """The report as one file, in a browser that may load nothing else."""
 
-import errno
 import json
 import re
 import shutil
@@ -10,27 +9,11 @@ import pytest
 
 from annotator.rubrics.annotations import read_annotations
 from annotator.web.assets import STATIC, read_asset
-from tests.conftest import EXAMPLES, TALK, run_name, write_run
+from tests.conftest import TALK, run_name, write_run
 from tests.web.conftest import settled, tool, until
 from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
 
 TRACE = "#/trace/demo%2Fcoop%2Felevator_sim_task%2F2%2Ff1_f2"
-
-
-@pytest.fixture(scope="session")
-def made(judged, tmp_path_factory):
-    """The report of the examples, with labels."""
-    folder = tmp_path_factory.mktemp("made")
-    labels = EXAMPLES.parent / "labels.jsonl"
-    out = ("--format", "html", "--out", "report.html")
-    tool("report", judged, *out, "--labels", labels, cwd=folder)
-    return folder / "report.html"
-
-
-@pytest.fixture
-def report(made):
-    """The address of that report."""
-    return made.as_uri()
 
 
 def write_report(folder, *rubrics):
@@ -405,17 +388,3 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path, annotate_cli):
     assert done.code == 2
     assert "no/such/folder" in done.err
     assert done.err.count("\n") == 1
-
-
-def test_a_disk_that_fails_is_named(tmp_path, annotate_cli, monkeypatch):
-    write_run(tmp_path / run_name(1))
-    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
-
-    def fails(*_):
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr("os.pread", fails)
-    done = annotate_cli("report", "-v", "run", "--format", "html")
-    assert done.code == 2
-    assert done.err.startswith("Error: ")
-    assert "run/annotations.jsonl: Input/output error" in done.err

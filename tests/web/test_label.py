@@ -4,10 +4,13 @@ import json
 
 import pytest
 
+from annotator.base.errors import AnnotatorError
 from annotator.labels import read_labels
 from annotator.labels.blinding import blind
+from annotator.labels.decisions import Decision
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
+from annotator.web.work import WorkRequest, prepare
 from tests.web.conftest import label_command, tool, until
 
 RUBRIC = load_rubric("comm_errors")
@@ -161,6 +164,35 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve
     assert {label.inclusion_probability for label in found} == {0.4}
     said = tool("calibrate", "-v", "run", "--labels", "labels.jsonl", cwd=tmp_path)
     assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
+
+
+def test_a_blinded_sheet_stays_blinded_and_each_rater_has_a_name(traces, tmp_path):
+    tool(traces, "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    tool("sample", "run", "-n", "4", "--uniform", "--double", "2", cwd=tmp_path)
+    sheet, file = str(tmp_path / "run/sheet.csv"), tmp_path / "run/labels.jsonl"
+
+    def work(annotator, **options):
+        return prepare(WorkRequest([sheet], annotator, "symptoms", file, **options))
+
+    for rater, annotator in ((1, "ann"), (2, "bob")):
+        with work(annotator, rater=rater) as found:
+            for item in found.items:
+                codes = {"ann": "work_overlap", "bob": "repetition"}
+                found.store.decide(Decision(item.trace_id, codes[annotator]), item.extra)
+    before = file.read_bytes()
+    message = "ann has labelled this sheet as rater 1: give the other"
+    with pytest.raises(AnnotatorError, match=message), work("ann", rater=2):
+        pass
+    with work("ann"):  # goes on
+        pass
+    assert file.read_bytes() == before
+    with work("gold", pair=("ann", "bob")) as found:
+        assert len(found.items) == 2
+        for item in found.items:
+            assert item.alias == blind(item.trace_id)
+            found.store.decide(Decision(item.trace_id, "repetition"), item.extra)
+    said = tool("calibrate", "-v", "run", cwd=tmp_path)
+    assert "4 labels by gold, ann. 4 of 4 drawn traces are labelled." in said.out
 
 
 def test_two_annotators_are_adjudicated(traces, tmp_path, serve, visit):

@@ -22,16 +22,8 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def view(judged, serve):
-    """Serve the pages of a run, that of the examples by default; return their address once all
-    is read.
-    """
-
-    def start(*arguments):
-        address = serve("view", *(arguments or (judged,))).address
-        until(lambda: json.loads(get(f"{address}api/overview")[2])["ready"])
-        return address
-
-    return start
+    """Serve the pages of a run, that of the examples by default; return their address."""
+    return lambda *arguments: serve("view", *(arguments or (judged,))).address
 
 
 def test_tables_traces_steps_search_and_a_quote_in_its_place(judged, view, visit):
@@ -137,9 +129,7 @@ def test_only_its_own_pages_may_ask(view):
         (403, get(api, Sec_Fetch_Site="same-site", Sec_Fetch_Mode="cors")),
         (404, get(f"{address}static/%2e%2e/server.py")),
         (404, get(f"{address}static/..%2fserver.py")),
-        (400, get(f"{address}api/rows?offset=x")),
-        (400, get(f"{address}api/rows?offset=-1")),
-        (400, get(f"{address}api/search?q=a&cursor=[1,")),
+        (400, get(f"{address}api/trace")),
     ]:
         assert asked[0] == status, asked
     assert get(api, Host=f"localhost:{port}")[0] == 200
@@ -165,8 +155,6 @@ def test_requests_that_no_browser_makes(view):
         (400, f"GET /{token}/api/overview HTTP/1.1\r\nHost: evil.example"),
         (403, f"PUT /{token}/api/overview HTTP/1.1"),
         (403, f"OPTIONS /{token}/api/overview HTTP/1.1"),
-        (400, f"GET /{token}/api/rows?rejected=perhaps HTTP/1.1"),
-        (400, f"GET /{token}/api/search?q=a&cursor={'[' * 5000} HTTP/1.1"),
         (400, f"GET /{token}/api/trace?id={'x' * 300_000} HTTP/1.1"),
         (200, f"HEAD /{token}/static/view.js HTTP/1.1"),
     ]:
@@ -178,72 +166,16 @@ def test_a_late_answer_does_not_touch_the_page_after_it(view, visit):
     held = Held(page, "trace?*")
     page.click("ol.traces a >> nth=0")
     held.wait()
-    # The list is drawn anew: a click that begins on the old one and ends on the new one is none.
-    page.eval_on_selector("ol.traces", "one => one.classList.add('old')")
     page.go_back()
-    page.click("ol.traces:not(.old) a >> nth=1")
+    page.click("ol.traces a >> nth=1")
     for n in (1, 0):  # the one asked for last is answered first
-        with page.expect_event("requestfinished", lambda one: "/api/neighbours?" in one.url):
+        with page.expect_event("requestfinished", lambda one: "/api/trace?" in one.url):
             held.let_go(n)
         page.wait_for_selector(".reading")
     page.evaluate("fetch('api/overview').then((one) => one.text())")  # those before are read then
+    assert page.inner_text(".near .legend") == "2 of 2"
     page.keyboard.press("n")
     page.wait_for_selector("mark.current")
-    page.click("button.quote >> nth=0")
-    assert page.locator("mark.current").count()
-
-
-def test_tables_that_come_late_do_not_touch_the_page_after_them(view, visit):
-    page = visit(view())
-    page.clock.pause_at("2100-01-01")
-    counts = [1, 2]
-
-    def reading(route):
-        progress = {"annotations": counts.pop(0), "read": 1, "bytes": 4}
-        route.fulfill(json=route.fetch().json() | {"ready": False, "progress": progress})
-
-    page.route("**/api/overview", reading, times=2)
-    page.reload()
-    page.wait_for_selector(".status:text-is('Reading: 1 annotations so far (25 %).')")
-    page.clock.fast_forward(500)
-    page.wait_for_selector(".status:text-is('Reading: 2 annotations so far (25 %).')")
-    held = Held(page, "overview")
-    page.clock.fast_forward(500)
-    held.wait()
-    page.keyboard.press("t")
-    page.wait_for_selector("ol.traces")
-    page.focus("ol.traces a >> nth=3")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    held.let_go()
-    page.evaluate("fetch('api/facets').then((one) => one.text())")
-    assert [url.rpartition("/")[2] for url in asked] == ["facets"]
-    assert page.evaluate("document.activeElement.dataset.number") == "4"
-    page.keyboard.press("o")
-    page.wait_for_selector("main:not(:has(.status)) table.counts")
-
-
-def test_a_list_that_grows_stays_where_it_is(view, visit):
-    page = visit(view())
-    page.clock.pause_at("2100-01-01")  # it grows when the test says so
-    cut = [12, 13]
-
-    def part(route):
-        value = route.fetch().json()
-        value["rows"] = value["rows"][: cut.pop(0)]
-        value["complete"] = not cut
-        route.fulfill(json=value)
-
-    page.route("**/api/rows?*", part)
-    page.keyboard.press("t")
-    page.wait_for_selector("ol.traces")
-    assert page.locator("ol.traces li").count() == 12
-    page.focus("ol.traces a >> nth=10")
-    page.evaluate("scrollTo(0, 100)")
-    page.clock.fast_forward(1500)
-    until(lambda: page.locator("ol.traces li").count() == 25)
-    assert page.evaluate("scrollY") == 100
-    assert page.evaluate("document.activeElement.closest('ol.traces') !== null")
 
 
 def test_it_listens_on_loopback_only(view):
@@ -309,15 +241,11 @@ def run(judged, tmp_path):
     return Path(shutil.copytree(judged, tmp_path / "run"))
 
 
-def test_a_damaged_line_is_said_on_the_page(run, view, visit):
+def test_a_damaged_line_is_said(run, annotate_cli):
     with (run / "annotations.jsonl").open("a") as file:
         file.write("{}\n")
-    page = visit(view(run))
-    page.wait_for_selector("[role=alert]")
-    assert "line 35" in page.inner_text("[role=alert]")
-    page.keyboard.press("t")
-    page.wait_for_selector("ol.traces")
-    assert "line 35" in page.inner_text("[role=alert]")
+    done = annotate_cli("view", run)
+    assert (done.code, "annotations.jsonl, line 35: " in done.err) == (2, True)
 
 
 def test_a_run_that_is_being_written_can_be_read(run, view, visit):

@@ -147,9 +147,8 @@ def _compute_step_shares(tally: Tally) -> Iterator[StepShare]:
     n = tally.total(("step", "n"))
     for column, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
-        interval = resamples.interval(partial(_divide_by_steps, column))
-        why = "no trace tells the steps of its agents"
-        yield StepShare(name, interval.estimate(name, n, inputs, why))
+        divide, why = partial(_divide_by_steps, column), "no trace tells the steps of its agents"
+        yield StepShare(name, resamples.estimate(name, divide, n, inputs, why))
 
 
 def _divide_by_steps(column: int, totals: Floats) -> Floats:
@@ -203,7 +202,7 @@ def _estimate(
         for what in dict.fromkeys((*ratio, "runs"))
     }
     why = "no questions" if ratio[1] == "question" else "no such runs"
-    return resamples.interval(value).estimate(name, runs, counts, why if runs else "no such runs")
+    return resamples.estimate(name, value, runs, counts, why if runs else "no such runs")
 
 
 def count_times(trace: Trace) -> Counter[Key]:
@@ -246,8 +245,7 @@ def compute_timing(tally: Tally) -> Iterator[Timing]:
             ratio: Floats = totals[:, column] / totals[:, column + 1] / scale
             return ratio
 
-        interval = resamples.interval(divide)
-        return Timing(name, interval.estimate(name, tally.total(n), {"k": k}, why))
+        return Timing(name, resamples.estimate(name, divide, tally.total(n), {"k": k}, why))
 
     crossed, late = tally.total(_CROSSED), tally.total(_LATE)
     why = "the speaker never changes"

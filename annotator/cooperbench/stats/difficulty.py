@@ -202,8 +202,10 @@ def _estimate_areas(
     def estimate(
         name: str, value: Callable[[Floats, Floats], Floats], reason: str | None
     ) -> Estimate:
-        interval = resamples.interval(lambda totals: value(*compute_areas(totals)))
-        return interval.estimate(name, pairs, inputs, reason or "undefined")
+        def of_totals(totals: Floats) -> Floats:
+            return value(*compute_areas(totals))
+
+        return resamples.estimate(name, of_totals, pairs, inputs, reason or "undefined")
 
     return (
         estimate("auc_solo", lambda solo, _: solo, why),

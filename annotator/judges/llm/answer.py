@@ -185,8 +185,7 @@ def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
 
 
 def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return the contradictions of ``considered`` and the findings; none if a finding is
-    malformed."""
+    """Return how ``considered`` contradicts the findings; nothing if a finding is malformed."""
     if "findings" not in answer:
         return []
     codes = [finding["code"] for finding in answer["findings"]]
@@ -209,10 +208,8 @@ def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Ite
 
 
 def _find_left_out(codes: Sequence[str], yes_items: Sequence[str], rubric: Rubric) -> Iterator[str]:
-    """Yield an error for each code or group considered met without a finding.
-
-    If the rubric allows one code, a met code may be missing unless its precedence is higher.
-    """
+    """Yield an error for each code or group considered met without a finding."""
+    # If the rubric allows one code, a met code may be missing unless its precedence is higher.
     codes_and_groups = {*codes, *(rubric.code(code).group for code in codes)}
     for item in yes_items:
         single = bool(codes) and rubric.choice == "one"
@@ -244,11 +241,7 @@ def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type
 def _build_model(
     codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, min_quotes: int
 ) -> type[ParsedAnswer]:
-    """Return the model of an answer.
-
-    The schema demands more than the model checks (the source of a quote, the number of quotes):
-    those are checked with the quotes, where the model can correct them.
-    """
+    """Return the model of an answer; quotes are checked later, where the model can correct them."""
     quote = _create_model(
         "Quote",
         source=_build_text_type(120, "id in the part's header", pattern=sources),
@@ -329,10 +322,8 @@ def _find_fenced(text: str) -> list[str]:
 
 
 def _find_only_answer(text: str) -> str | None:
-    """Return the JSON object that is the whole text, or its only code block; else None.
-
-    A JSON object elsewhere in the text may be a quote of the trace, and is no answer.
-    """
+    """Return the JSON object that is the whole text, or its only code block; else None."""
+    # A JSON object elsewhere may be a quote of the trace.
     text = _strip_end_tokens(text)
     if _is_object(text):
         return text

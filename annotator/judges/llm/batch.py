@@ -7,12 +7,10 @@
 import asyncio
 import json
 import re
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -59,7 +57,6 @@ from annotator.judges.llm.settings import Options, read_api_key
 from annotator.rubrics.annotations import Usage
 
 NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-_CONTRADICTION = "the results hold two different answers to this one request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +110,9 @@ class Result:
         return parse_overflow(self.message, self.fields, code, self.status == 413)
 
 
-def is_damaged(line: bytes) -> bool:
-    """Whether a line is too long, or has NUL bytes (a lost block of the disk)."""
-    return len(line) > LONGEST_RESPONSE or b"\0" in line
-
-
 def redact_line(line: bytes, secrets: Secrets) -> bytes:
     """Return a line of results without secrets; the text of an answer stays as it is."""
-    if is_damaged(line):
+    if len(line) > LONGEST_RESPONSE:
         return b"damaged"
     with suppress(*NO_RESULT):
         if not _parse_result(value := json.loads(line), secrets).message:
@@ -154,7 +146,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | N
             if not line.strip():
                 continue
             try:
-                if is_damaged(line):
+                if len(line) > LONGEST_RESPONSE:
                     while line and not line.endswith(b"\n"):
                         line = lines.readline(LONGEST_RESPONSE)
                     raise ValueError
@@ -198,10 +190,7 @@ class SentRequest:
 
 
 class BatchImport:
-    """Puts the answers of result files into the cache.
-
-    Two different results of one request are no answer: its key is in ``contradicted``. Without
-    ``requests`` the files may come from several attempts, and an error contradicts no answer.
+    """Puts the answers of result files into the cache; the first answer to a request counts.
 
     Attributes:
         errors: the error of each request without an answer, by key.
@@ -220,7 +209,6 @@ class BatchImport:
         requests: Mapping[str, SentRequest] | None = None,
     ) -> None:
         self.errors: dict[str, MissingAnswer] = {}
-        self.contradicted: set[str] = set()
         self.unmatched = self.results = self.unread = 0
         self.first_unread = ""
         self.lost = Usage()
@@ -230,7 +218,6 @@ class BatchImport:
         self._price = price
         self._secrets = secrets
         self._requests = requests
-        self._digests: dict[str, bytes] = {}  # the hash of what the first result of a key says
 
     def take(self, file: Path) -> None:
         """Import the results in a file; answers in the cache stay.
@@ -246,7 +233,7 @@ class BatchImport:
             self.results += 1
             if self._requests is not None and result.key not in self._requests:
                 self.unmatched += 1
-            elif result.key not in self.contradicted:
+            else:
                 self._take(result)
 
     @property
@@ -257,7 +244,7 @@ class BatchImport:
         more = f" ({self.unread} lines are none)" if self.unread > 1 else ""
         return (
             f"{self.first_unread}: expected a line of batch results with custom_id and response, of"
-            f" at most {LONGEST_RESPONSE >> 20} MB and without NUL{more}"
+            f" at most {LONGEST_RESPONSE >> 20} MB{more}"
         )
 
     def _take(self, result: Result) -> None:
@@ -270,22 +257,11 @@ class BatchImport:
                 response = read_response(result.body, self._secrets.redact)
             except ValueError as wrong:
                 message = str(wrong)
-        digest = blake2b(
-            (response.to_json() if response else message).encode(), digest_size=16
-        ).digest()
-        once, again = response or self._requests is not None, key in self._digests
-        before = self._digests.setdefault(key, digest) if once else digest
-        cached = cache.get(key)
-        if before != digest or (response and cached and cached.response != response):
-            self.contradicted.add(key)
-            self.errors[key] = MissingAnswer(_CONTRADICTION)
-            self.lost += usage + (cached.usage if cached else Usage())
-            cache.forget([key])
-        elif response is None:
+        if response is None:
             ran = result.status != 200 or result.body is not None
             self.errors[key] = MissingAnswer(message, result.status if ran else 0)
-            self.lost += usage if ran and not again else Usage()  # else it was never asked
-        elif cached is None or (cached.response, cached.usage) != (response, usage):
+            self.lost += usage if ran else Usage()  # else it was never asked
+        elif cache.get(key) is None:
             cache.put(key, self._options.model, response, usage)
             self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd
 
@@ -297,10 +273,8 @@ _ATTEMPTS = 3  # how often a question is asked whose answer does not come
 _GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
-_WAITS = ("validating", "in_progress", "finalizing", "cancelling")
 _MAX_LISTED = 10_000  # batches among which one that was just created is looked for
 _MAX_DOWNLOAD = 2 << 30  # bytes
-_ID = re.compile(r"(?!\.+(?:/|$))[\w.:=+-]{1,200}(?:/(?!\.+(?:/|$))[\w.:=+-]{1,200})?", re.ASCII)
 
 
 def write_request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
@@ -317,6 +291,9 @@ def choose_batch_url(options: Options) -> str:
 
 class FileOutbox:
     """Writes requests into one file; without a file, it takes no request.
+
+    ``asks_again``: whether a resumed run can repeat a bad answer. ``spent``: the usage without an
+    answer.
 
     Raises:
         AnnotatorError: the file cannot be written.
@@ -336,11 +313,16 @@ class FileOutbox:
         self._out = NewFile(file, private=True) if file else None
 
     def refusal(self, key: str) -> FormatRefused | None:
-        """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
+        """Return the refusal of a request in the results, or None."""
         return self.errors[key].refusal if key in self.errors else None
 
     def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """See :meth:`annotator.judges.llm.model.Outbox.ask`."""
+        """Take a request that may cost ``dollars`` dollars.
+
+        Raises:
+            Pending: the answer comes later.
+            CallFailed: there will be no answer.
+        """
         missed = self.errors.get(key)
         if self._out is None:
             message = (
@@ -376,17 +358,10 @@ async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
     n = 0
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
-            return check_id(batch.id)
+            return str(batch.id)
         if (n := n + 1) >= _MAX_LISTED:  # to create it once more may be to pay it twice
             raise ValueError(f"its list of batches does not end with {_MAX_LISTED}")
     return ""
-
-
-def check_id(value: object) -> str:
-    """Return an id that can be part of an address; raises ValueError for any other value."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ValueError(f"an id that is none: {sanitize_line(str(value), 80)!r}")
-    return value
 
 
 def estimate_lost_dollars(
@@ -492,11 +467,11 @@ class BatchOutbox:
         write_file(self.folder / _STATE, state, private=True)
 
     def refusal(self, key: str) -> FormatRefused | None:
-        """See :meth:`annotator.judges.llm.model.Outbox.refusal`."""
+        """Return the refusal of a request in the results, or None."""
         return self._missed[key][1].refusal if key in self._missed else None
 
     def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """See :meth:`annotator.judges.llm.model.Outbox.ask`.
+        """Take a request, as :meth:`FileOutbox.ask`.
 
         Raises also FailsAlways if all that was asked so far failed in one way.
         """
@@ -638,7 +613,7 @@ class BatchOutbox:
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
-        job.file_id = check_id(file.id)
+        job.file_id = file.id
         self._save()
         create = client.with_options(max_retries=0).batches.create(
             input_file_id=job.file_id,
@@ -647,7 +622,7 @@ class BatchOutbox:
             metadata=mark,
         )
         try:
-            job.batch_id = check_id((await self._wait_for(create)).id)
+            job.batch_id = (await self._wait_for(create)).id
         except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
             job.batch_id = await self._wait_for(_find_batch(client, mark))
             if not job.batch_id:
@@ -663,7 +638,7 @@ class BatchOutbox:
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
                 file = self.folder / f"{job.n}-{name}.jsonl"
-                await self._download(client, check_id(file_id), file)
+                await self._download(client, file_id, file)
                 batch_import.take(file)
         self.spent += batch_import.lost
         if self._budget:
@@ -694,9 +669,8 @@ class BatchOutbox:
             if self._cache.get(key):
                 continue
             missed[key] = errors.get(key, MissingAnswer(f"no answer in the batch ({status})"))
-            final = key in batch_import.contradicted or missed[key].refused
             times = self._missed.get(key, (0,))[0] + 1
-            self._missed[key] = (_GIVEN_UP if final else times, missed[key])
+            self._missed[key] = (_GIVEN_UP if missed[key].refused else times, missed[key])
         for dollars in estimate_lost_dollars(
             requests, missed.keys() - errors.keys(), batch_import.unread, batch
         ):
@@ -711,12 +685,8 @@ class BatchOutbox:
         self._save()
 
     async def _wait_for_end(self, client: Any, job: BatchJob) -> tuple[Any, str]:
-        """Return a batch that has ended, and how.
-
-        Raises:
-            JudgeStopped: it is long in a state that says nothing.
-        """
-        pause, before, unknown_since = _FIRST_POLL, "", 0.0
+        """Return a batch that has ended, and how."""
+        pause, before = _FIRST_POLL, ""
         while True:
             batch = await self._wait_for(client.batches.retrieve(job.batch_id))
             status = self._redact(batch.status, 60)
@@ -728,16 +698,6 @@ class BatchOutbox:
             if now != before:
                 self._notice(sanitize_line(now, 200))
             before = now
-            if status in _WAITS:
-                unknown_since = 0.0
-            elif not unknown_since:
-                unknown_since = time.monotonic()
-            elif time.monotonic() - unknown_since > self._options.max_wait:
-                raise JudgeStopped(
-                    f"batch {job.batch_id} is {status!r}, which says neither that it goes on nor"
-                    f" that it has ended, for {self._options.max_wait:g} s (max_wait in a judge"
-                    f" file){self._resume_hint}"
-                )
             await asyncio.sleep(min(pause, self._options.max_wait or pause))
             pause = min(pause * 1.5, _LAST_POLL)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
-from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, open_checked
@@ -203,12 +202,7 @@ class AnswerCache:
 
 
 def _read_usage(text: str, key: str = "", response: str = "") -> Usage:
-    """Return the cost of an answer, after a comparison of the ``response`` with its check sum
-    (older versions stored none).
-
-    Raises:
-        ValueError, TypeError: it is not what was kept.
-    """
+    """Return the cost of an answer; raises ValueError or TypeError if it is not what was kept."""
     fields = loads(text)
     check = fields.pop("check", None)
     if check and response and check != _compute_checksum(key, response, fields):
@@ -230,20 +224,18 @@ def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
     else:  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     base = sqlite3.connect(file, timeout=_PATIENCE)
-    # Where several connections open a new file at once SQLite does not wait, as it does elsewhere,
-    # but calls it locked.
-    patiently = Retrying(
-        retry=retry_if_exception_message(message="database is locked"),
-        stop=stop_after_delay(_PATIENCE),
-        wait=wait_random(0, 0.05),
-        reraise=True,
-    )
-    try:
-        patiently(_prepare, base, "delete" if alone else "wal")
-    except BaseException:
-        base.close()
-        raise
-    return base
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            _prepare(base, "delete" if alone else "wal")
+            return base
+        except Exception as error:
+            # Where several connections open a new file at once SQLite does not wait, as it does
+            # elsewhere, but calls it locked.
+            if "database is locked" not in str(error) or time.monotonic() > until:
+                base.close()
+                raise
+        time.sleep(0.02)
 
 
 def _prepare(base: sqlite3.Connection, journal: str) -> None:

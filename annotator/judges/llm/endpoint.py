@@ -33,7 +33,6 @@ from tenacity.wait import wait_random_exponential
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
-from annotator.base.files import open_checked
 from annotator.base.text import hide_url_secrets, sanitize_line
 from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
 from annotator.judges.llm.provider import (
@@ -74,10 +73,7 @@ class Transient(Exception):
 
 
 class _HttpClient(DefaultAioHttpClient):
-    """The library's HTTP client with a bound on the length of an answer.
-
-    A streamed download (of batch results) is not held in memory; its caller bounds it.
-    """
+    """The library's HTTP client with a bound on the length of an answer that is not streamed."""
 
     def __init__(
         self, key: str, secrets: Secrets, key_header: str = "Authorization", **options: Any
@@ -184,9 +180,6 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
         ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
     """
     parts = urlsplit(options.base_url)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice in its query")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
     return _HttpClient(
@@ -205,10 +198,8 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
 
 
 @cache  # 20 ms for each client, and as much for each proxy
-def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
+def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     try:
-        if file:
-            open_checked(file).close()  # to open a pipe would block
         return httpx2.create_ssl_context()
     except OSError as error:
         raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
@@ -331,14 +322,6 @@ class _GeminiClient:
 _NativeClient = _AnthropicClient | _GeminiClient
 
 
-def open_native_client(options: Options, key: str, connections: int) -> _NativeClient:
-    """Return the client for the API of ``options``; raises as :func:`open_client`."""
-    with explain_address(options, key):
-        return (_AnthropicClient if options.api == "anthropic" else _GeminiClient)(
-            options, key, connections
-        )
-
-
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _ONLY_RESPONSES = re.compile(
@@ -359,7 +342,7 @@ class _NoConnection(Transient):
 
 
 class Endpoint:
-    """Sends requests to one model."""
+    """Sends requests to one model; ``by_responses``: whether to the Responses API."""
 
     def __init__(
         self,
@@ -377,7 +360,9 @@ class Endpoint:
         # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
         self._native: _NativeClient | None = None
         if options.api in NATIVE:
-            self._native = open_native_client(options, key, rate_limiter.maximum)
+            native = _AnthropicClient if options.api == "anthropic" else _GeminiClient
+            with explain_address(options, key):
+                self._native = native(options, key, rate_limiter.maximum)
         else:
             self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
             # Full addresses, built once.
@@ -385,12 +370,7 @@ class Endpoint:
             self._url = f"{address}/chat/completions"
             # At Azure it belongs to no deployment.
             self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
-        self._responses = options.api == "responses"
-
-    @property
-    def by_responses(self) -> bool:
-        """Whether the Responses API is in use."""
-        return self._responses
+        self.by_responses = options.api == "responses"
 
     async def close(self) -> None:
         """Close the connections, also if the task is cancelled."""
@@ -432,16 +412,16 @@ class Endpoint:
         failed: Transient | None = None
 
         async def once() -> ModelResponse:
-            nonlocal attempts, queued
+            nonlocal attempts, queued, failed
+            if failed:  # of the first attempt, for tenacity
+                error, failed = failed, None
+                raise error
             start = time.monotonic()
             async with self._rate_limiter.slot(call.tokens):
                 reserved = await self._budget.reserve(call) if self._budget else 0.0
                 queued += time.monotonic() - start
                 attempts += 1
-                repeat = Usage(retries=int(attempts > 1))
-                return await self._attempt(
-                    body, call, reserved, lambda usage: count(usage + repeat)
-                )
+                return await self._attempt(body, call, attempts, reserved, count)
 
         def stop(state: RetryCallState) -> bool:
             hopeless = call.tiny and _get_error(state).status in (500, 501)
@@ -449,38 +429,25 @@ class Endpoint:
             late = trying + state.upcoming_sleep > options.max_wait
             return late or attempts >= (2 if hopeless else options.attempts)
 
-        async def again() -> ModelResponse:
-            nonlocal failed
-            if failed:  # the first attempt
-                error, failed = failed, None
-                raise error
-            return await once()
-
         try:
-            try:
-                response = await once()
-            except Transient as error:
-                # Only after a failure: tenacity takes a tenth of the CPU of a successful call.
-                failed = error
-                response = await AsyncRetrying(
-                    stop=stop,
-                    wait=_compute_pause,
-                    retry=retry_if_exception_type(Transient),
-                    reraise=True,
-                )(again)
+            return await once()
         except Transient as error:
-            reason = f"{error} (the last of {attempts} attempts)"
-            if error.after and error.after > options.max_wait:
-                reason += (
-                    f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
-                )
-            if error.status in (500, 501):
-                raise FormatRefused(reason, error.status) from error
-            raise Unavailable(reason) from error
-        return response
+            failed = error  # only now: tenacity takes a tenth of the CPU of a successful call
+        retry = retry_if_exception_type(Transient)
+        try:
+            return await AsyncRetrying(stop=stop, wait=_compute_pause, retry=retry, reraise=True)(
+                once
+            )
+        except Transient as error:
+            raise _build_failure(error, attempts, options.max_wait) from error
 
     async def _attempt(
-        self, body: bytes, call: CallEstimate, reserved: float, count: Callable[[Usage], None]
+        self,
+        body: bytes,
+        call: CallEstimate,
+        n: int,
+        reserved: float,
+        count: Callable[[Usage], None],
     ) -> ModelResponse:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
         begun, reductions = time.monotonic(), self._rate_limiter.reductions
@@ -504,36 +471,26 @@ class Endpoint:
             usage = Usage(calls=1)  # it was not sent
             raise
         finally:
-            count(replace(usage, seconds=time.monotonic() - begun))
+            count(replace(usage, retries=int(n > 1), seconds=time.monotonic() - begun))
             if self._budget:
                 cost = usage.cost_usd if not usage.unreported_calls else None
                 telling = cost is not None and bool(usage.input_tokens)
                 await self._budget.settle(call, reserved, cost, telling=telling)
 
     async def _send_body(self, body: bytes) -> object:
-        """Return the JSON answer; change to the Responses API if the server has the model only
-        there.
-
-        Raises as :meth:`_post`.
-        """
-        responses = self._responses
+        """Return the JSON answer; change to the Responses API if the model is only there."""
+        responses = self.by_responses
         try:
             return await self._post(body, responses)
         except APIStatusError as error:
             text = f"{error.message} {error.body}"
             if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(text):
                 raise
-            self._responses = True
+            self.by_responses = True
         return await self._post(body, responses=True)
 
     async def _post(self, body: bytes, responses: bool) -> object:
-        """Return the JSON answer.
-
-        Raises:
-            openai.APIStatusError: the server answers with an error.
-            JudgeStopped: the Responses API cannot take the request.
-            Transient: there is no answer, or no JSON.
-        """
+        """Return the JSON answer; raises APIStatusError, JudgeStopped or Transient."""
         if responses:
             body = to_json(write_responses_request(json.loads(body)))
         try:
@@ -557,10 +514,8 @@ class Endpoint:
 
 
 def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
-    """Return the error of a call without an answer.
-
-    openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
-    """
+    """Return the error of a call without an answer."""
+    # openai's classes call a dropped connection a timeout; aiohttp's error is among the causes.
     cause: BaseException = error
     while not isinstance(cause, Transient | aiohttp.ClientConnectorError) and cause.__cause__:
         cause = cause.__cause__
@@ -593,12 +548,17 @@ def _get_error(state: RetryCallState) -> Transient:
     return error if isinstance(error, Transient) else Transient("")
 
 
-def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
-    """Return the response for an HTTP error about a prompt that is too long.
+def _build_failure(error: Transient, attempts: int, max_wait: float) -> CallFailed:
+    """Return the error of a call whose attempts all failed; the last one had ``error``."""
+    reason = f"{error} (the last of {attempts} attempts)"
+    if error.after and error.after > max_wait:
+        reason += f"; it asks to wait {error.after:.0f} s, longer than max_wait in a judge file"
+    status = error.status
+    return FormatRefused(reason, status) if status in (500, 501) else Unavailable(reason)
 
-    Raises:
-        CallFailed, JudgeStopped, FormatRefused, Transient: the meaning of any other error.
-    """
+
+def _interpret_error(error: APIStatusError, secrets: Secrets) -> ModelResponse:
+    """Return the response for a prompt that is too long; raise the meaning of any other error."""
     status = error.status_code
     fields = _find_error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")

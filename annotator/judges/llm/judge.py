@@ -30,7 +30,6 @@ from annotator.judges.llm.settings import Options, hash_environment_headers
 from annotator.prompts.parts import measure_reading
 from annotator.prompts.render import (
     Prompt,
-    hash_facts_template,
     hash_prompts,
     limit_claims,
 )
@@ -89,7 +88,6 @@ class LLMJudge(Model):
         options = self.options
         # Only if set, so that older runs can be resumed.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
-        facts = {"facts": True, "facts_sha256": hash_facts_template()} if options.facts else {}
         headers: dict[str, Any] = (
             {"headers_sha256": digest} if (digest := hash_environment_headers(options.api)) else {}
         )
@@ -105,7 +103,6 @@ class LLMJudge(Model):
             "context": self._context,
             "windows": options.windows,
             **layout,
-            **facts,
             **headers,
             **provider_setting,
             **api,
@@ -140,16 +137,12 @@ class LLMJudge(Model):
 
     @property
     def state(self) -> str:
-        """See :attr:`annotator.judges.base.PaidJudge.state`."""
+        """See :attr:`annotator.judges.base.RunJudge.state`."""
         return self.session.rate_limiter.state
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return all codes of the rubric."""
         return frozenset(code.id for code in rubric.codes)
-
-    def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return no code: a model decides about every code."""
-        return frozenset()
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
@@ -226,14 +219,7 @@ class LLMJudge(Model):
     async def _confirm(
         self, judge_call: JudgeCall, proposed: Verdict, max_characters: int | None, aside: int
     ) -> Verdict:
-        """Decide about the findings of windows in one call.
-
-        Args:
-            judge_call: the call that this belongs to.
-            proposed: the verdict merged from the windows.
-            max_characters: the most characters of the prompt; None: not known.
-            aside: the most characters for the list of findings.
-        """
+        """Decide about findings of windows in one call; ``aside``: the most characters for them."""
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
         first = limit_claims(claims, aside)
@@ -345,10 +331,7 @@ class LLMJudge(Model):
     async def _ask_longer(
         self, judge_call: JudgeCall, request: ModelRequest, request_keys: list[str]
     ) -> ModelResponse:
-        """Return the response; ask again with twice the limit if ``max_output_tokens`` cut it off.
-
-        ``request_keys`` collects the keys.
-        """
+        """Return the response; ask again with twice the limit if the limit cut it off."""
         cap = self.options.max_output_tokens
         response = await self._ask_once(judge_call, request, self.options, request_keys)
         if response.finish != "length" or response.too_long or not cap:
@@ -399,7 +382,7 @@ class LLMJudge(Model):
         return response
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
-        """See :meth:`annotator.judges.base.PaidJudge.expects`."""
+        """See :meth:`annotator.judges.base.RunJudge.expects`."""
         return self.forecast(trace, rubric, 1)
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
@@ -430,7 +413,7 @@ class LLMJudge(Model):
 
     @property
     def assumption(self) -> str:
-        """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
+        """See :attr:`annotator.judges.base.RunJudge.assumption`."""
         price = self.price
         priced = (
             f"{price}, nothing cached by the provider"

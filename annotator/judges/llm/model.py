@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.text import sanitize_line
-from annotator.judges.base import RESPONSE_FORMATS, ResponseFormat
+from annotator.judges.base import RESPONSE_FORMATS, ResponseFormat, RunJudge
 from annotator.judges.llm.answer import build_answer_model, build_answer_schema, extract_answer
 from annotator.judges.llm.cache import FORMAT_KEY, AnswerCache
 from annotator.judges.llm.cost import (
@@ -49,31 +49,8 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
 if TYPE_CHECKING:
+    from annotator.judges.llm.batch import BatchOutbox, FileOutbox
     from annotator.judges.llm.endpoint import Endpoint
-
-
-class Outbox(Protocol):
-    """Collects requests that are answered later.
-
-    ``asks_again``: a resumed run can repeat a bad answer. ``spent``: the usage without an answer.
-    """
-
-    asks_again: bool
-    spent: Usage
-
-    def refusal(self, key: str) -> FormatRefused | None:
-        """Return the refusal of a request in the results, or None."""
-
-    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """Take a request that may cost ``dollars`` dollars.
-
-        Raises:
-            Pending: the answer comes later.
-            CallFailed: there will be no answer.
-        """
-
-    def close(self) -> None:
-        """Delete requests that were not sent."""
 
 
 @dataclass
@@ -107,10 +84,7 @@ _SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
 
 
 def _is_same_model(answered: str, requested: str) -> bool:
-    """Whether a server's name means the model that was requested.
-
-    Case, a date at the end and the provider's prefix do not matter.
-    """
+    """Whether a server's name means the model requested, but for case, a date and a prefix."""
     if answered == "unnamed":
         return True
     long, short = (name.lower().removeprefix("models/") for name in (answered, requested))
@@ -126,7 +100,7 @@ class FormatChanged(Exception):
     """The server refuses this response format: ask again in the current one."""
 
 
-class Model:
+class Model(RunJudge):
     """Sends requests to one model.
 
     Raises:
@@ -136,7 +110,9 @@ class Model:
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
+        self.outbox: BatchOutbox | FileOutbox | None = (
+            None  # takes the requests instead of the endpoint
+        )
         self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the server failed during the probes
@@ -174,7 +150,7 @@ class Model:
         return Price(options.price_in, options.price_out, cached, source, write)
 
     def recall(self, endpoint_state: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.PaidJudge.recall`."""
+        """See :meth:`annotator.judges.base.RunJudge.recall`."""
         if self.options.mode == "auto" and endpoint_state.get("mode") in RESPONSE_FORMATS:
             self.response_format = endpoint_state["mode"]
         if isinstance(refused := endpoint_state.get("refused_modes"), Mapping):
@@ -290,23 +266,12 @@ class Model:
         return "responses" if found_out else self.options.api
 
     async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
-        """Return the response to a tiny request in a format.
-
-        Raises:
-            JudgeStopped: the server does not answer.
-            CallFailed: the server refuses it.
-        """
+        """Return the response to a tiny request; raises JudgeStopped or CallFailed."""
         messages = [{"role": "user", "content": render_probe()}]
-        body = {
-            "model": self.options.model,
-            "messages": messages,
-            **build_format(
-                build_answer_model(rubric, self.options.considered),
-                response_format,
-                self.options.api,
-            ),
-        }
-        body |= self.options.parameters(1)
+        options = self.options
+        answer_format = build_format(rubric, options.considered, response_format, options.api)
+        body = {"model": options.model, "messages": messages, **answer_format}
+        body |= options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
         call = self._estimate_call(self.options, body, tokens, tokens, tiny=True)
         try:
@@ -419,8 +384,7 @@ class Model:
     @property
     def warms(self) -> bool:
         """Whether one call goes first, so that the others find the provider's cache filled."""
-        warm = self.options.warm
-        return not is_local(self.options.base_url) if warm is None else warm
+        return not is_local(self.options.base_url)
 
     def _estimate_call(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from annotator.base.errors import AnnotatorError, JudgeStopped
+from annotator.base.errors import JudgeStopped
 from annotator.judges.base import ResponseFormat
 
 KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
@@ -186,18 +186,9 @@ def find_native_provider(api: str) -> Provider:
 
 
 def find_provider(url: str, name: str | None = None) -> Provider:
-    """Return the provider of a name, else that of the host of ``url``, else the generic one.
-
-    Raises:
-        AnnotatorError: the name is unknown.
-    """
+    """Return the provider of a name, else that of the host of ``url``, else the generic one."""
     if name is not None:
-        named = [provider for provider in (*PROVIDERS, GENERIC) if provider.name == name]
-        if not named:
-            raise AnnotatorError(
-                f"dialect: {name!r} is unknown; there are {', '.join(PROVIDER_NAMES)}"
-            )
-        return named[0]
+        return next(provider for provider in (*PROVIDERS, GENERIC) if provider.name == name)
     parts = urlsplit(url)
     if "api-version" in parse_qs(parts.query):  # through a gateway, too
         return find_provider(url, "azure")

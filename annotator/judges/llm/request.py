@@ -5,7 +5,6 @@ the cache key.
 import hashlib
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,10 +12,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import BaseModel
-
 from annotator.judges.base import ResponseFormat
-from annotator.judges.facts import describe_facts
 from annotator.judges.llm.answer import (
     InvalidAnswer,
     build_answer_model,
@@ -25,11 +21,8 @@ from annotator.judges.llm.answer import (
 )
 from annotator.judges.llm.response import CallFailed, ModelResponse
 from annotator.judges.llm.settings import Options
-from annotator.prompts.parts import select_parts
 from annotator.prompts.render import (
-    NO_OBSERVATIONS,
     Considered,
-    Observations,
     Prompt,
     render,
     render_confirmation,
@@ -74,10 +67,7 @@ class PromptBuilder:
         self.context = context
         self.tokens = TokenCounter(options.model)
         self._windows = options.windows
-        self._facts = options.facts
         self._layout = options.layout
-        # The latest facts: the same trace often comes again.
-        self._observed: tuple[Trace, tuple[str, ...], Observations] | None = None
         self._longest_answer = options.max_output_tokens
         self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
 
@@ -85,8 +75,6 @@ class PromptBuilder:
         self, trace: Trace, rubric: Rubric, max_characters: int | None = None
     ) -> list[Prompt]:
         """Return the prompts about a trace: one, or one for each window.
-
-        Facts are shown only if the full trace fits; they fill the room that is left.
 
         Args:
             trace: the trace.
@@ -97,46 +85,6 @@ class PromptBuilder:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
-        facts = self._observations(trace, rubric)
-        if facts.lines and (full := self._build_full(trace, rubric, facts, max_characters)):
-            return [full]
-        return [
-            _note_left_out(prompt, facts.lines)
-            for prompt in self._build_bare(trace, rubric, max_characters)
-        ]
-
-    def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
-        """Return the facts from the parts that the rubric shows."""
-        if not self._facts:
-            return NO_OBSERVATIONS
-        last = self._observed
-        if last is None or last[0] is not trace or last[1] != rubric.show:
-            last = (trace, rubric.show, describe_facts(select_parts(trace, rubric)))
-            self._observed = last
-        return last[2]
-
-    def _build_full(
-        self, trace: Trace, rubric: Rubric, facts: Observations, max_characters: int | None
-    ) -> Prompt | None:
-        """Return the prompt with the full trace and the facts that fit; None: no room."""
-        prompt = render(trace, rubric, observations=facts, layout=self._layout)
-        room = self._compute_room(prompt)
-
-        def too_long(prompt: Prompt) -> bool:
-            longer = max_characters is not None and len(prompt.trace_section) > max_characters
-            return longer or (room is not None and not self.tokens.fits(prompt.trace_section, room))
-
-        def with_first(lines: int) -> Prompt:
-            return render(trace, rubric, observations=facts.first(lines), layout=self._layout)
-
-        if not too_long(prompt):
-            return prompt
-        fewer = range(len(facts.lines))
-        count = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
-        return _note_left_out(with_first(count), facts.lines[count:]) if count >= 0 else None
-
-    def _build_bare(self, trace: Trace, rubric: Rubric, max_characters: int | None) -> list[Prompt]:
-        """Return prompts without facts: the full trace, a cut one, or windows."""
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
         if max_characters is None:
@@ -225,14 +173,6 @@ class PromptBuilder:
     def _compute_answer_room(self, context: int) -> int:
         """Return the tokens reserved for the answer and a re-ask."""
         return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
-
-
-def _note_left_out(prompt: Prompt, facts: Sequence[str]) -> Prompt:
-    """Return the prompt with a note of the facts left out."""
-    if not facts:
-        return prompt
-    left_out = {"observations": sum(len(lines) for lines in facts)}
-    return replace(prompt, truncated={**prompt.truncated, **left_out})
 
 
 class TokenCounter:
@@ -363,7 +303,7 @@ class ModelRequest:
         common = {
             "model": options.model,
             "messages": messages,
-            **_cache_format(*answer_format, options.api),
+            **build_format(*answer_format, options.api),
         }
         return common | options.parameters(self.sample)
 
@@ -397,10 +337,8 @@ def _hash_request_format(
     identity: str,
     system: str,
 ) -> str:
-    """Return the hash of everything but the trace, the sample and the retries.
-
-    The templates are in the prompt's tag; instructor's schema follows from its version.
-    """
+    """Return the hash of everything but the trace, the sample and the retries."""
+    # The templates are in the prompt's tag; instructor's schema follows from its version.
     decides = [
         _VERSION,
         list_libraries(),
@@ -436,16 +374,10 @@ def _render_schema(
 
 
 @lru_cache(maxsize=64)
-def _cache_format(
+def build_format(
     rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
 ) -> Mapping[str, Any]:
-    return build_format(build_answer_model(rubric, considered), response_format, api)
-
-
-def build_format(
-    model: type[BaseModel], response_format: ResponseFormat, api: str
-) -> dict[str, Any]:
-    """Return the fields of a request that demand an answer of the form of ``model``.
+    """Return the fields of a request that demand an answer in this format.
 
     They are those of a chat completion, or Anthropic's tools for its API. instructor makes them,
     once for a rubric; it sees no trace, and its own texts for the model are not sent. Two formats
@@ -464,6 +396,7 @@ def build_format(
         **dict.fromkeys(("tools", "named"), Form.TOOLS),
         "json": Form.MD_JSON,
     }
+    model = build_answer_model(rubric, considered)
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
     _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)

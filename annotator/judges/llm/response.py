@@ -165,11 +165,7 @@ def _describe_body(body: object) -> str:
 
 
 def _find_misplaced_answer(message: dict[str, Any]) -> str:
-    """Return the JSON object that stands in place of the reasoning, else "".
-
-    Some servers (vLLM with a reasoning parser) put a forced answer there and leave the content
-    empty. Reasoning in words, or with words around the JSON, is no answer.
-    """
+    """Return the JSON object that stands in place of the reasoning (vLLM), else ""."""
     for name in ("reasoning_content", "reasoning"):
         text = message.get(name)
         if isinstance(text, str):

@@ -5,7 +5,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -64,11 +64,9 @@ class Options:
     errors that may pass. ``timeout``: seconds for one attempt. ``temperature``, ``seed``,
     ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
     sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
-    conversation that is too long in several overlapping windows. ``facts``: show what a program
-    observed in the trace, apart from it. ``considered``: what an answer goes through before it
-    decides; ``rubric_last``: the rubric stands after the trace. ``price_in``, ``price_cached``,
-    ``price_out``: dollars per million tokens; None is as listed. ``warm``: send the first call
-    alone, so that the others find the provider's cache warm; None is for URLs of other machines.
+    conversation that is too long in several overlapping windows. ``considered``: what an answer
+    goes through before it decides; ``rubric_last``: the rubric stands after the trace.
+    ``price_in``, ``price_cached``, ``price_out``: dollars per million tokens; None is as listed.
     ``dialect``: the kind of server, None is by its host. ``headers``: more headers, each with the
     environment variable that holds its value. ``api``: ``chat`` completions, ``responses``, or the
     first as long as the server does not say that it has only the second; ``anthropic`` and
@@ -91,13 +89,11 @@ class Options:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     context: Annotated[int | None, Field(ge=512)] = None
     windows: bool = False
-    facts: bool = False
     considered: Considered = "codes"
     rubric_last: bool = False
     price_in: Annotated[float | None, Field(ge=0)] = None
     price_cached: Annotated[float | None, Field(ge=0)] = None
     price_out: Annotated[float | None, Field(ge=0)] = None
-    warm: bool | None = None
     dialect: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     api: Api = "auto"
@@ -245,27 +241,21 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     value, _ = read_yaml(path)
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
-    models = value.get("models", [])
-    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        raise AnnotatorError(f"{path}: models: expected a list of settings, each with a model")
-    for settings, names in ((value, _NAMES + _FILE_ONLY), *((model, _NAMES) for model in models)):
-        for name in settings:
-            if name not in names:
-                options = ", ".join(option for option in names if option != "warm")
-                raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {options}")
+    names = _NAMES + _FILE_ONLY
+    for name in value:
+        if name not in names:
+            raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {', '.join(names)}")
     return value
 
 
-def build_options(
-    common: Mapping[str, Any], models: list[dict[str, Any]], where: str = ""
-) -> list[Options]:
-    """Return the options of each model: its own settings over the common ones.
+def build_options(models: Sequence[dict[str, Any]], where: str = "") -> list[Options]:
+    """Return the options of each model.
 
     Raises:
         AnnotatorError: a setting is wrong (the message begins with ``where``), or a model is named
             twice.
     """
-    options = [_parse_options({**common, **model}, where) for model in models or [{}]]
+    options = [_parse_options(model, where) for model in models]
     names = [item.model for item in options]
     for name in names:
         if names.count(name) > 1:

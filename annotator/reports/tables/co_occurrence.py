@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
@@ -72,9 +72,11 @@ def _make_brief(pairs: CoOccurrence) -> Table:
         text += f" {format_count(pairs.judged, 'judged trace')}."
     others = [sanitize_line(code, 64) for n, code in enumerate(pairs.codes) if n not in names]
     text += f" In no trace, or not known: {', '.join(others)}." if others else ""
-    judge = sanitize_line(pairs.judge, 60)
+    heading = (
+        f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {sanitize_line(pairs.judge, 60)}"
+    )
     return Table(
-        title=f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {judge}\n\n{wrap_line(text)}",
+        title=f"{heading}\n\n{wrap_lines(text)}",
         header=("code", *names.values()) if names else (),
         rows=[
             (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
 from annotator.reports.digits import (
     UNDEFINED,
@@ -101,7 +101,7 @@ def _make_brief(
     lines = [line for pair in examples[:_EXAMPLES] for line in _write_lines(pair)]
     rows = [(name, format_ratio(x), format_percent(x), format_limits(x)) for name, x in cells]
     return Table(
-        title=f"{_write_size(counts)}\n\n{wrap_line(_write_summary(counts, every))}",
+        title=f"{_write_size(counts)}\n\n{wrap_lines(_write_summary(counts, every))}",
         header=header if every.n else (),
         rows=rows if every.n else (),
         last=True,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cooperbench.stats import channel
 from annotator.cooperbench.stats.communication import ALL
 from annotator.cooperbench.stats.model import Group, Stats
@@ -35,7 +35,7 @@ def make_brief(stats: Stats, tables: int) -> Table:
     header, rows = _tabulate_groups([*groups, overall]) if groups else _tabulate_shares(shares)
     lines = [*_list_differences(overall), *_explain_gaps(shares)]
     return Table(
-        title=f"{_write_title(stats)}\n\n{wrap_line(_write_summary(overall))}",
+        title=f"{_write_title(stats)}\n\n{wrap_lines(_write_summary(overall))}",
         header=header if rows else (),
         rows=rows,
         last=bool(groups),

@@ -1,5 +1,5 @@
 // The pages of a run: the tables, the list of traces, one trace with its findings, the search.
-// What they show comes from `annotator.source`: data in this file, or the local server.
+// The annotations come from an `annotator.List`.
 "use strict";
 
 (function () {
@@ -13,10 +13,6 @@
   let drawn = 0; // the latest drawing: a slower one before it is dropped
 
   const main = () => $("#main");
-  const overviewNow = async () => {
-    const found = await source.overview();
-    return { ...found, title: name(found.title, 400) };
-  };
 
   // ---- addresses: #/traces?status=failed, #/trace/ID?finding=0.symptoms.0 ----
   function parse() {
@@ -89,67 +85,26 @@
   }
 
   // ---- the tables ----
-  async function overviewPage(mine) {
-    const parts = [h("h1", overview.title)];
-    if (overview.problem) parts.push(warning(overview.problem));
-    if (!overview.ready) parts.push(h("p.status", { role: "status" }, waiting()));
-    parts.push(annotator.showTables(overview, toTraces));
-    if (!overview.ready) setTimeout(() => mine === drawn && refresh(mine), 500);
-    return parts;
-  }
-
-  function waiting() {
-    const { annotations, read, bytes } = overview.progress;
-    const share = bytes ? Math.floor((100 * read) / bytes) : 0;
-    return `Reading: ${annotations.toLocaleString("en")} annotations so far (${share} %).`;
-  }
-
-  async function refresh(mine) {
-    try { overview = await overviewNow(); } catch (error) { annotator.say(error.message, "error"); return; }
-    if (mine === drawn) draw();
-  }
+  const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces)];
 
   // ---- the list ----
-  async function tracesPage(mine) {
-    const filter = place.filter;
+  function tracesPage() {
+    const { filter } = place;
     const list = h("ol.traces");
     const status = h("p.status", { role: "status" });
-    const problem = h("div");
-    const chosen = h("div");
     const more = h("button", { type: "button" }, `Show ${PAGE} more`);
     let at = 0;
-    const load = async (wanted) => {
-      const found = await source.rows(filter, at, wanted);
+    const load = () => {
+      const found = source.rows(filter, at, PAGE);
       list.append(...found.rows.map((row) => item(row, filter)));
       at += found.rows.length;
-      status.textContent = counted(found);
+      status.textContent = annotator.count(found.total, "annotation");
       more.hidden = at >= found.total;
-      if (found.problem) problem.replaceChildren(warning(found.problem));
-      return found;
     };
-    const follow = async () => { // what is read by and by: rows only ever come at the end
-      if (mine !== drawn) return;
-      try {
-        const found = await load(Math.max(0, PAGE - at));
-        if (!chosen.contains(document.activeElement)) chosen.replaceChildren(...await filters(filter));
-        if (found.complete === false) setTimeout(follow, 1500);
-      } catch (error) {
-        status.textContent = error.message;
-      }
-    };
-    more.addEventListener("click", async () => {
-      more.disabled = true;
-      try { await load(PAGE); } catch (error) { annotator.say(error.message, "error"); }
-      more.disabled = false;
-    });
-    const found = await load(PAGE);
-    chosen.append(...await filters(filter));
-    if (found.complete === false) setTimeout(follow, 1500);
-    return [h("h1", "Traces"), problem, chosen, status, list, more];
+    more.addEventListener("click", load);
+    load();
+    return [h("h1", "Traces"), h("div", filters(filter)), status, list, more];
   }
-
-  const counted = (found) =>
-    `${annotator.count(found.total, "annotation")}${found.complete === false ? " so far; still reading" : ""}`;
 
   const SAID = {
     agreement: { agrees: "agrees with the person", differs: "differs from the person", unlabelled: "not labelled" },
@@ -160,8 +115,8 @@
     return SAID[key]?.[value] ?? name(value, 60);
   };
 
-  async function filters(filter) {
-    const facets = await source.facets(filter);
+  function filters(filter) {
+    const facets = source.facets(filter);
     const form = h("form.filters", { "aria-label": "Filters", submit: (event) => event.preventDefault() });
     const change = (key, value) => {
       const next = { ...filter, attributes: new Map(filter.attributes) };
@@ -204,13 +159,13 @@
     const chips = row.status === "labelled"
       ? codesOf(row).map((code) => h(`span.chip.code${code === row.primary || !row.primary ? "" : ".second"}`, name(code, 64)))
       : h(`span.chip.${row.status}`, row.status);
-    const { passed, merge, model } = row.attributes;
+    const { passed, merge, model } = row.values;
     return h("li", h("a", { href: toTrace(row.trace_id, filter, { row: row.number }), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
       h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), h("span.rubric", name(row.rubric, 64)), chips,
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
         row.agreement && row.agreement !== "unlabelled" && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
-        h("span.facts", [passed === true && "task passed", passed === false && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
+        h("span.facts", [passed === "true" && "task passed", passed === "false" && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
   }
 
   // ---- one trace ----
@@ -219,7 +174,7 @@
     const found = await source.trace(id);
     if (found.error) return [h("h1", name(id ?? "", 400)), warning(name(found.error, 600))];
     const row = asked.row ?? found.row ?? null;
-    const near = row === null ? null : await source.neighbours(row, filter);
+    const near = row === null ? null : source.neighbours(row, filter);
     if (mine !== drawn) return null; // another page was asked for meanwhile: it has `view` and `place`
     left = row;
     const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
@@ -343,8 +298,9 @@
 
   let openHelp;
 
-  annotator.start = async function start(from) {
-    source = from;
+  annotator.start = async function start(found, list) {
+    source = list;
+    overview = { ...found, title: name(found.title, 400) };
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
     openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
@@ -357,7 +313,6 @@
       event.preventDefault(); // the address names a page, not a place on it
       main().focus();
     });
-    overview = await overviewNow();
     document.addEventListener("keydown", keys);
     addEventListener("hashchange", draw);
     await draw();
