@@ -75,7 +75,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     # Read the labels, and match them with annotations.
     scheme = run.schemes[rubric]
     trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids)
+    labels = request.labels.read(scheme, trace_ids, run.manifest.sources)
     of_annotators, annotators = select_labels(labels, request.annotators)
     labelled = {label.trace_id for label in labels.labels}
     sample = read_judged_sample(run, rubric, select=labelled, cluster=request.cluster)
@@ -178,6 +178,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
             *list_cautions(matched.all, {row.code: row.corrected for row in rows}),
         ),
         warnings=(
+            *labels.notes,
             *notes,
             *_describe_labels(sample, matched, labels, selected, design, split),
             *(
@@ -416,11 +417,14 @@ def _list_warnings(
 
 @dataclass(frozen=True, slots=True)
 class Annotators:
-    """The agreement of two people, with the pairs of labels that differ."""
+    """The agreement of two people, with the pairs of labels that differ, and notes on the files of
+    labels.
+    """
 
     rubric: Scheme
     comparison: Comparison
     differing: tuple[tuple[Label, Label], ...]
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -447,7 +451,8 @@ def compare_annotators(
     if first == second:
         raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
     trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids)
+    sources = run.manifest.sources if run else ()
+    labels = request.labels.read(scheme, trace_ids, sources)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(
@@ -471,4 +476,4 @@ def compare_annotators(
         for unit, answer in answers[0].items()
         if answers[1].get(unit, answer) != answer
     )
-    return Annotators(scheme, comparison, differing)
+    return Annotators(scheme, comparison, differing, labels.notes)

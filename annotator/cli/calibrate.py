@@ -58,7 +58,8 @@ _SECTIONS = {
     "--labels",
     "files",
     multiple=True,
-    help="People's labels: JSONL, CSV, a Label Studio or Potato export. Repeatable.  [default:"
+    help="People's labels: JSONL, CSV, an export of Label Studio, Argilla or Potato, traces with"
+    " labels in their records. Repeatable.  [default:"
     " RUN/labels*.jsonl, or those beside RUN]",
 )
 @click.option(
@@ -163,6 +164,8 @@ def command(
             )
         in_run = api.open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
+        for note in dict.fromkeys(note for pair in pairs for note in pair.notes):
+            say_notice(note)
         if as_json:
             say(dump_json([pair.as_dict() for pair in pairs], 1))
         else:

@@ -8,12 +8,15 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, format_count, list_first, sanitize_line, wrap_lines
+from annotator.base.text import escape_controls, wrap_lines
 from annotator.cli.options import PATH, add_reader_options
 from annotator.cli.output import say, say_next, say_notice
-from annotator.labels.foreign import convert, read_foreign_labels, render_rows
-from annotator.rubrics import NONE, load_rubric
-from annotator.traces import Ignored, Traces, Unreadable, load_traces
+from annotator.labels import LabelFiles
+from annotator.labels.convert import render_rows
+from annotator.labels.trace_index import TraceIndex
+from annotator.rubrics import load_rubric
+from annotator.traces import Traces, Unreadable, load_traces
+from annotator.traces.discover import TraceRef, discover
 
 
 @click.command("labels")
@@ -50,55 +53,44 @@ def command(
 ) -> None:
     """Convert labels that people made with other tools into a file for annotate calibrate.
 
-    FILES are AgentRx's ground truth, labels by MAST's modes, MAD's or Who&When's records, or a
-    spreadsheet (CSV, TSV) with a column of trace ids and one of categories, or one for each code.
-    A label that the rubric cannot express is listed and left out; then the exit code is 1.
+    FILES are AgentRx's ground truth, MAST's, TRAIL's or Who&When's records, an export of Label
+    Studio or Argilla, or a spreadsheet (CSV, TSV) with a column of trace ids and one of categories
+    (one for each annotator, or for each code). A label that the rubric cannot express is listed
+    and left out; then the exit code is 1. `annotate calibrate` reads such files, too.
     """
-    rubric = load_rubric(rubric_name)
+    rubric = load_rubric(rubric_name).scheme()
     categories = dict(_split(pair) for pair in spellings)
     for code in categories.values():
-        if code not in {NONE, *(each.id for each in rubric.codes)}:
+        if code not in rubric.labels:
             raise AnnotatorError(f"--code: {code!r} is no code of {rubric.id}")
-    labels = []
-    for file in files:
-        rows, unused = read_foreign_labels(file, rubric, categories)
-        labels += rows
-        if unused:
-            columns = sanitize_line(", ".join(unused), 300)
-            say(wrap_lines(f"{escape_controls(str(file))}: columns not used: {columns}"))
-    ids = list(_list_ids(load_traces(*traces, format=format_))) if traces else None
-    result = convert(labels, rubric, annotator, ids, categories)
+    index = TraceIndex(_list_traces(load_traces(*traces, format=format_))) if traces else None
+    result, total, notices = LabelFiles(files).convert(rubric, annotator, index, categories)
+    for notice in notices:
+        say_notice(escape_controls(notice))
     write_file(out, render_rows(result.rows), private=True)
-    say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
-    for name, n in result.unmapped.most_common():
-        say(wrap_lines(f"  no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')})"))
-    if result.unmapped:
-        say("  to give them codes: --code WORD=CODE")
-    for reason, traces_left in (
-        ("no trace with this id", result.without_trace),
-        ("no decisive category is named", result.undecided),
-        ("not labelled yet", result.unlabelled),
-    ):
-        if traces_left:
-            say(wrap_lines(f"  {reason}: {sanitize_line(list_first(traces_left, 5), 300)}"))
+    say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {total} labels written")
+    for line in result.explain():
+        say(wrap_lines(f"  {line}"))
     if result.rows:
-        arguments = "calibrate", "RUN", "--labels", out, "--annotator", annotator
-        say_next(*arguments, purpose="how good a judge is")
-    if len(result.rows) < len(labels):
+        is_only = all(row.fields["annotator"] == annotator for row in result.rows)
+        who = ("--annotator", annotator) if is_only else ()
+        say_next("calibrate", "RUN", "--labels", out, *who, purpose="how good a judge is")
+    if len(result.rows) < total:
         raise SystemExit(1)
 
 
-def _list_ids(traces: Traces) -> Iterator[str]:
-    """Yield the ids of traces; print those that cannot be read, and yield their ids too. The number
-    of a line is no id: another trace may have it.
+def _list_traces(traces: Traces) -> Iterator[str | TraceRef]:
+    """Yield traces; print those that cannot be read, and yield their ids. The number of a line is
+    no id: another trace may have it.
     """
-    for item in traces.find():
+    for item in discover(traces.sources, traces.format):
         if isinstance(item, Unreadable):
             say_notice(f"{item.path}: {item.reason}")
-            if item.id.endswith(":" + item.path.rpartition(":")[2]):
-                continue
-        if not isinstance(item, Ignored):
-            yield item.id
+            if not item.id.endswith(":" + item.path.rpartition(":")[2]):
+                yield item.id
+        elif isinstance(item, TraceRef):
+            yield item
+        del item  # it holds a document, and the next one is about to be read
 
 
 def _split(pair: str) -> tuple[str, str]:

@@ -6,8 +6,10 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.labels.checking import is_none, parse_number
+from annotator.labels.convert import find_code
+from annotator.labels.model import ID_NAMES
 from annotator.rubrics import Scheme
-from annotator.traces.records import get_text
+from annotator.traces.records import get_first_text, get_text
 
 # Questions without codes.
 BESIDE = ("note", "evidence", "confidence")
@@ -43,15 +45,18 @@ def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str)
 
 
 def is_code(word: Any, scheme: Scheme) -> bool:
-    """Whether a word is a code of the rubric, or ``none``."""
-    return isinstance(word, str) and (word.strip() in scheme.ids or is_none(word))
+    """Whether a word names a code of the rubric, or is ``none``."""
+    return isinstance(word, str) and (is_none(word) or find_code(word.strip(), scheme) is not None)
 
 
 def read_ids(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
-    """Return the fields that identify a task from its data; the rubric's default is ``scheme``."""
+    """Return the fields that identify a task from its data; the rubric's default is ``scheme``, the
+    trace's id may have another usual name.
+    """
     # Tools that import tables make numbers of ids that look like them.
     fields: dict[str, Any] = {name: get_text(data.get(name)) for name in _IDS}
     fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
+    fields["trace_id"] = get_first_text(data, *ID_NAMES)
     return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")
     }

@@ -1,143 +1,116 @@
-"""Labels of other tools converted to a rubric of ours.
+"""Records that hold labels of people, as other tools and published data sets write them.
 
-Read are AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), the labels of
-AG2 runs by MAST's modes (``labels``: ``present``), MAD's ``mast_annotation``, and Who&When's
-records (``mistake_agent``, ``mistake_step``), which name no category.
+Read are AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), labels of AG2
+runs by MAST's modes (``labels``: ``present``), MAST's records (``mast_annotation``) and those of
+its three annotators (``failure mode``, ``annotator_1``), TRAIL's errors, Who&When's records
+(``mistake_agent``, ``mistake_step``), which name no category, and records with keys like the
+columns of a sheet.
 """
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
-from annotator.base.errors import AnnotatorError
-from annotator.base.files import read_bounded
+from annotator.labels.checking import Problems
 from annotator.labels.model import ForeignLabel
-from annotator.labels.spreadsheet import read_sheet
-from annotator.rubrics import NONE, Rubric
-from annotator.traces.records import get_text, parse_json
+from annotator.labels.spreadsheet import IsCode, read_plain
+from annotator.traces.records import (
+    find_record_id,
+    get_dict,
+    get_first_text,
+    get_list,
+    get_text,
+    parse_nested,
+)
 
-# Spellings of categories, letters only, by their beginning.
-_ALIASES = {
-    "instructionplanadherence": "adherence",
-    "instructionadherence": "adherence",
-    "planadherence": "adherence",
-    "inventionof": "invention",
-    "invalidinvocation": "invocation",
-    "misinterpretationof": "misinterpretation",
-    "intentplanmisalignment": "misalignment",
-    "underspecified": "underspecified",
-    "intentnotsupported": "unsupported",
-    "guardrail": "guardrails",
-    "systemfailure": "system",
-    "inconclusive": "inconclusive",
-}
+_YES = (1, "1", "true", "yes")
 
 
-@dataclass(slots=True)
-class Converted:
-    """Rows of a file of labels, and the labels that could not be converted."""
+def read_record(
+    record: Mapping[str, Any], where: str, path: str, is_code: IsCode, problems: Problems
+) -> list[ForeignLabel]:
+    """Return the labels in a record; [] if none are known in it.
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    unmapped: Counter[str] = field(default_factory=Counter)
-    without_trace: list[str] = field(default_factory=list)
-    undecided: list[str] = field(default_factory=list)
-    unlabelled: list[str] = field(default_factory=list)
-
-
-def convert(
-    labels: Iterable[ForeignLabel],
-    rubric: Rubric,
-    annotator: str,
-    trace_ids: Iterable[str] | None = None,
-    spelled: Mapping[str, str] | None = None,
-) -> Converted:
-    """Return labels as rows of our own file.
-
-    A category is a code by its id, its name, a usual spelling, or one of the user's (``spelled``).
-    A label with any other category is listed and left out. ``trace_ids``: the ids of our traces,
-    which end with the ids of the other tool.
+    ``path`` is the place of the record, whose name is the label's id if the record has none.
     """
-    result = Converted()
-    ids = None if trace_ids is None else _index(trace_ids)
+    fallback = PurePosixPath(path).name
+    labels = list(_read_known(record, fallback))
+    labels = labels or read_plain(record, fallback, is_code, where, problems)
     for label in labels:
-        codes = {name: _find_code(name, rubric, spelled or {}) for name in label.categories}
-        unknown = [name for name, code in codes.items() if code is None]
-        result.unmapped.update(unknown)
-        trace_id = label.id if ids is None else ids.get(_normalize_id(label.id))
-        if trace_id is None:
-            result.without_trace.append(label.id)
-        elif not label.labelled:
-            result.unlabelled.append(label.id)
-        elif label.agent and not codes and len(rubric.codes) == 1:
-            result.rows.append(_make_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
-        elif not label.decided and rubric.choice != "many":
-            result.undecided.append(label.id)
-        elif not unknown:
-            found_codes = [code for code in dict.fromkeys(codes.values()) if code and code != NONE]
-            result.rows.append(_make_row(label, trace_id, found_codes, rubric, annotator))
-    return result
+        label.where, label.path = where, path
+    return labels
 
 
-def read_foreign_labels(
-    file: Path, rubric: Rubric, spelled: Mapping[str, str] | None = None
-) -> tuple[list[ForeignLabel], list[str]]:
-    """Return the labels in a file of another tool or a spreadsheet (CSV, TSV), and the unused
-    columns of a spreadsheet. ``rubric`` and ``spelled`` decide which columns are codes.
-
-    Raises:
-        AnnotatorError: it cannot be read, or its kind is unknown.
-    """
-    try:
-        text = read_bounded(file).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AnnotatorError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
-    if file.suffix.lower() in (".csv", ".tsv"):
-        return read_sheet(
-            text, file.name, lambda heading: bool(_find_code(heading, rubric, spelled or {}))
-        )
-    lines = text.split("\n") if file.suffix.lower() in (".jsonl", ".ndjson") else [text]
-    values = [parse_json(line, file.name) for line in lines if line.strip()]
-    value = values[0] if len(values) == 1 else values
-    records = value if isinstance(value, list) else [value]
-    labels = [label for record in records for label in _read_record(record)]
-    if not labels:
-        raise AnnotatorError(
-            f"{file}: no labels that are known: expected AgentRx's ground truth, labels by MAST's"
-            " modes, MAD's mast_annotation, Who&When's mistake_agent, or a CSV"
-        )
-    return labels, []
-
-
-def _read_record(record: Any) -> Iterator[ForeignLabel]:
-    if not isinstance(record, dict):
-        return
+def _read_known(record: Mapping[str, Any], fallback: str) -> Iterator[ForeignLabel]:
+    labels = parse_nested(record.get("labels"))
+    annotated = get_dict(parse_nested(record.get("mast_annotation")))
+    votes = [vote for vote in get_list(record, "annotations") if _find_mode(vote)]
     if isinstance(record.get("failures"), list) and "trajectory_id" in record:
         yield _read_agentrx(record)
-    elif isinstance(labels := record.get("labels"), dict):
-        for trace_id, label in labels.items():
-            if isinstance(label, dict) and isinstance(label.get("present"), list):
-                present = tuple(text for mode in label["present"] if (text := get_text(mode)))
-                yield ForeignLabel(trace_id, present, note=get_text(label.get("notes")) or "")
-    elif isinstance(modes := record.get("mast_annotation"), dict):
-        from annotator.traces.formats.mast import identify
-
-        present = tuple(mode for mode, value in modes.items() if value in (1, True, "1"))
-        yield ForeignLabel(identify(record) or "", present)
+    elif present := [
+        (trace_id, label)
+        for trace_id, label in get_dict(labels).items()
+        if isinstance(get_dict(label).get("present"), list)
+    ]:
+        for trace_id, label in present:
+            named = tuple(text for mode in label["present"] if (text := get_text(mode)))
+            yield ForeignLabel(trace_id, named, note=get_text(label.get("notes")) or "")
+    elif annotated:
+        by_person = all(isinstance(modes, dict) for modes in annotated.values())
+        own_id = _identify(record, fallback)
+        for person, modes in annotated.items() if by_person else ():
+            yield _read_modes(own_id, modes, person)
+        if not by_person:
+            yield _read_modes(own_id, annotated, None)
+    elif votes:
+        people = {key for vote in votes for key in vote if key.startswith("annotator")}
+        for person in sorted(people):
+            modes = {_find_mode(vote): vote.get(person) for vote in votes}
+            yield _read_modes(_identify(record, fallback), modes, person)
     elif "mistake_agent" in record:
         step = get_text(record.get("mistake_step"))
-        own_id = get_text(record.get("question_ID")) or get_text(record.get("id")) or ""
         yield ForeignLabel(
-            own_id,
+            get_first_text(record, "question_ID", "id") or fallback,
             (),
             decided=False,
             agent=get_text(record.get("mistake_agent")),
             step=int(step) + 1 if step and step.isdecimal() else None,  # there from 0
             note=get_text(record.get("mistake_reason")) or "",
         )
+    else:
+        trail = get_dict(labels) if "errors" in get_dict(labels) else record
+        errors = [error for error in get_list(trail, "errors") if "category" in get_dict(error)]
+        if errors or ("scores" in trail and trail.get("errors") == []):
+            trace = get_dict(parse_nested(record.get("trace")))
+            ids = map(find_record_id, (trail, trace, record))
+            categories = tuple(text for error in errors if (text := get_text(error["category"])))
+            yield ForeignLabel(
+                next(filter(None, ids), fallback), categories, decided=len({*categories}) < 2
+            )
+
+
+def _find_mode(vote: Any) -> str:
+    """Return the mode that MAST's annotators voted on, without its definition below it."""
+    mode = get_dict(vote).get("failure mode")
+    return mode.strip().partition("\n")[0].strip() if isinstance(mode, str) else ""
+
+
+def _read_modes(trace_id: str, modes: Mapping[str, Any], person: str | None) -> ForeignLabel:
+    """Return the label of one annotator; without any 0 or 1, it is not labelled yet."""
+    values = {mode: _simplify(value) for mode, value in modes.items()}
+    present = tuple(mode for mode, value in values.items() if value in _YES)
+    labelled = any(value is not None for value in values.values())
+    return ForeignLabel(trace_id, present, annotator=person, labelled=labelled)
+
+
+def _simplify(value: Any) -> Any:
+    return value.strip().lower() or None if isinstance(value, str) else value
+
+
+def _identify(record: Mapping[str, Any], fallback: str) -> str:
+    from annotator.traces.formats.mast import identify
+
+    return identify(record) or fallback
 
 
 def _read_agentrx(record: Mapping[str, Any]) -> ForeignLabel:
@@ -155,58 +128,3 @@ def _read_agentrx(record: Mapping[str, Any]) -> ForeignLabel:
         step=int(step) if step and step.isdecimal() else None,
         note=get_text(about.get("reason_for_root_cause")) or "",
     )
-
-
-def _find_code(name: str, rubric: Rubric, spelled: Mapping[str, str]) -> str | None:
-    ids = {code.id for code in rubric.codes}
-    plain = _simplify_name(name)
-    if (code_id := spelled.get(name)) is not None:
-        return code_id
-    for candidate in (name, name.removeprefix("FM-")):
-        if candidate in ids:
-            return candidate
-    for code in rubric.codes:
-        if plain in (_simplify_name(code.id), _simplify_name(code.name)):
-            return code.id
-    alias = next((code for start, code in _ALIASES.items() if plain.startswith(start)), None)
-    return alias if alias in ids else None
-
-
-def _simplify_name(name: str) -> str:
-    return re.sub(r"[^a-z]", "", name.lower()) or name
-
-
-def _make_row(
-    label: ForeignLabel, trace_id: str, codes: list[str], rubric: Rubric, annotator: str
-) -> dict[str, Any]:
-    many = rubric.choice == "many"
-    others = {"many": codes, "primary": codes[1:], "one": []}[rubric.choice]
-    row: dict[str, Any] = {
-        "trace_id": trace_id,
-        "rubric": rubric.id,
-        "annotator": label.annotator or annotator,
-        **({} if many and codes else {"primary": codes[0] if codes else NONE}),
-        "secondary": others,
-        "note": label.note,
-    }
-    row |= {"agent": label.agent} if label.agent else {}
-    row |= {"step": label.step} if label.step else {}
-    return row
-
-
-def _index(trace_ids: Iterable[str]) -> dict[str, str]:
-    """Return trace ids by the last part of their path without a suffix, if that is unique."""
-    by_key: dict[str, list[str]] = {}
-    for trace_id in trace_ids:
-        for key in {_normalize_id(trace_id), _normalize_id(re.split(r"[/:]", trace_id)[-1])}:
-            by_key.setdefault(key, []).append(trace_id)
-    return {key: ids[0] for key, ids in by_key.items() if len(ids) == 1}
-
-
-def _normalize_id(trace_id: str) -> str:
-    return re.sub(r"\.(json|jsonl|traj|eval)$", "", trace_id.strip()).lower()
-
-
-def render_rows(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as JSON lines."""
-    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

@@ -1,7 +1,7 @@
 """The labels that people give to traces."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -57,16 +57,24 @@ class Label:
 # The fields of a labels file; others are ignored.
 FIELDS = (*(name for name in Label.__dataclass_fields__ if name != "where"), "skipped")
 
+# Names of a trace's id in tables and records, in lower case with "_" between words.
+ID_NAMES = (
+    *("trace_id", "id", "trajectory_id", "instance_id", "question_id", "run_id", "trace", "run"),
+    *("session_id", "conversation_id", "file", "filename", "uuid"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The labels of one rubric in some files, in the order of the files.
 
-    ``unlabelled``: the ids of traces that have a row and no label yet, each once.
+    ``unlabelled``: the ids of traces that have a row and no label yet, each once. ``notes``: a
+    sentence for each file that was read in another encoding, and on the labels that were left out.
     """
 
     labels: tuple[Label, ...]
     unlabelled: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def annotators(self) -> tuple[str, ...]:
@@ -94,6 +102,9 @@ class LabelRow:
 class ForeignLabel:
     """A label in another tool's terms: its id of the trace, its categories (the decisive one first
     if ``decided``), the responsible agent and step, and a note. ``labelled``: it is filled in.
+
+    ``where``: the place for messages. ``path``: the file, or the record in it, that holds the label
+    and perhaps the trace. ``extra``: other fields of a row, as in :data:`FIELDS`.
     """
 
     id: str
@@ -104,3 +115,6 @@ class ForeignLabel:
     note: str = ""
     annotator: str | None = None
     labelled: bool = True
+    where: str = ""
+    path: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)

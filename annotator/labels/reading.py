@@ -3,16 +3,16 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import sanitize_line
-from annotator.labels import label_studio, potato
+from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.labels import argilla, foreign, label_studio, potato, spreadsheet
 from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
     Problems,
@@ -21,25 +21,79 @@ from annotator.labels.checking import (
     describe_value,
     is_labelled,
 )
-from annotator.labels.model import Label, LabelRow, Labels
+from annotator.labels.convert import (
+    Converted,
+    convert,
+    describe_joined,
+    describe_left_out,
+    find_code,
+    make_foreign,
+    name_codes,
+)
+from annotator.labels.model import ForeignLabel, Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, read_table_rows
+from annotator.labels.trace_index import TraceIndex, name_record
 from annotator.rubrics import Scheme
 from annotator.traces.records import name_type, parse_json
 
+GOLD = "gold"
+"""The annotator of labels whose file names none."""
+
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # files beside labels
+_OWN_KEYS = {"rubric", "primary", "secondary", "skipped"}
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _HEAD = 1 << 16
+_KNOWN = (
+    "expected labels of our own, AgentRx's ground truth, MAST's records, TRAIL's errors, Who&When's"
+    " mistake_agent, an export of Label Studio, Argilla or Potato, or a table or records with a"
+    " trace id and a category (or code, failure_mode, ...)"
+)
 
 
-Content = tuple[str, Any] | LabelTable | str
-"""A part of a file of labels: a JSON value with its place, a table, or a problem there."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A JSON value in a file of labels: its place for messages, and as
+    :func:`~annotator.labels.trace_index.name_record`.
+    """
+
+    where: str
+    path: str
+    value: Any
+
+
+Content = Record | LabelTable | str
+"""A part of a file of labels: a record, a table, or a problem there."""
+
+
+@dataclass(slots=True)
+class _FileRows:
+    """The rows of some files: our own, those of annotation tools, those in other tools' terms, the
+    records without a label, and notices.
+    """
+
+    ours: list[LabelRow] = field(default_factory=list)
+    exported: list[LabelRow] = field(default_factory=list)
+    foreign: list[ForeignLabel] = field(default_factory=list)
+    empty: list[Record] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def check(self, problems: Problems) -> None:
+        """Record a problem for each record without a label, or a notice if others have one."""
+        names = [record.where for record in self.empty]
+        if self.foreign and names:
+            count = format_count(len(names), "record")
+            self.notices.append(f"{count} without a label: {list_first(names, 3)}")
+        for name in names if not self.foreign else []:
+            problems.add(f"{name}: no label that is known: {_KNOWN}")
 
 
 class LabelFiles:
     """Files of labels, each opened and parsed once, for any number of rubrics.
 
-    JSON lines, one JSON list, CSV or TSV, Label Studio's JSON, Potato's tables; a folder gives its
-    files. ``paths``: as given. ``digests``: the SHA-256 of each file.
+    JSON lines, one JSON list, CSV or TSV, exports of Label Studio, Argilla and Potato, published
+    data sets (:mod:`annotator.labels.foreign`); a folder gives its files. ``paths``: as given.
+    ``digests``: the SHA-256 of each file.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -63,7 +117,8 @@ class LabelFiles:
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
-        for row in self.read_rows(anything, problems):
+        rows = self._read(anything, problems, converts=False)
+        for row in (*rows.ours, *rows.exported):
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
@@ -71,16 +126,31 @@ class LabelFiles:
             problems.raise_if_any()
         return dict(counts)
 
-    def read(self, scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
+    def read(
+        self, scheme: Scheme, trace_ids: Iterable[str] = (), sources: Iterable[str] = ()
+    ) -> Labels:
         """Return the labels of a rubric; AnnotatorError with all problems, or without a label.
 
         Labels of a blinded sheet get their own id back, if it is one of ``trace_ids``, which are
-        read only then.
+        read only then. Labels in other tools' terms are converted, and join those traces, which
+        come from ``sources``.
         """
-        problems, others, unblind = Problems(), Counter[str](), make_unblind(trace_ids)
+        problems, others = Problems(), Counter[str]()
         labels: dict[tuple[str, str], Label] = {}
         waiting: dict[tuple[str, str], None] = {}
-        for row in self.read_rows(scheme, problems):
+        rows = self._read(scheme, problems)
+        rows.check(problems)
+        notes = rows.notices
+        if rows.foreign:
+            trace_ids = list(trace_ids)
+            index = TraceIndex(trace_ids, sources) if trace_ids else None
+            converted = convert(rows.foreign, scheme, GOLD, index)
+            rows.ours += converted.rows
+            notes += describe_left_out(converted, len(rows.foreign))
+            notes += describe_joined(converted)
+        rows.ours += (name_codes(row, scheme) for row in rows.exported)
+        unblind = make_unblind(trace_ids)
+        for row in rows.ours:
             rubric, annotator = row.fields.get("rubric"), row.fields.get("annotator")
             if not isinstance(rubric, str) or not rubric.strip():
                 problem = "missing" if rubric is None else f"found {describe_value(rubric)}"
@@ -105,10 +175,40 @@ class LabelFiles:
             if (trace_id, annotator) not in labels and (annotator or trace_id not in labelled)
         )
         if not labels:
-            raise AnnotatorError(self._explain_empty(scheme, len(unlabelled), others))
-        return Labels(tuple(labels.values()), tuple(unlabelled))
+            reason = self._explain_empty(scheme, len(unlabelled), others, bool(rows.foreign))
+            raise AnnotatorError("; ".join([reason, *notes]))
+        return Labels(tuple(labels.values()), tuple(unlabelled), tuple(notes))
 
-    def _explain_empty(self, scheme: Scheme, unlabelled: int, others: Counter[str]) -> str:
+    def convert(
+        self,
+        scheme: Scheme,
+        annotator: str,
+        traces: TraceIndex | None = None,
+        spelled: Mapping[str, str] | None = None,
+    ) -> tuple[Converted, int, list[str]]:
+        """Return the labels in other tools' terms as rows of our own, the number of all, and
+        notices.
+
+        ``spelled``: the code for each category that is neither its id nor a usual name.
+
+        Raises:
+            AnnotatorError: a file cannot be read, or holds labels of our own, or none.
+        """
+        problems = Problems()
+        for name in dict.fromkeys(filter(None, map(_name_own, self._contents))):
+            reason = "these are annotate's own columns: calibrate takes the file as it is"
+            problems.add(f"{name}: {reason}")
+        problems.raise_if_any()
+        rows = self._read(scheme, problems, spelled)
+        rows.foreign += map(make_foreign, (*rows.ours, *rows.exported))
+        rows.check(problems)
+        problems.raise_if_any()
+        converted = convert(rows.foreign, scheme, annotator, traces, spelled)
+        return converted, len(rows.foreign), rows.notices + describe_joined(converted)
+
+    def _explain_empty(
+        self, scheme: Scheme, unlabelled: int, others: Counter[str], left_out: bool
+    ) -> str:
         where = ", ".join(map(_name_file, self.paths[:3])) + (" ..." if self.paths[3:] else "")
         reason = f"{where}: no label for the rubric {scheme.id}"
         if unlabelled:
@@ -116,12 +216,87 @@ class LabelFiles:
         if others:
             names = [f"{sanitize_line(name, 60)} ({n})" for name, n in others.most_common(5)]
             return f"{reason}; labels for another rubric: {', '.join(names)}"
-        return f"{reason}, nor for another"
+        return reason if left_out else f"{reason}, nor for another"
 
-    def read_rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-        """Yield the rows of the files, unchecked; problems with a file are recorded."""
+    def read_rows(self, scheme: Scheme, problems: Problems) -> list[LabelRow]:
+        """Return our own rows in the files, unchecked; problems with a file are recorded."""
+        rows = self._read(scheme, problems)
+        rows.check(problems)
+        return rows.ours + rows.exported
+
+    def _read(
+        self,
+        scheme: Scheme,
+        problems: Problems,
+        spelled: Mapping[str, str] | None = None,
+        converts: bool = True,
+    ) -> _FileRows:
+        """Return the rows, unchecked; not ``converts``: without those in other tools' terms."""
+
+        def is_code(text: str) -> bool:
+            return find_code(text, scheme, spelled) is not None
+
+        rows = _FileRows()
         for content in self._contents:
-            yield from _read_content(content, scheme, problems)
+            if isinstance(content, str):
+                problems.add(content)
+            elif isinstance(content, LabelTable):
+                rows.notices += [content.notice] if content.notice else []
+                if content.is_ours or not spreadsheet.is_sheet(content.columns, is_code):
+                    rows.ours += read_table_rows(content, scheme, problems)
+                elif converts:
+                    labels, unused = spreadsheet.read_sheet(content, is_code, problems)
+                    rows.foreign += labels
+                    names = sanitize_line(", ".join(unused), 300)
+                    rows.notices += [f"{content.name}: columns not used: {names}"] if unused else []
+            else:
+                try:
+                    _read_record(content, scheme, is_code if converts else None, problems, rows)
+                except AnnotatorError as error:
+                    if converts:  # only the rubric tells which question is for codes
+                        problems.add(str(error))
+        return rows
+
+
+def _read_record(
+    record: Record,
+    scheme: Scheme,
+    is_code: Callable[[str], bool] | None,
+    problems: Problems,
+    rows: _FileRows,
+) -> None:
+    """Add the rows of a record, without ``is_code`` only those that need no conversion; raises
+    AnnotatorError.
+    """
+    value, where = record.value, record.where
+    if not isinstance(value, dict):
+        problems.add(f"{where}: found {name_type(value)}, expected an object with a label")
+    elif potato.is_json(value):
+        raise AnnotatorError(f"{where}: Potato's JSON; let Potato write CSV or TSV")
+    elif _OWN_KEYS & value.keys() and "annotation_id" not in value:
+        rows.ours.append(LabelRow(where, value))
+    elif label_studio.is_min(value):
+        rows.exported += label_studio.read_min(value, where, scheme)
+    elif "trace_id" not in value and label_studio.is_task(value):
+        rows.exported += label_studio.read_task(value, where, scheme)
+    elif argilla.is_record(value):
+        rows.exported += argilla.read_record(value, where, scheme)
+    elif is_code is None:
+        return
+    elif labels := foreign.read_record(value, where, record.path, is_code, problems):
+        rows.foreign += labels
+    else:
+        rows.empty.append(record)
+
+
+def _name_own(content: Content) -> str:
+    """Return the place of labels of our own, "" if they are none."""
+    if isinstance(content, LabelTable):
+        return content.name if {"rubric", "annotator"} <= {*content.columns} else ""
+    if isinstance(content, str) or not isinstance(content.value, dict):
+        return ""
+    is_own = {"trace_id", "rubric", "annotator"} <= content.value.keys()
+    return content.where.partition(", ")[0] if is_own else ""
 
 
 def read_labels(files: Iterable[Path], scheme: Scheme, trace_ids: Iterable[str] = ()) -> Labels:
@@ -161,15 +336,19 @@ def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
 
 
 def _list_folder(folder: Path) -> Sequence[Path | str]:
-    files = [
-        path
-        for path in sorted(folder.iterdir())
-        if path.suffix.lower() in _SUFFIXES
-        and not path.name.startswith(".")
-        and not path.name.endswith(_OURS)
-        and not path.is_dir()
-    ]
-    return files or [f"{_name_file(folder)}: no file with labels in this folder"]
+    """Return the label files in a folder, or those in its subfolders if it has none itself."""
+    for pattern in ("*", "**/*"):
+        files = [
+            path
+            for path in sorted(folder.glob(pattern))
+            if path.suffix.lower() in _SUFFIXES
+            and not path.name.startswith(".")
+            and not path.name.endswith(_OURS)
+            and not path.is_dir()
+        ]
+        if files:
+            return files
+    return [f"{_name_file(folder)}: no file with labels in this folder"]
 
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
@@ -178,19 +357,21 @@ def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     text = head.decode("utf-8-sig", "replace").lstrip()
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         yield f"{name}: UTF-16 text; save it as UTF-8"
+    elif path.suffix.lower() in _WORKBOOKS or head.startswith(b"\xd0\xcf\x11\xe0"):
+        yield f"{name}: a workbook, not a CSV: save the sheet as CSV UTF-8"
     elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
-        yield f"{name}: binary data; save a spreadsheet as CSV, unpack an archive"
+        yield f"{name}: binary data; save a spreadsheet as CSV UTF-8, unpack an archive"
     elif not text:
         yield f"{name}: empty; there are no labels in it"
     elif text[0] not in "[{":
         yield parse_table(data, name)
     elif _has_lines(path, text):
-        yield from _parse_lines(data, name)
+        yield from _parse_lines(path, data, name)
     else:
-        yield from _parse_whole(data, name)
+        yield from _parse_whole(path, data, name)
 
 
-def _parse_whole(data: bytes, name: str) -> Iterator[Content]:
+def _parse_whole(path: Path, data: bytes, name: str) -> Iterator[Content]:
     """Yield the JSON value of a file, or those of its one list."""
     try:
         value = parse_json(data.decode("utf-8-sig"), name)
@@ -200,12 +381,12 @@ def _parse_whole(data: bytes, name: str) -> Iterator[Content]:
         yield str(error)
     else:
         if not isinstance(value, list):
-            yield name, value
+            yield Record(name, name_record(str(path)), value)
         elif not value:
             yield f"{name}: an empty list; there are no labels in it"
         else:
             for n, record in enumerate(value, 1):
-                yield f"{name}, record {n}", record
+                yield Record(f"{name}, record {n}", name_record(str(path), n), record)
 
 
 def _has_lines(path: Path, head: str) -> bool:
@@ -222,41 +403,15 @@ def _has_lines(path: Path, head: str) -> bool:
     return bool(rest.strip())
 
 
-def _parse_lines(data: bytes, name: str) -> Iterator[Content]:
+def _parse_lines(path: Path, data: bytes, name: str) -> Iterator[Content]:
     for n, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
         where = f"{name}, line {n}"
         try:
-            yield where, parse_json(line.decode("utf-8-sig"), name, line=n)
+            value = parse_json(line.decode("utf-8-sig"), name, line=n)
+            yield Record(where, name_record(str(path), n), value)
         except UnicodeDecodeError:
             yield f"{where}: not UTF-8; save the file as UTF-8"
         except AnnotatorError as error:
             yield str(error)
-
-
-def _read_content(content: Content, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-    """Yield the rows in a part of a file."""
-    if isinstance(content, str):
-        problems.add(content)
-    elif isinstance(content, LabelTable):
-        yield from read_table_rows(content, scheme, problems)
-    elif not isinstance(content[1], dict):
-        problems.add(
-            f"{content[0]}: found {name_type(content[1])}, expected an object with a label"
-        )
-    else:
-        try:
-            yield from _read_record(content[1], content[0], scheme)
-        except AnnotatorError as error:
-            problems.add(str(error))
-
-
-def _read_record(value: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
-    if label_studio.is_min(value):
-        raise AnnotatorError(f"{where}: Label Studio's JSON-MIN; export JSON instead")
-    if potato.is_json(value):
-        raise AnnotatorError(f"{where}: Potato's JSON; let Potato write CSV or TSV")
-    if "trace_id" not in value and label_studio.is_task(value):
-        return label_studio.read_task(value, where, scheme)
-    return iter([LabelRow(where, value)])

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import find_repeated, sanitize_line, unescape_formula
 from annotator.labels import potato
+from annotator.labels.cells import NOT_UTF8, decode_table
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -18,19 +19,24 @@ from annotator.rubrics import Scheme
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")
 _COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTable:
     """A table of labels: the file, the line and the cells of its header, and below it the filled
-    lines with their numbers, or a problem.
+    lines with their numbers, or a problem. ``notice``: how it is read, if not as UTF-8.
     """
 
     name: str
     start: int
     columns: list[str]
     lines: list[tuple[int, list[str]] | str]
+    notice: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its columns are those of our labels files, or Potato's."""
+        return bool({"rubric", "secondary"} & {*self.columns}) or potato.is_table(self.columns)
 
 
 def parse_table(data: bytes, name: str) -> LabelTable:
@@ -39,12 +45,14 @@ def parse_table(data: bytes, name: str) -> LabelTable:
     The separator (comma, semicolon or tab) is the one that fits the names of the columns.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _CELL))
-    lines = _read_lines(_open_text(data), name)
+    text, notice = decode_table(data, name)
+    lines = _read_lines(io.StringIO(text, ""), name)
     first = next(lines, "")
     if isinstance(first, str):  # not even a header
         return LabelTable(name, 1, [], [first] if first else [])
     start, header = first
-    return LabelTable(name, start, [_normalize_column(cell) for cell in header], list(lines))
+    columns = [_normalize_column(cell) for cell in header]
+    return LabelTable(name, start, columns, list(lines), notice)
 
 
 def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
@@ -60,7 +68,7 @@ def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> It
             continue
         line, cells = content
         where = f"{table.name}, line {line}"
-        if _NOT_UTF8.search("".join(cells)):
+        if NOT_UTF8.search("".join(cells)):
             problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
         elif len(cells) > len(columns):
             count = f"{len(cells)} cells, but {len(columns)} columns"
@@ -85,18 +93,17 @@ def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> It
 
 def read_columns(data: bytes) -> list[str]:
     """Return the names of the columns from (the beginning of) a table; [] if it is no table."""
-    first = next(_read_lines(_open_text(data), ""), "")
+    text, _ = decode_table(data, "")
+    first = next(_read_lines(io.StringIO(text, ""), ""), "")
     return [] if isinstance(first, str) else [_normalize_column(cell) for cell in first[1]]
-
-
-def _open_text(data: bytes) -> io.StringIO:
-    return io.StringIO(data.decode("utf-8-sig", "surrogateescape"), "")
 
 
 def _read_lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
     """Yield the filled lines with the numbers at which they begin; at last, a problem if any."""
     first = next((line for line in file if line.strip()), "")
-    separator = max(",;\t", key=lambda sign: len(_COLUMNS & _split_header(first, sign)))
+    separator = max(
+        ",;\t", key=lambda sign: (len(_COLUMNS & _split_header(first, sign)), first.count(sign))
+    )
     file.seek(0)
     reader = csv.reader(file, delimiter=separator, strict=True)
     line = 1

@@ -36,7 +36,7 @@ _DESIGNS = {
 }
 _WIDTH = 80
 _NOTES = 2  # of a brief table
-_ORDER = ("fitted", "judges", "one-task")  # of its notes, before all others
+_ORDER = ("left-out", "fitted", "judges", "one-task")  # of its notes, before all others
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
 
 

@@ -12,7 +12,7 @@ from annotator.calibration.sample.design import read_design
 from annotator.judges.llm.batch import read_results
 from annotator.judges.llm.cache import list_models
 from annotator.judges.llm.redact import Secrets
-from annotator.labels.foreign import read_foreign_labels
+from annotator.labels import LabelFiles
 from annotator.labels.queue import is_sheet
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import read_annotations
@@ -81,7 +81,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         lambda file: read_calibrations([file]),
         lambda file: list(read_results(file, Secrets(()))),
         lambda file: list(read_annotations(file)),
-        lambda file: read_foreign_labels(file, load_rubric("mast")),
+        lambda file: LabelFiles([file]).convert(load_rubric("mast").scheme(), "gold"),
         list_models,
     ],
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from annotator.labels.foreign import convert, read_foreign_labels
+from annotator.labels import LabelFiles
+from annotator.labels.trace_index import TraceIndex
 from annotator.rubrics import load_rubric
 from tests.conftest import Done
 
@@ -41,30 +42,33 @@ def write(tmp_path):
     return write
 
 
-def read_labels_by(rubric, file):
-    return read_foreign_labels(file, load_rubric(rubric))[0]
+def convert(file, rubric, annotator="gold", ids=None, spelled=None):
+    """Return the rows, and what is left out."""
+    index = None if ids is None else TraceIndex(ids)
+    files = LabelFiles([file])
+    result, _, _ = files.convert(load_rubric(rubric).scheme(), annotator, index, spelled)
+    return [row.fields for row in result.rows], result
 
 
 def test_agentrx(write):
-    labels = read_labels_by("agentrx", write("truth.json", AGENTRX))
-    ids = [f"{n}/t{n}.json" for n in range(1, 5)]
-    result = convert(labels, load_rubric("agentrx"), "gold", ids)
-    assert [(row["trace_id"], row["primary"], row["secondary"]) for row in result.rows] == [
+    file = write("truth.json", AGENTRX)
+    rows, result = convert(file, "agentrx", ids=[f"{n}/t{n}.json" for n in range(1, 5)])
+    assert [(row["trace_id"], row["primary"], row["secondary"]) for row in rows] == [
         ("1/t1.json", "invention", ["adherence"]),
         ("2/t2.json", "misalignment", ["guardrails"]),
         ("3/t3.json", "misinterpretation", []),
     ]
-    assert (result.rows[0]["agent"], result.rows[0]["step"]) == ("Surfer", 12)
+    assert (rows[0]["agent"], rows[0]["step"]) == ("Surfer", 12)
     assert (result.undecided, result.without_trace) == (["t4"], ["t5"])
     assert result.unmapped == {"Bad weather": 1}
-    own = convert(labels[4:], load_rubric("agentrx"), "gold", None, {"Bad weather": "system"})
-    assert [row["primary"] for row in own.rows] == ["system"]
+    rows, _ = convert(write("t.json", AGENTRX[4:]), "agentrx", spelled={"Bad weather": "system"})
+    assert [row["primary"] for row in rows] == ["system"]
 
 
 def test_labels_by_modes(write):
     present = {"a": {"present": ["FM-1.2", "FM-3.2"], "notes": "x"}, "b": {"present": []}}
-    labels = read_labels_by("mast", write("gold.json", {"meta": {"n": 1}, "labels": present}))
-    rows = convert(labels, load_rubric("mast"), "ann", ["AG2/bench/a", "AG2/bench/b"]).rows
+    file = write("gold.json", {"meta": {"n": 1}, "labels": present})
+    rows, _ = convert(file, "mast", "ann", ["AG2/bench/a", "AG2/bench/b"])
     same = {"rubric": "mast", "annotator": "ann"}
     none = {"primary": "none", "secondary": [], "note": ""}
     assert rows == [
@@ -73,23 +77,145 @@ def test_labels_by_modes(write):
     ]
 
 
-def test_mad_records_have_the_ids_of_their_traces(write):
-    ids = {"mas_name": "AG2", "llm_name": "m", "benchmark_name": "b", "trace_id": 3}
-    record = ids | {"trace": {"x": "one\u2028line"}, "mast_annotation": {"1.1": 1, "2.2": 0}}
-    lines = json.dumps(record, ensure_ascii=False) + "\n"
-    (label,) = read_labels_by("mast", write("mad.jsonl", lines))
-    assert (label.id, label.categories) == ("AG2/m/b/3", ("1.1",))
+MAD = {"mas_name": "AG2", "llm_name": "m", "benchmark_name": "b", "trace_id": 3}
+MAD |= {"trace": {"x": "one\u2028line"}}
+
+
+def vote(mode, *votes):
+    return {"failure mode": f"{mode}\nIts definition."} | {
+        f"annotator_{n}": value for n, value in enumerate(votes, 1)
+    }
+
+
+RECORDS = [  # a record, the rubric, and per label: id, annotator, codes
+    (MAD | {"mast_annotation": {"1.1": 1, "2.2": 0}}, "mast", [("AG2/m/b/3", "me", ["1.1"])]),
+    (
+        MAD | {"mast_annotation": {"ann": {"1.1": 1}, "bob": {"1.1": 0}, "zoe": {"1.1": None}}},
+        "mast",
+        [("AG2/m/b/3", "ann", ["1.1"]), ("AG2/m/b/3", "bob", [])],
+    ),
+    (  # the numbers of MAST's earlier versions are other modes
+        MAD | {"annotations": [vote("2.2 Step repetition", True, "FALSE", False)]},
+        "mast",
+        [("AG2/m/b/3", f"annotator_{n}", ["1.3"] if n == 1 else []) for n in (1, 2, 3)],
+    ),
+    (
+        {"id": "t", "messages": [], "failure_mode": "1.1 | 2.3"},
+        "mast",
+        [("t", "me", ["1.1", "2.3"])],
+    ),
+    ({"messages": [], "category": "maths", "label": ["2.3"]}, "mast", [("l.json", "me", ["2.3"])]),
+    (
+        {
+            "run_id": 7,
+            "annotations": [{"annotator": "a", "code": "1.1"}, {"rater": "b", "code": "none"}],
+        },
+        "mast",
+        [("7", "a", ["1.1"]), ("7", "b", [])],
+    ),
+    (
+        {"trace_id": "t", "labels": {"ann": ["1.1", "Leaves the task"], "bob": "2.3"}},
+        "mast",
+        [("t", "ann", ["1.1", "2.3"]), ("t", "bob", ["2.3"])],
+    ),
+    ({"trace_id": "t", "labels": {"1.1": 1, "2.3": 0}}, "mast", [("t", "me", ["1.1"])]),
+    (
+        {"trace_id": "t", "annotator_1": "1.1", "annotator_2": "none"},
+        "mast",
+        [("t", "annotator_1", ["1.1"]), ("t", "annotator_2", [])],
+    ),
+    (
+        {"trace": '{"trace_id": "t"}', "labels": '{"errors": [{"category": "Repeats steps"}]}'},
+        "mast",
+        [("t", "me", ["1.3"])],
+    ),
+    ({"trace_id": "t", "errors": [], "scores": [{}]}, "mast", [("t", "me", [])]),
+]
+
+
+@pytest.mark.parametrize(("record", "rubric", "expected"), RECORDS)
+def test_records(write, record, rubric, expected):
+    rows, _ = convert(write("l.json", record), rubric, "me")
+    codes = [(row["trace_id"], row["annotator"], row["secondary"]) for row in rows]
+    assert codes == expected
+
+
+def test_lines_of_records(write):
+    record = MAD | {"mast_annotation": {"1.1": 1}}
+    rows, _ = convert(write("mad.jsonl", json.dumps(record, ensure_ascii=False) + "\n"), "mast")
+    assert [row["trace_id"] for row in rows] == ["AG2/m/b/3"]
+
+
+def test_categories_without_a_code_are_listed_with_the_option(write):
+    errors = [{"category": "Goal Deviation", "location": "s1"}, {"category": "Repeats steps"}]
+    _, result = convert(write("abc.json", {"trace_id": "t", "errors": errors}), "mast")
+    assert list(result.explain()) == [
+        "no code for 'Goal Deviation' (1 label)",
+        "to give them codes: --code WORD=CODE",
+    ]
 
 
 def test_who_and_when_names_no_category(write):
     record = {"question_ID": "q", "history": [], "mistake_agent": "Coder", "mistake_step": "4"}
-    labels = read_labels_by("agentrx", write("w.json", record))
-    assert (labels[0].agent, labels[0].step) == ("Coder", 5)
-    result = convert(labels, load_rubric("agentrx"), "gold")
-    assert (result.rows, result.undecided) == ([], ["q"])
-    rubric = load_rubric("who_and_when")
-    [row] = convert(read_labels_by("who_and_when", write("w.json", record)), rubric, "gold").rows
+    file = write("w.json", record)
+    rows, result = convert(file, "agentrx")
+    assert (rows, result.undecided) == ([], ["q"])
+    [row], _ = convert(file, "who_and_when")
     assert (row["primary"], row["agent"], row["step"]) == ("mistake", "Coder", 5)
+
+
+EXPORTS = [  # of annotation tools: a record, and per label: id, annotator, codes
+    (
+        {
+            "id": "t",
+            "fields": {"text": "x"},
+            "metadata": {},
+            "suggestions": {"code": {"value": "3.1"}},
+        }
+        | {
+            "responses": {"code": [{"value": ["1.1", "Leaves the task"], "user_id": "u"}]}
+            | {"comment": [{"value": "hm", "user_id": "u"}]}
+        },
+        [("t", "u", ["1.1", "2.3"])],
+    ),
+    (
+        {"id": "x", "code.responses": ["1.1", "2.3"], "code.responses.users": ["u", "v"]}
+        | {"code.responses.status": ["submitted", "draft"], "trace_id": "t"},
+        [("t", "u", ["1.1"])],
+    ),
+    (
+        {"external_id": "x", "fields": {}, "metadata": '{"trace_id": "t"}'}
+        | {"responses": [{"user_id": "u", "values": {"code": {"value": "none"}}}]},
+        [("t", "u", [])],
+    ),
+    (
+        {"id": 5, "annotation_id": 1, "lead_time": 1.5, "annotator": 2, "run_id": "t"}
+        | {"what": {"choices": ["1.1", "Leaves the task"]}},
+        [("t", "2", ["1.1", "2.3"])],
+    ),
+    (
+        {
+            "id": 5,
+            "data": {"id": "t"},
+            "annotations": [
+                {
+                    "completed_by": 2,
+                    "result": [
+                        {"from_name": "what", "type": "choices", "value": {"choices": ["1.1"]}}
+                    ],
+                }
+            ],
+        },
+        [("t", "2", ["1.1"])],
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "expected"), EXPORTS)
+def test_exports_of_annotation_tools(write, record, expected):
+    rows, _ = convert(write("export.json", [record]), "mast")
+    codes = [(row["trace_id"], row["annotator"], row["secondary"]) for row in rows]
+    assert codes == expected
 
 
 SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, secondary
@@ -118,6 +244,16 @@ SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, second
         "agentrx",
         [("t1", "me", "invention", ["guardrails"])],
     ),
+    (
+        'id,Rater_1,Rater_2\nt1,"1.1, 2.3",1.1|2.3\n',
+        "mast",
+        [("t1", "Rater_1", None, ["1.1", "2.3"]), ("t1", "Rater_2", None, ["1.1", "2.3"])],
+    ),
+    (  # no part of a cell is lost
+        'id,code\nt1,"Disobeys the task, 99"\nt2,1.1 2.3\nt3,\nt4,"Guardrail, 1"\n',
+        "mast",
+        [],
+    ),
     ("trace_id,category\nt1,invention\nt1,guardrails\n", "agentrx", []),  # which is decisive?
 ]
 
@@ -131,17 +267,20 @@ def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected
     assert [
         (row["trace_id"], row["annotator"], row.get("primary"), row["secondary"]) for row in rows
     ] == expected
-    assert ("columns not used: cost" in done.out) == ("cost" in text)
+    assert ("columns not used: cost" in done.err) == ("cost" in text)
     assert ("not labelled yet: t3" in done.out) == ("t3" in text)
-    assert ("no decisive category is named: t1" in done.out) == (not expected)
+    assert ("no decisive category is named: t1" in done.out) == (
+        "agentrx" in rubric and not expected
+    )
+    assert ("no code for" in done.out) == ("99" in text)
     assert done.code == ("t3" in text or not expected)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{}", "no labels that are known"),
-        ("[1]", "no labels"),
+        ("{}", "no label that is known"),
+        ("[1]", "found a number, expected an object with a label"),
         ("id,colour\nt1,red\n", "expected either a column category"),
         ("id,category,1.1\nt1,1.1,1\n", "has both"),
         ("id,1.1\nt1,maybe\n,1\n", "'maybe'; expected 1 or 0"),
@@ -158,9 +297,9 @@ def test_files_that_cannot_be_used(annotate_cli: Cli, write, text, words):
 
 
 def test_an_id_that_several_traces_end_with_is_no_id(write):
-    labels = read_labels_by("agentrx", write("truth.json", AGENTRX[:1]))
-    result = convert(labels, load_rubric("agentrx"), "gold", ["a/t1.json", "b/t1.json"])
-    assert (result.rows, result.without_trace) == ([], ["t1"])
+    file = write("truth.json", AGENTRX[:1])
+    rows, result = convert(file, "agentrx", ids=["a/t1.json", "b/t1.json"])
+    assert (rows, result.without_trace) == ([], ["t1"])
 
 
 JUDGE = """
@@ -220,3 +359,44 @@ def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
     done = annotate_cli(*args)
     assert "t1.json: " in done.err
     assert "l.jsonl: 1 of 5 labels written" in done.out
+
+
+def test_a_sheet_in_windows_1252_is_read_with_a_notice(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_bytes(b"trace_id;category;note\nt1;1.1;fr\xfch\n")
+    done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
+    assert (done.code, done.out) == (0, "l.jsonl: 1 of 1 labels written\n")
+    assert "s.csv: not UTF-8 (byte 0xfc in line 2), read as Windows-1252" in done.err
+    assert json.loads((tmp_path / "l.jsonl").read_text())["note"] == "fr\u00fch"
+
+
+def test_a_broken_utf_8_sheet_is_not_windows_1252(annotate_cli: Cli, tmp_path: Path) -> None:
+    """An umlaut of UTF-8 beside a byte that is none."""
+    (tmp_path / "s.csv").write_bytes(b"trace_id,category,note\nt\xc3\xbc,1.1,fr\xfch\n")
+    done = annotate_cli("labels", "s.csv", "--rubric", "mast", "-o", "l.jsonl")
+    assert done.code == 2
+    assert "s.csv, line 2: not UTF-8" in done.err
+
+
+def test_two_annotators_of_one_record_are_compared(annotate_cli: Cli, write) -> None:
+    """By hand: both give "Step repetition" in 1 of 2 traces, the first alone in the other."""
+    records = [
+        MAD | {"trace_id": n, "annotations": [vote("2.2 Step repetition", True, n == 1)]}
+        for n in (1, 2)
+    ]
+    odd = MAD | {"trace_id": 3, "annotations": [vote("2.3 Backtracking", True, True)]}
+    write("human.json", [*records, odd])
+    args = ("--rubric", "mast", "--between", "annotator_1", "annotator_2", "--json")
+    done = annotate_cli("calibrate", "--labels", "human.json", *args)
+    assert done.code == 0, done.err
+    [pair] = json.loads(done.out)
+    assert (pair["n"], pair["differing"]) == (2, ["AG2/m/b/2"])
+    assert "2 of 6 labels left out: no code for '2.3 Backtracking' (2 labels)" in done.err
+
+
+def test_questions_of_a_tool_are_told_apart_by_the_rubric(annotate_cli: Cli, write) -> None:
+    values = {"severity": {"value": "high"}, "what": {"value": "Repeats steps"}}
+    people = [{"user_id": name, "values": values} for name in ("a", "b")]
+    write("export.json", [{"id": "t", "fields": {}, "responses": people}])
+    args = ("--rubric", "mast", "--between", "a", "b", "--json")
+    done = annotate_cli("calibrate", "--labels", "export.json", *args)
+    assert done.code == 0, done.err

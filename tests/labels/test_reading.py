@@ -330,6 +330,37 @@ def test_a_table_of_many_codes_needs_no_primary_column(tmp_path):
     assert "primary: no such column" in problem(file)
 
 
+def test_a_table_as_excel_saves_it_in_europe_is_read_with_a_note(tmp_path):
+    header = "trace_id;rubric;annotator;primary;note"
+    file = table(tmp_path / "l.csv", header, "t1;symptoms;J\u00fcrgen;none;", encoding="cp1252")
+    labels = read_labels([file], PRIMARY)
+    assert labels.annotators == ("J\u00fcrgen",)
+    assert labels.notes == (
+        f"{file}: not UTF-8 (byte 0xfc in line 2), read as Windows-1252; if letters are wrong,"
+        " save it as CSV UTF-8",
+    )
+
+
+def test_labels_in_other_terms_are_read_beside_our_own(tmp_path):
+    """Records without a label are counted; categories without a code are listed."""
+    record = {"id": "t2", "label": "repetition", "annotator": "bob"}
+    odd = {"id": "t3", "label": "odd"}
+    file = lines(tmp_path / "l.jsonl", row(), record, odd, {"messages": []})
+    labels = read_labels([file], PRIMARY, ["runs/t1.json", "runs/t2.json", "t3"])
+    assert [(each.trace_id, each.codes) for each in labels.labels] == [
+        ("t1", ("work_overlap",)),
+        ("runs/t2.json", ("repetition",)),
+    ]
+    assert labels.notes == (
+        f"1 record without a label: {file}, line 4",
+        "1 of 2 labels left out: no code for 'odd' (1 label); to give them codes: --code"
+        " WORD=CODE (options of annotate labels).",
+    )
+    text = problem(lines(tmp_path / "odd.jsonl", odd))
+    assert "no label for the rubric symptoms" in text
+    assert "no code for 'odd' (1 label); to give them codes: --code WORD=CODE" in text
+
+
 # Label Studio
 
 
@@ -460,7 +491,8 @@ CELLS = f"{','.join(COLUMNS)}\nt1,symptoms,ann,".encode()
 
 PROBLEMS = [  # file, content, message, and codes other than PRIMARY
     ("l.jsonl", b"", "empty"),
-    ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
+    ("l.xlsx", b"PK\x03\x04rest", "a workbook, not a CSV: save the sheet as CSV UTF-8"),
+    ("l.csv", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV UTF-8"),
     ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
     ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
     ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
@@ -489,7 +521,7 @@ PROBLEMS = [  # file, content, message, and codes other than PRIMARY
             (["odd"], "result: found a string, expected an object"),
         ]
     ),
-    ("m.json", [{"annotation_id": 5, "lead_time": 1.5, "p": "x"}], "export JSON instead"),
+    ("m.json", [{"annotation_id": 5, "lead_time": 1.5, "p": "x"}], "trace_id: missing"),
     ("user_state.json", {"instance_id_to_label_to_value": {}}, "let Potato write CSV or TSV"),
     ("a.jsonl", {"instance_id": "t1", "labels": {}}, "let Potato write CSV or TSV"),
     ("p.csv", b"instance_id,user,a.x,b.y\nt,a,1,1", "cannot be told from their names (a, b)"),
