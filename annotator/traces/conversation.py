@@ -16,9 +16,10 @@ from annotator.traces.authors import (
     has_role_words,
     is_call_role,
 )
-from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
+from annotator.traces.model import EVERYBODY, Author, Message, Outcome, Step, Trace, join_pieces
 from annotator.traces.records import (
     expect_object,
+    find_task,
     get_dict,
     get_first_text,
     get_list,
@@ -82,6 +83,7 @@ class Conversation:
     problems: list[str] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=Outcome)
+    task: str = ""  # what the run was asked, if the record has it
     ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
 
     def add(self, utterance: Utterance, where: str) -> None:
@@ -119,6 +121,7 @@ class Conversation:
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
+        self.task = find_task(record)
         attributes, problems = read_attributes(record, frozenset(consumed))
         self.attributes |= attributes
         self.problems += problems
@@ -135,6 +138,9 @@ class Conversation:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
 
+    def _list_requests(self) -> Iterator[str]:
+        return (m.text for m in self.messages if m.author in ("human", "system"))
+
     def trace(
         self,
         format: str,
@@ -144,7 +150,9 @@ class Conversation:
         tasks: Mapping[str, str] | None = None,
         patches: Mapping[str, str] | None = None,
     ) -> Trace:
-        """Return the trace of this conversation."""
+        """Return the trace of this conversation. ``tasks``: what each agent was asked."""
+        if self.task and not any(self.task in text for text in self._list_requests()):
+            tasks = {EVERYBODY: self.task, **(tasks or {})}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}

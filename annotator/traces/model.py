@@ -22,6 +22,9 @@ of an environment); a harness (system and task prompts, notices); or unknown. On
 are evidence of what an agent said."""
 
 
+EVERYBODY = ""
+"""In :attr:`Trace.tasks`, the name for all agents: what the run was asked."""
+
 MergeState = Literal["clean", "conflict", "nothing to merge", "unknown"]
 """How the merge of the agents' patches went; see :attr:`Trace.merge_state`."""
 CLEAN: MergeState = "clean"
@@ -188,7 +191,9 @@ class Trace:
 
     @cached_property
     def tasks(self) -> Mapping[str, str]:
-        """The text of the task that each agent was given, where it is known."""
+        """The text of the task that each agent was given, where it is known; under ``EVERYBODY``
+        that of the run.
+        """
         return self.read_tasks()
 
     @property
