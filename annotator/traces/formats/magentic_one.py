@@ -57,7 +57,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     else:
         chat = Conversation()
         for n, item in enumerate(items, 1):
-            chat.add(_read(expect_object(item, f"message {n}")), "messages")
+            fields = expect_object(item, f"message {n}")
+            chat.note_unread("messages", fields, ("role", "content"))
+            chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)
     prompts = get_dict(record, "system_prompt").items()
