@@ -267,11 +267,11 @@ def _report_failures(run: api.Run, folder: Path, *, in_shard: bool, as_json: boo
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:
         _list_failures(run, folder, every=bool(judged or as_json))
-    undecided = (
-        []
-        if judged
-        else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
-    )
+    open_ = [] if judged else [a for a in run.annotations() if a.status in ("skipped", "undecided")]
+    unasked = [annotation for annotation in open_ if annotation.unasked]
+    for (status, reason), n in Counter((a.status, a.reason) for a in unasked).most_common():
+        say_notice(f"{n} of {totals['annotations']} {status}: {reason}")
+    undecided = [annotation for annotation in open_ if not annotation.unasked]
     unquoted = [annotation for annotation in undecided if annotation.failure]  # no quote is right
     if unquoted and not totals["failed"]:
         first = min(unquoted, key=lambda annotation: annotation.trace_id)
@@ -309,7 +309,11 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
     kinds, fits = Counter[str](), Counter[str]()
     for trace in load_traces(*traces, format=format_):
         kinds[trace.format] += 1
-        fits.update(rubric.id for rubric in rubrics if rubric.excludes(trace) is None)
+        fits.update(
+            rubric.id
+            for rubric in rubrics
+            if rubric.excludes(trace) is None and rubric.leaves_open(trace) is None
+        )
     formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
     say(f"{format_count(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
     for rubric in rubrics:

@@ -94,7 +94,9 @@ def _split_tasks(trace: Trace) -> Iterator[PromptPart]:
         shared = set(first).intersection(*others)
         common = [text for long, run in _find_runs(first, shared) if long for text in run]
     if of_run or common:
-        yield PromptPart("task", "task", "\n\n".join((*of_run, *common)), " of every agent", closed=True)
+        yield PromptPart(
+            "task", "task", "\n\n".join((*of_run, *common)), " of every agent", closed=True
+        )
     for agent, texts in paragraphs.items():
         kept = [text for long, run in _find_runs(texts, set(common)) if not long for text in run]
         yield PromptPart(f"task:{agent}", "task", "\n\n".join(kept), closed=True)

@@ -216,6 +216,11 @@ class Trace:
         return tuple(message for message in self.messages if message.author == "agent")
 
     @cached_property
+    def has_unknown_authors(self) -> bool:
+        """Whether it is not known who wrote some message."""
+        return any(message.author == "unknown" for message in self.messages)
+
+    @cached_property
     def agents(self) -> tuple[str, ...]:
         """The agents' names in a stable order: as the harness lists them, then as they spoke.
 
