@@ -156,7 +156,7 @@ class Conversation:
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
-        self.task = find_task(record)
+        self.task = find_task(record) or self.task
         attributes, problems = read_attributes(record, frozenset(consumed))
         self.attributes |= attributes
         self.problems += problems

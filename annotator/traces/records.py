@@ -282,6 +282,7 @@ def read_attributes(
     one there is ``task_hash``: runs of one task are a cluster.
     """
     attributes: dict[str, Any] = {}
+    _, rule = read_outcome(record)
     problems: list[str] = []
     nested: list[str] = []
     for key, value in record.items():
@@ -301,7 +302,7 @@ def read_attributes(
             nested.append(name)
         elif value is None or isinstance(value, bool | int | float | str):
             attributes[name] = replace_surrogates(value) if isinstance(value, str) else value
-        elif value and not _is_outcome(key, value):
+        elif value and not (_is_outcome(key, value) and (rule or "").startswith(f"{key}.")):
             nested.append(name)
     if nested:
         problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")
