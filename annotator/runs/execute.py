@@ -170,7 +170,7 @@ class ReadSummary:
     unreadable: int = 0
     ignored: int = 0
     problems: int = 0
-    asked: int = 0  # judgements that began
+    judgements: int = 0  # judgements that began
     pending: int = 0  # answers that come later
     kinds: ProblemKinds = field(default_factory=ProblemKinds)  # of problems
 
@@ -195,7 +195,7 @@ class ReadSummary:
         if self.ignored:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
-            same = " that were judged all the same" if self.asked else ""
+            same = " that were judged all the same" if self.judgements else ""
             yield f"{format_count(self.problems, 'problem')} in traces{same}"
         file = f"{folder}/run.json" if folder else "the manifest"
         yield from describe_problems(list(self.kinds), file)
@@ -284,7 +284,7 @@ async def execute(
                     await slots.acquire()
                     await check_failures()
                     assert isinstance(item, Trace)  # noqa: S101 - others are recorded at once
-                    summary.asked += 1
+                    summary.judgements += 1
                     tasks.create_task(judge(item, rubric, next(numbers)))
     except BaseExceptionGroup as group:
         raise find_error(group, AnnotatorError) from group

@@ -251,8 +251,8 @@ def _read_word(path: str, value: Any) -> tuple[bool | None, str | None]:
 
 def _is_outcome(key: str, value: Any) -> bool:
     """Whether an object holds results only, so that :func:`read_outcome` reads all of it."""
-    known = {*RESULT_KEYS, *_OTHER_RESULTS, *_STATUSES}
-    return key in _OUTCOMES and isinstance(value, dict) and known.issuperset(value)
+    result_keys = {*RESULT_KEYS, *_OTHER_RESULTS, *_STATUSES}
+    return key in _OUTCOMES and isinstance(value, dict) and result_keys.issuperset(value)
 
 
 def find_task(record: Mapping[str, Any]) -> str:

@@ -107,20 +107,20 @@ class _Log(Conversation):
 
     def take_prompt(self, text: str) -> str:
         """Return the text behind the role prompt that it begins with, and keep that."""
-        prompt, end, words = text.partition("]\n\n")
+        prompt, end, content = text.partition("]\n\n")
         role = _ROLE.search(prompt)
         if not (end and role and prompt.startswith("[")):
             return text
         self.prompts.setdefault(role[1], prompt[1:])
-        return words
+        return content
 
-    def trace(self, *place: str, **parts: Any) -> Trace:
+    def trace(self, *arguments: str, **parts: Any) -> Trace:
         """Return the trace; role prompts are the tasks of their agents."""
-        return Conversation.trace(self, *place, **{"tasks": self.prompts, **parts})
+        return Conversation.trace(self, *arguments, **{"tasks": self.prompts, **parts})
 
 
 def _read_chatdev(text: str) -> _Log | None:
-    """A ChatDev log. The role prompts that it repeats before words are tasks of who got them."""
+    """A ChatDev log. Role prompts that it repeats are the tasks of their agents."""
     timed = _CHATDEV_TIMED.search(text) is not None
     # Without times any line in a message may look like a head, but for those with a mark.
     pattern = _CHATDEV_TIMED if timed else _CHATDEV_MARKED
@@ -173,8 +173,8 @@ def _read_metagpt(text: str) -> _Log | None:
             continue
         pattern = re.compile(rf"^({'|'.join(map(re.escape, names))}): ?\n?", re.MULTILINE)
         heads = list(_split(pattern, body.lstrip())) if names else []
-        for name, words in heads:
-            chat.say(name[1], "agent", words, time=time)
+        for name, content in heads:
+            chat.say(name[1], "agent", content, time=time)
         if not heads:
             chat.say("MetaGPT", "unknown", body, time=time)
     return chat
@@ -186,9 +186,13 @@ def _read_metagpt_actions(text: str) -> _Log | None:
     for head, body in _split(_LOGURU, text):
         action = _ACT.match(body)
         if action and "_act:" in head["place"]:
-            words = body[action.end() :]
+            content = body[action.end() :]
             chat.say(
-                action["who"], "agent", words, time=parse_time(head["time"]), kind=action["action"]
+                action["who"],
+                "agent",
+                content,
+                time=parse_time(head["time"]),
+                kind=action["action"],
             )
             continue
         chat.ignored[head["place"].partition(":")[0]] += 1
@@ -200,27 +204,27 @@ def _read_openmanus(text: str) -> _Log | None:
     if "'s thoughts:" not in text and "completed its mission!" not in text:
         return None
     chat, agent = _Log(), "Manus"
-    said: list[str] = []
+    pieces: list[str] = []
     chat.say_before(text, _LOGURU)
     for head, body in _split(_LOGURU, text):
         time = parse_time(head["time"].replace(",", "."))
         if thoughts := _THOUGHTS.match(body):
-            agent, words = thoughts["who"], body[thoughts.end() :]
-            said += [words] if words.strip() not in ("", "None") else []
+            agent, content = thoughts["who"], body[thoughts.end() :]
+            pieces += [content] if content.strip() not in ("", "None") else []
         elif calls := _MANUS_CALLS.match(body):
-            said.append(body[calls.end() :])
+            pieces.append(body[calls.end() :])
         else:
-            if said:
-                chat.add(Utterance(agent, "agent", said, time=time), _WHERE)
-                said = []
+            if pieces:
+                chat.add(Utterance(agent, "agent", pieces, time=time), _WHERE)
+                pieces = []
             if result := _MANUS_RESULT.match(body):
                 chat.say(result["tool"], "tool", body[result.end() :], time=time)
             elif "\n" in body.strip() or head["level"] != "INFO":
                 chat.say("OpenManus", "system", body, time=time)
             else:
                 chat.ignored[head["place"].rpartition(":")[0]] += 1
-    if said:
-        chat.add(Utterance(agent, "agent", said), _WHERE)
+    if pieces:
+        chat.add(Utterance(agent, "agent", pieces), _WHERE)
     return chat
 
 
