@@ -1,4 +1,4 @@
-"""Make the pictures of the docs from the examples: ``python docs/screenshots.py``.
+"""Make the pictures of the docs from the demo and the examples: ``python docs/screenshots.py``.
 
 Needs the extras dev, web and figures, and Chromium.
 """
@@ -15,6 +15,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 TRACE = "#/trace/demo%2Fcoop%2Fweather_cache_task%2F15%2Ff3_f4?finding=0.comm_errors.0"
+DEMO_TRACE = "#/trace/demo_free%2Fcoop%2Fbudget_task%2F2%2Ff1_f2?finding=0.symptoms.0"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -52,14 +53,17 @@ def main() -> None:
         annotate("report", "run", *corrected, "--figure", str(IMAGES / "figure.png"), cwd=work)
         annotate("report", "run", "--format", "html", *labels, *corrected, cwd=work)
         report = (work / "run" / "report.html").as_uri()
+        annotate("demo", cwd=work)
+        annotate("report", "runs/demo/symptoms", "--format", "html", cwd=work)
+        demo = (work / "runs" / "demo" / "symptoms" / "report.html").as_uri()
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        for name, width, height, place in (
-            ("report", 1280, 860, "#/"),
-            ("trace", 1280, 860, TRACE),
-            ("trace-narrow", 390, 844, TRACE),
+        for name, width, height, address in (
+            ("report", 1280, 860, f"{report}#/"),
+            ("trace", 1280, 860, demo + DEMO_TRACE),
+            ("trace-narrow", 390, 844, report + TRACE),
         ):
             page = browser.new_page(viewport={"width": width, "height": height})
-            page.goto(report + place)
+            page.goto(address)
             page.wait_for_selector("#main[data-ready]")
             shoot(page, name)
         given = ("--rubric", "symptoms", "--labels", "new.jsonl", "--annotator", "ann")

@@ -119,6 +119,20 @@ def runs(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def unwrap(text: str) -> str:
+    """Undo the breaks of notes and notices: the next lines are indented by 3, 5 or 7."""
+    lines, last = [""], ""
+    for line in text.split("\n"):
+        words = line.lstrip()
+        broken = len(last) + 1 + len(words.partition(" ")[0]) > 80
+        if broken and len(line) - len(words) in (3, 5, 7):
+            lines[-1] += f" {words}"
+        else:
+            lines.append(line)
+        last = line
+    return "\n".join(lines[1:])
+
+
 @dataclass(frozen=True)
 class Done:
     """What a command printed and its exit code."""
@@ -177,7 +191,7 @@ def annotate_cli(
         with pytest.raises(SystemExit) as stop:
             main()
         printed = capsys.readouterr()
-        return Done(int(stop.value.code or 0), printed.out, printed.err)
+        return Done(int(stop.value.code or 0), unwrap(printed.out), unwrap(printed.err))
 
     return run
 

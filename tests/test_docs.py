@@ -1,31 +1,46 @@
 """What the docs show is what the tool prints.
 
-Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
-tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
-A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
+Every ``console`` block holds commands (``$ ...``) and their output; a comment (``<!-- $ annotate
+demo -->``) runs a command before them. ``UPDATE_DOCS=1 pytest tests/test_docs.py`` writes the
+present output into the docs; read the difference before you commit.
+The reference of commands, rubrics and formats is written by ``docs/build_reference.py``.
 """
 
+import json
 import os
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
+import urllib.request
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 import annotator
 from annotator.cli import cli
-from annotator.judges.facts import describe_facts
-from annotator.prompts.render import render
-from annotator.rubrics import load_rubric
-from annotator.traces import Trace, read_traces
+from annotator.judges.llm.settings import Options
+from annotator.labels.model import FIELDS
+from annotator.reports.conflicts import KINDS
+from annotator.reports.tables.brief import MARKS
+from annotator.rubrics import Rubric, list_built_in
+from annotator.rubrics.annotations import STATUSES, Annotation, FailureKind
+from annotator.rubrics.model import Code
+from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
+from tests.server import Server
 
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
+TUTORIAL = "docs/tutorial.md"
+SETUP = re.compile(r"^<!-- \$ (annotate .*) -->$", re.MULTILINE)
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -37,7 +52,7 @@ def run_process(*arguments: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL])
 def test_the_docs_show_real_output(
     page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +65,7 @@ def test_the_docs_show_real_output(
 
     def printed(command: str) -> str:
         """What a command prints on stdout, with the times it took as zero."""
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         if program == "cat":
             text = (tmp_path / arguments[0]).read_text()
         else:
@@ -65,6 +80,8 @@ def test_the_docs_show_real_output(
         shown = "".join(f"$ {one}\n{printed(one)}" for one in commands)
         return f"```console\n{shown}```"
 
+    for command in SETUP.findall(before):
+        printed(command)
     after = BLOCK.sub(real, before)
     if os.environ.get("UPDATE_DOCS"):
         (ROOT / page).write_text(after)
@@ -72,59 +89,189 @@ def test_the_docs_show_real_output(
         assert before == after
 
 
-COMMAND = re.compile(r"(?:^    |`)(annotate [^`\n]+)", re.MULTILINE)
+STEP = re.compile(
+    r"```console\n(?P<console>.*?)```|```text\n(?P<excerpt>.*?)```|^    (?P<named>annotate [^\n]+)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_that_are_only_named_could_be_given(page: str) -> None:
-    """Those with names of a user's own cannot be run here: their options must exist."""
-    context = click.Context(cli)
-    for line in COMMAND.findall((ROOT / page).read_text()):
-        words = re.split(r"\s{2,}|\s#|[;|>]", line)[0].replace("...", "").split()[1:]
-        group, name = cli, next((word for word in words if word in cli.list_commands(context)), "")
-        command = group.get_command(context, name or "run")
-        if isinstance(command, click.Group):
-            names = [word for word in words if word in command.commands]
-            command = command.commands[names[0]] if names else command
-        known = {"--help", "-h", "--version"}
-        known |= {
-            option for each in command.params for option in (*each.opts, *each.secondary_opts)
-        }
-        for word in words:
-            if word.startswith("-"):
-                assert word.strip("[],.)").split("=")[0] in known, f"{page}: {line}: {word}"
+def open_page(folder: Path, *arguments: str) -> None:
+    """Start a page of the tool in a folder, load it, and end it."""
+    command = [sys.executable, "-m", "annotator", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdout
+        try:
+            address = next(line.strip() for line in page.stdout if line.startswith("http"))
+            with urllib.request.urlopen(address) as answer:
+                assert "annotator" in answer.read().decode()
+        finally:
+            page.terminate()
 
 
-FACTS = re.compile(r"```facts (\S+)\n(.*?)```", re.DOTALL)
+def test_the_tutorial_runs_from_its_first_command_to_its_last(
+    tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order and in one folder. Pages are opened and closed again; a server stands in for the
+    model on the reader's machine. An excerpt stands in an output above it.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    before = (ROOT / TUTORIAL).read_text()
+    shown: list[str] = []
 
+    def run(command: str, address: str) -> str:
+        program, *arguments = shlex.split(command.replace("http://localhost:8000/v1", address))
+        assert program == "annotate", command
+        if arguments[0] in ("view", "label"):
+            open_page(tmp_path, *arguments)
+            return ""
+        done = annotate_cli(*arguments)
+        assert done.code == 0, done.err
+        shown.extend(done.out.splitlines())
+        return done.out
 
-def test_the_docs_show_what_a_model_is_shown_of_facts() -> None:
-    page = ROOT / "docs" / "llm.md"
-    before = page.read_text()
+    def follow(step: re.Match[str]) -> str:
+        if step["excerpt"]:
+            assert [line for line in step["excerpt"].splitlines() if line not in shown] == []
+        elif step["named"]:
+            run(step["named"], server.url)
+        else:
+            commands = [line[2:] for line in step["console"].splitlines() if line[:2] == "$ "]
+            outputs = "".join(f"$ {one}\n{run(one, server.url)}" for one in commands)
+            return f"```console\n{outputs}```"
+        return step[0]
 
-    def real(block: re.Match[str]) -> str:
-        [trace] = read_traces([str(ROOT / block[1])])
-        assert isinstance(trace, Trace)
-        prompt = render(trace, load_rubric("symptoms"), observations=describe_facts(trace))
-        shown = prompt.aside.replace(prompt.tag, "TAG").strip()
-        return f"```facts {block[1]}\n{shown}\n```"
-
-    after = FACTS.sub(real, before)
-    assert "<observations TAG>" in after
+    with Server() as server:
+        after = STEP.sub(follow, before)
     if os.environ.get("UPDATE_DOCS"):
-        page.write_text(after)
+        (ROOT / TUTORIAL).write_text(after)
     else:
         assert before == after
 
 
+def test_the_glossary_explains_every_mark_status_and_kind() -> None:
+    """In alphabetical order, words after signs."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    cells = re.findall(r"^\| (.+?) \| ", page, re.MULTILINE)[2:]
+    entries = {word for cell in cells for word in cell.replace("`", "").split(", ")}
+    assert {*MARKS, "ok", *STATUSES, *get_args(FailureKind), *KINDS} - entries == set()
+    words = [cell for cell in cells if cell[0].isalpha()]
+    assert words == sorted(words, key=str.lower)
+
+
+COMMAND = re.compile(r"(?:^    |`)annotate ([^`\n]+)", re.MULTILINE)
+NEED_NO_RUN = ("demo", "run", "traces", "stats", "facts", "conflicts", "rubric", "prompt", "cache")
+EXAMPLE_PLUGINS = ("chat", "rooms", "echo", "tsv")
+RUBRICS = [path.stem for path in list_built_in()]
+
+
+def find_commands(page: str) -> list[str]:
+    return COMMAND.findall(re.sub(r"\\\n *", "", (ROOT / page).read_text()))
+
+
+def parse_command(text: str) -> tuple[tuple[str, ...], bool]:
+    """Parse a command as the tool itself does. Return its words, and whether it can be run here:
+    it needs no model, no run, and no file of a user's own.
+    """
+    line = re.split(r"\s{2,}|\s#|[;|>&]", text)[0]
+    words = tuple(shlex.split(re.sub(r"\.\.\.|[\[\]]", "", line)))
+    context: click.Context = click.Context(cli, **cli.context_settings)
+    command: click.Command = cli
+    names, rest = [], list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name, command, rest = command.resolve_command(context, rest)
+        names.append(name)
+        context = click.Context(command, parent=context)
+    can_run = bool(names) and names[0] in NEED_NO_RUN and "--model" not in words
+    values, extra, _ = command.make_parser(context).parse_args(rest)
+    assert not extra, f"one argument too many: {extra[0]}"
+    for param in command.params:
+        given = values.get(param.name)
+        several = given if isinstance(given, list | tuple) else [given]
+        several = [value for value in several if isinstance(value, str)]  # not a flag, not missing
+        if isinstance(param, click.Argument):
+            can_run &= all((ROOT / each).exists() or each in RUBRICS for each in several)
+            can_run &= bool(several) or bool(rest and not param.required)
+            continue
+        for value in several:
+            if value.isupper() or re.search(r"[/.]", value) or value in EXAMPLE_PLUGINS:
+                can_run = False
+            else:
+                param.type.convert(value, param, context)
+    return words, can_run
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_are_only_named_could_be_given(page: str) -> None:
+    for text in find_commands(page):
+        try:
+            parse_command(text)
+        except (AssertionError, click.UsageError) as error:
+            pytest.fail(f"annotate {text}: {error}")
+
+
+def test_commands_that_need_nothing_of_a_user_run(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    parsed = {parse_command(text) for page in PAGES for text in find_commands(page)}
+    commands = sorted(words for words, can_run in parsed if can_run)
+    assert ("rubric", "list") in commands
+    for words in commands:
+        done = annotate_cli(*words)
+        assert done.code == 0, f"annotate {' '.join(words)}: {done.err}"
+
+
+@pytest.mark.parametrize("name", ["commands", "rubrics", "formats"])
+def test_generated_pages_are_those_of_today(name: str) -> None:
+    page = ROOT / "docs" / "reference" / f"{name}.md"
+    written = runpy.run_path(str(ROOT / "docs" / "build_reference.py"))["build"](name)
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(written)
+    else:
+        assert page.read_text() == written
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [each.name for each in fields(Annotation)],
+        [each.name for each in fields(Options) if each.name != "warm"],
+        FIELDS,
+        Manifest.model_fields,
+        [name for name, each in Rubric.model_fields.items() if not each.exclude],
+        [each.alias or name for name, each in Code.model_fields.items()],
+    ],
+    ids=["annotation", "judge file", "label", "run.json", "rubric", "code"],
+)
+def test_the_page_of_files_names_every_field(names: Iterable[str]) -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text()
+    assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"].values()
+    page = (ROOT / "docs" / "dependencies.md").read_text().lower()
+    names = [re.split(r"[^\w-]", text)[0] for text in sum(optional, project["dependencies"])]
+    assert [name for name in names if name.lower() not in page] == []
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-            assert ((ROOT / page).parent / target).exists(), f"{page}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
+            file = (ROOT / page).parent / target if target else ROOT / page
+            assert file.exists(), f"{page}: {target}"
+            if anchor:
+                titles = re.findall(r"^#+ (.*)", file.read_text(), re.MULTILINE)
+                places = [
+                    re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles
+                ]
+                assert anchor in places, f"{page}: {target}#{anchor}"
 
 
 def test_the_reference_has_every_public_name() -> None:
-    page = (ROOT / "docs" / "reference.md").read_text()
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
     documented = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
     assert [name.rpartition(".")[2] for name in documented] == [
         name for name in annotator.__all__ if name != "__version__"
@@ -134,6 +281,37 @@ def test_the_reference_has_every_public_name() -> None:
         assert getattr(import_module(module), attribute) is getattr(annotator, attribute)
 
 
-def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [page for page in PAGES if page.startswith("docs/") and page[5:] not in navigation] == []
+@pytest.mark.parametrize(
+    ("file", "link"), [("mkdocs.yml", r"([\w/-]+\.md)"), ("llms.txt", r"\(docs/([^)]+)\)")]
+)
+def test_lists_of_pages_are_complete(file: str, link: str) -> None:
+    listed = re.findall(link, (ROOT / file).read_text())
+    assert sorted(listed) == sorted(page[5:] for page in PAGES if page.startswith("docs/"))
+
+
+def test_the_rubric_that_a_page_writes_can_be_used(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "write-a-rubric.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(text)
+    done = annotate_cli("rubric", "check", "mine.yaml", "--strict")
+    assert done.code == 0, done.out + done.err
+
+
+def test_the_map_that_a_page_completes_reads_the_record(
+    tmp_path: Path, annotate_cli: Callable[..., Done]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "read-your-traces.md").read_text()
+    [text] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "map.yaml").write_text(text)
+    messages = [
+        {"source": "ann", "role": "agent", "content": "I take it.", "to": "ben"},
+        {"source": "shell", "role": "agent", "content": "2 failed"},
+    ]
+    record = {"run": {"uid": "r1", "level": "L0"}, "trace": {"trajectory": messages}}
+    record |= {"reward": 0.0, "diffs": {"ann": ""}, "log": "2 failed"}
+    (tmp_path / "log.jsonl").write_text(json.dumps(record))
+    done = annotate_cli("traces", "log.jsonl", "--map", "map.yaml", "--list")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r1  map  1 agents  2 messages  failed")

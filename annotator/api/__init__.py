@@ -25,12 +25,14 @@ from annotator.api.reporting import (
     draw,
     find_calibrations,
     group_calibrations,
+    group_runs,
     load_calibrations,
     summarize,
 )
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
+from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
@@ -58,12 +60,14 @@ __all__ = [
     "count",
     "count_labels",
     "count_together",
+    "describe_failures",
     "describe_methods",
     "draw",
     "find_calibrations",
     "find_conflicts",
     "forecast",
     "group_calibrations",
+    "group_runs",
     "is_run",
     "judge_lines",
     "llm",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypedDict, Unpack
@@ -10,10 +11,12 @@ from annotator.base.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.base.remote import refuse_url
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, parse_settings
+from annotator.runs.conditions import ConditionSource, check_conditions, read_conditions
 from annotator.runs.distribute import merge_shards, run_in_shards
 from annotator.runs.execute import (
     Callbacks,
     Only,
+    Plan,
     RubricSource,
     RunProgress,
     ignore,
@@ -27,7 +30,7 @@ from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria, IfRejected
 from annotator.runs.run import Run, load_run, open_run
 from annotator.runs.shards import is_in_shards, locate_shard
 from annotator.runs.store import list_judged
-from annotator.traces import Shard, Traces, TraceSource, load_traces
+from annotator.traces import Ignored, Shard, Trace, Traces, TraceSource, load_traces
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """The types that :func:`annotator.judges.build.build_judge` takes."""
@@ -44,6 +47,7 @@ class JudgingOptions(TypedDict, total=False):
     concurrency: int
     rejected: IfRejected
     least_read: float
+    groups: str | Path | Sequence[str | Path]
     shard: Shard | None
     engine: str | None
     workers: int | None
@@ -94,6 +98,7 @@ async def aannotate(
     concurrency: int = 8,
     rejected: IfRejected = "undecided",
     least_read: float = DEFAULT_CRITERIA.least_read,
+    groups: str | Path | Sequence[str | Path] = (),
     shard: Shard | None = None,
     engine: str | None = None,
     workers: int | None = None,
@@ -121,6 +126,9 @@ async def aannotate(
         concurrency: the maximum of calls in flight.
         rejected: the status of a trace whose findings were all rejected: ``undecided`` or ``none``.
         least_read: a trace is undecided if a smaller share of it was read.
+        groups: the conditions of the study, kept with the run: ``"NAME=REGEX"`` on the trace id,
+            ``"NAME=ATTRIBUTE:REGEX"``, or a table (.csv) with a column trace_id. The judge does
+            not see them.
         shard: judge only this share of the traces, in a directory of its own below ``out``; see
             :func:`merge`.
         engine: starts the shards of the run: ``processes``, ``dask``, ``ray`` or a plug-in. The
@@ -163,6 +171,7 @@ async def aannotate(
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted, limit)
     elif folder and resume and not engine and is_in_shards(folder):
         raise SettingsError(f"{folder} holds shards: go on with --workers, --engine or --shard")
+    sources = read_conditions(groups)
     plan = make_plan(
         *(traces, rubric, judge),
         format=format,
@@ -170,7 +179,9 @@ async def aannotate(
         only=only,
         concurrency=concurrency,
         criteria=Criteria(rejected, least_read),
+        conditions=tuple(chain.from_iterable(source.conditions for source in sources)),
     )
+    _check_groups(sources, plan, on_notice)  # before anything is paid for
     if pilot:
         plan = sample_pilot(plan, pilot)
     manifest = plan.make_manifest(command)
@@ -187,6 +198,22 @@ async def aannotate(
         return await run_plan(plan, manifest, Path(name), callbacks, load_run, results)
 
 
+def _check_groups(
+    sources: Sequence[ConditionSource], plan: Plan, on_notice: Callable[[str], None] | None
+) -> None:
+    """Report which traces of a plan have no condition. Raises as :func:`check_conditions` does."""
+    if not sources:
+        return
+    items = (item for item in plan.traces.find() if not isinstance(item, Ignored))
+    traces = (
+        (item.id, item.attributes if isinstance(item, Trace) else {})
+        for item in islice(items, plan.limit)
+    )
+    partial = bool(plan.limit or plan.traces.shard)
+    for line in check_conditions(sources, traces, partial=partial):
+        (on_notice or ignore)(line)
+
+
 def forecast(
     traces: TraceSource | Traces,
     rubric: RubricSource | Sequence[RubricSource],
@@ -196,6 +223,7 @@ def forecast(
     format: str = "auto",
     limit: int | None = None,
     only: Only = "rubric",
+    groups: str | Path | Sequence[str | Path] = (),
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return the calls, tokens and dollars that :func:`annotate` is expected to use; nothing is
@@ -205,6 +233,7 @@ def forecast(
         AnnotatorError: as :func:`aannotate`.
     """
     plan = make_plan(traces, rubric, judge, format=format, limit=limit, only=only, offline=True)
+    _check_groups(read_conditions(groups), plan, on_notice)
     if resume:
         plan.judge.recall(open_run(resume).manifest.learned)
     plan.built.preview()

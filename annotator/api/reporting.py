@@ -1,7 +1,8 @@
 """Reports of runs and traces: tables, and figures of them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 from annotator.api.calibrating import make_request
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import list_names
+from annotator.runs.conditions import (
+    Condition,
+    ConditionSource,
+    check_conditions,
+    read_conditions,
+)
 from annotator.runs.run import Run, name_runs
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
@@ -21,11 +28,70 @@ if TYPE_CHECKING:  # statistics are slow to import
     CalibrationSource = Calibration | str | Path | Iterable[Calibration | str | Path]
 
 
+def group_runs(
+    runs: Sequence[Run],
+    groups: str | Path | Sequence[str | Path],
+    on_notice: Callable[[str], None] | None = None,
+) -> tuple[Run, ...]:
+    """Return runs whose traces have the conditions of a study as attributes, besides those that
+    the runs keep.
+
+    Args:
+        runs: the runs.
+        groups: ``"NAME=REGEX"`` on the trace id, ``"NAME=ATTRIBUTE:REGEX"``, or a table (.csv) with
+            a column trace_id.
+        on_notice: called with the number of traces that have no condition, and with the rows of a
+            table whose traces are in no run.
+
+    Raises:
+        AnnotatorError: a group is malformed, no trace matches it, or a trace has an attribute of
+            its name with another value.
+    """
+    sources = read_conditions(groups)
+    return _add_conditions(runs, sources, on_notice)
+
+
+def _add_conditions(
+    runs: Sequence[Run],
+    sources: Sequence[ConditionSource],
+    on_notice: Callable[[str], None] | None = None,
+) -> tuple[Run, ...]:
+    if not sources:
+        return tuple(runs)
+    traces = (
+        (annotation.trace_id, annotation.attributes)
+        for run in runs
+        for annotation in run.annotations()
+    )
+    for line in check_conditions(sources, traces):
+        (on_notice or _ignore)(line)
+    added = tuple(chain.from_iterable(source.conditions for source in sources))
+    return tuple(replace(run, added=(*run.added, *added)) for run in runs)
+
+
+By = str | Mapping[str, object]
+"""An attribute, or the value of each trace by its id: a mapping, or a pandas Series."""
+
+
+def _divide(runs: Sequence[Run], by: By | None) -> tuple[Sequence[Run], str | None]:
+    """Return the runs, and the attribute that has the values of ``by``."""
+    if by is None or isinstance(by, str):
+        return runs, by
+    name = str(getattr(by, "name", None) or "group")
+    values = {
+        str(trace_id): json.dumps(value) if isinstance(value, bool) else str(value)
+        for trace_id, value in by.items()
+        if value is not None and value == value  # not NaN
+    }
+    condition = Condition(name=name, values=values)
+    return _add_conditions(runs, [ConditionSource((condition,), {})]), name
+
+
 def count(
     *runs: Run,
     calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
-    by: str | None = None,
+    by: By | None = None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
@@ -38,7 +104,8 @@ def count(
         runs: a table is returned for each run and rubric.
         calibration: calibrations, or their files; adds shares corrected for the judge's errors.
         transfer: the calibration may be of another judge or of other traces.
-        by: one table for each value of this attribute.
+        by: one table for each value of this attribute; or a mapping ``{trace_id: value}``, or a
+            Series with trace ids as its index.
         of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task, or
             those of the calibration. Traces of one task are not independent.
@@ -55,7 +122,8 @@ def count(
     from annotator.reports.tables import frequency
 
     calibrations = group_calibrations(calibration)
-    counted = _count(runs, calibrations, transfer, by, of_labelled, cluster, joint)
+    divided, by = _divide(runs, by)
+    counted = _count(divided, calibrations, transfer, by, of_labelled, cluster, joint)
     return list(frequency.tabulate(counted, sort, meanings=meanings))
 
 
@@ -206,23 +274,38 @@ def count_together(*runs: Run, on_notice: Callable[[str], None] | None = None) -
 
 def compare(
     *runs: Run,
-    by: str = "run",
-    values: tuple[str, str] | None = None,
+    by: By = "run",
+    values: Sequence[str] | None = None,
     calibration: "CalibrationSource | None" = None,
     cluster: Sequence[str] | None = None,
     pool: bool = False,
+    pairs: bool = False,
+    without: Sequence[str] = (),
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
-    """Return how two runs differ, or two groups of traces in ``runs``.
+    """Return how the share of each code differs between runs, or between conditions.
+
+    ``compare(run, by="arm")`` compares the traces with each value of the attribute arm. Two values
+    give differences with intervals and tests. Three or more give each condition's share and one
+    test a code.
 
     Args:
-        runs: two runs; or any number, with groups by an attribute.
-        by: the attribute of the groups.
-        values: its two values.
-        calibration: as in :func:`count`.
+        runs: two runs or more; or any number, with conditions by an attribute.
+        by: the attribute of the conditions; or a mapping ``{trace_id: value}``, or a Series with
+            trace ids as its index. A trace that is not in it has no condition.
+        values: the values that are compared; None: all, at most 20.
+        calibration: as in :func:`count`. Three or more conditions: corrected shares, and tests of
+            the judge's own.
         cluster: as in :func:`count`.
-        pool: correct both independent groups by the labels of both.
+        pool: correct two independent groups by the labels of both.
+        pairs: of three or more conditions, compare every two: adds a table, with Holm over all
+            pairs and codes.
+        without: values that are left out.
         on_notice: called with each rubric that cannot be compared.
+
+    Returns:
+        A table for each rubric. Its ``records``: a row for each code (two values), or for each code
+        and condition.
 
     Raises:
         AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
@@ -232,19 +315,21 @@ def compare(
     from annotator.reports.tables import comparison
 
     _check_once(runs)
-    if values is None and (by != "run" or len(runs) != 2):
-        raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
-    first, second = values or name_runs(runs)
-    notice = on_notice or _ignore
+    divided, attribute = _divide(runs, by)
+    if values is None and attribute == "run":
+        values = [name for name in name_runs(runs) if name not in without]
+        if len(values) < 2:
+            raise AnnotatorError("one run has nothing to compare: give two, or --by ATTRIBUTE")
     compared = compare_sides(
-        runs,
-        by,
-        first,
-        second,
+        divided,
+        attribute or "run",
+        values,
         group_calibrations(calibration),
         cluster=None if cluster is None else list_names(cluster),
         pool=pool,
-        notice=notice,
+        pairs=pairs,
+        without=list_names(without),
+        notice=on_notice or _ignore,
     )
     return list(comparison.tabulate(compared))
 
@@ -262,7 +347,7 @@ def draw(
     plot: str = "frequency",
     calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
-    by: str | None = None,
+    by: By | None = None,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
     on_notice: Callable[[str], None] | None = None,
@@ -291,8 +376,9 @@ def draw(
         source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
         uncounted = list_uncounted(*runs)
     else:
-        tables = _count(runs, calibrations, transfer, by, cluster=cluster, joint=joint)
-        source = figures.FigureSource(runs, tables, calibrations)
+        divided, by = _divide(runs, by)
+        tables = _count(divided, calibrations, transfer, by, cluster=cluster, joint=joint)
+        source = figures.FigureSource(divided, tables, calibrations)
     for line in (*uncounted, *figures.draw(plot, source, Path(out))):
         (on_notice or _ignore)(line)
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -89,6 +90,32 @@ def sanitize_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def wrap_line(text: str, indent: str | None = None) -> str:
+    """Return a line in lines of 80 characters. A word, such as a path, stays whole.
+
+    ``indent`` begins the later lines; without it, the indent of the first and three more blanks.
+    """
+    if indent is None:
+        indent = " " * (len(text) - len(text.lstrip()) + 3)
+    return textwrap.fill(
+        text, 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def wrap_lines(lines: str) -> str:
+    """Return a text in lines of 80 characters; what is indented or listed stays indented."""
+    return "\n".join(
+        wrap_line(line, _find_indent(line)) if len(line) > 80 else line
+        for line in lines.split("\n")
+    )
+
+
+def _find_indent(line: str) -> str:
+    blanks = len(line) - len(line.lstrip(" "))
+    mark = re.match(r"[-+*>] |\d+\. ", line[blanks:])
+    return " " * (blanks + (len(mark[0]) if mark else 2 * bool(blanks)))
+
+
 def escape_header(name: str) -> str:
     """Return a name for the header of a prompt: letters, digits and ``_.-/@+:`` as they are, every
     other byte as ``%20``. Beyond 80 characters it ends in ``~`` and its hash: distinct names stay
@@ -138,12 +165,6 @@ def dump_json(value: object, indent: int | None = None) -> str:
     return _SURROGATES.sub(escape, _UNPRINTABLE.sub(escape, text))
 
 
-def cut_middle(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
-    end = room // 3
-    return name if len(name) <= room else f"{name[: room - end - 1]}…{name[-end:]}"
-
-
 def find_repeated(values: Iterable[T]) -> Iterator[T]:
     """Yield each value that repeats an earlier one, in linear time."""
     seen: set[T] = set()
@@ -162,6 +183,32 @@ def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
     """Return the first names of a list, and the number of the others."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return separator.join(names[:limit]) + more
+
+
+def cut_middle(name: str, room: int) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart."""
+    if measure(name) <= room:
+        return name
+    start, end = name, name[-(room // 3) :]
+    while measure(end) > room // 3:
+        end = end[1:]
+    while measure(start) + 1 + measure(end) > room:
+        start = start[:-1]
+    return f"{start}…{end}"
+
+
+def measure(text: str) -> int:
+    """Return the columns of a text on a terminal: wide letters take two, marks on letters none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1 + _is_wide(char)
+        for char in text
+    )
+
+
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
 
 
 def floor_percent(share: float) -> str:

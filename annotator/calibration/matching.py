@@ -100,7 +100,13 @@ def select_labels(
                 f"--annotator {name}: no labels of that annotator, only of"
                 f" {', '.join(labels.annotators)}"
             )
-    names = tuple(annotators) or _select_annotators(labels)
+    names = tuple(annotators) or find_annotators(labels)
+    if not names:
+        raise AnnotatorError(
+            f"labels of several annotators: {', '.join(labels.annotators)}; choose with --annotator"
+            " NAME (several: the first who labelled a trace decides), or compare two of them with"
+            " --between A B"
+        )
     selected: dict[str, Label] = {}
     for name in names:
         for trace_id, label in labels.of(name).items():
@@ -108,7 +114,8 @@ def select_labels(
     return selected, names
 
 
-def _select_annotators(labels: Labels) -> tuple[str, ...]:
+def find_annotators(labels: Labels) -> tuple[str, ...]:
+    """Return the annotator whose labels decide by default, () if none does."""
     names = labels.annotators
     everything = {label.trace_id for label in labels.labels}
     complete = [name for name in names if labels.of(name).keys() == everything]
@@ -117,10 +124,7 @@ def _select_annotators(labels: Labels) -> tuple[str, ...]:
     # If gold covers a part, its labels are better than those that it corrects.
     if len(complete) == 1 and GOLD not in names:
         return (complete[0],)
-    raise AnnotatorError(
-        f"labels of several annotators: {', '.join(names)}; choose with --annotator NAME (several:"
-        " the first who labelled a trace decides), or compare two of them with --between A B"
-    )
+    return ()
 
 
 def select_split(labels: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:

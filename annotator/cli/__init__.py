@@ -14,37 +14,48 @@ from click_default_group import DefaultGroup
 from annotator import __version__
 from annotator.base import remote
 from annotator.base.errors import AnnotatorError, Interrupted, LabelsError
-from annotator.base.text import sanitize_line, suggest
+from annotator.base.text import sanitize_line, suggest, wrap_line
 from annotator.cli.defaults import find_defaults
 
-# Command -> its line in `annotate --help`. Their modules are heavy, so the text is here.
-_COMMANDS = {
-    "run": "Judge traces and print the frequency table (the default command).",
-    "demo": "Judge runs that come with annotate: no key, no network, ten seconds.",
-    "merge": "Merge the shards of a run.",
-    "report": "Print the frequency tables of finished runs.",
-    "compare": "Compare two runs, or two groups of traces: differences, intervals, tests.",
-    "figure": "Draw figures of finished runs for a paper.",
-    "sample": "Draw traces for people to label.",
-    "label": "Label traces in the browser, or adjudicate two people's labels.",
-    "labels": "Convert labels that people made with other tools.",
-    "calibrate": "Compare a run's judge, or an annotator, with people's labels.",
-    "view": "Read runs in the browser: tables, traces, every finding in its place.",
-    "traces": "Count traces: formats, outcomes, messages, problems.",
-    "stats": "Count how agents talk, merge and succeed, solo and together; no judge.",
-    "facts": "Print facts that a program establishes about traces, with the passages.",
-    "conflicts": "Find where two patches represent one class or function differently.",
-    "prompt": "Print the prompt for a trace, with the tokens of its parts.",
-    "cache": "Show or drop the answers of models kept on this machine.",
-    "rubric": "List, show, check, compare, import and start rubric files.",
+# The groups of `annotate --help`: command -> its line. The text is here, as modules are heavy.
+_GROUPS = {
+    "Judge": {
+        "run": "Judge traces and print the frequency table (the default command).",
+        "demo": "Judge runs that come with annotate: no key, no network.",
+        "prompt": "Print the prompt for a trace, with the tokens of its parts.",
+    },
+    "Read": {
+        "report": "Print the frequency tables of finished runs.",
+        "view": "Read runs in the browser: tables, traces, every finding.",
+        "compare": "Compare runs, or groups of traces: differences, tests.",
+        "figure": "Draw figures of finished runs for a paper.",
+    },
+    "Check with people": {
+        "sample": "Draw traces for people to label.",
+        "label": "Label traces in the browser, or adjudicate two people's.",
+        "calibrate": "Compare a run's judge, or an annotator, with labels.",
+        "labels": "Convert labels that people made with other tools.",
+    },
+    "Count without a judge": {
+        "traces": "Count traces: formats, outcomes, messages, problems.",
+        "stats": "Count how agents talk, merge and succeed, solo and together.",
+        "facts": "Print facts that a program establishes, with the passages.",
+        "conflicts": "Find where two patches represent one class differently.",
+    },
+    "Files": {
+        "rubric": "List, show, check, compare, import and start rubric files.",
+        "merge": "Merge the shards of a run.",
+        "cache": "Show or drop the answers of models kept on this machine.",
+    },
 }
+_COMMANDS = [name for group in _GROUPS.values() for name in group]
 
 
 class _LazyGroup(DefaultGroup):  # type: ignore[misc]
     """A group whose commands are imported when they are called, and ``run`` if none is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return _COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:  # as in DefaultGroup: the first argument of `run`
@@ -78,8 +89,10 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for title, group in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in group.items()])
 
 
 def _find_option_of_run(args: list[str]) -> str | None:
@@ -151,7 +164,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
-        click.echo(f"{label}: {sanitize_line(str(error), 2000)}", err=True)
+        click.echo(wrap_line(f"{label}: {sanitize_line(str(error), 2000)}"), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""

@@ -15,6 +15,7 @@ from annotator.calibration.model import write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
 from annotator.cli.options import (
     PATH,
+    GroupedCommand,
     Number,
     add_path_option,
     parse_attributes,
@@ -41,7 +42,17 @@ from validation import RaterAgreement
 MISSED, UNDECIDED = 1, 4
 
 
-@click.command("calibrate", context_settings={"show_default": True})
+_SECTIONS = {
+    "Options": "files rubrics annotators final out verbose as_json",
+    "More than the table": "listed in_full between against",
+    "Thresholds": "min_agreement min_kappa",
+    "How it is computed": "design cluster confidence population seed ledger",
+}
+
+
+@click.command(
+    "calibrate", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("run", required=False, type=PATH)
 @add_path_option(
     "--labels",

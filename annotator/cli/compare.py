@@ -1,7 +1,9 @@
 """``annotate compare``."""
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,10 +14,15 @@ from annotator.cli.options import (
     add_path_option,
     calibration_option,
     cluster_option,
+    group_option,
+    verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice
-from annotator.cli.tables import TableRequest
+from annotator.cli.tables import TableRequest, open_runs
 from annotator.reports.table import FORMATS
+
+if TYPE_CHECKING:
+    from annotator.reports.table import Table
 
 
 @click.command("compare", context_settings={"show_default": True})
@@ -24,13 +31,20 @@ from annotator.reports.table import FORMATS
     "--by",
     default="run",
     metavar="ATTRIBUTE",
-    help="The attribute that tells the two sides apart: run, judge, or one of the traces.",
+    help="The attribute that divides the traces: run, judge, one of the traces, or a --group.",
 )
+@group_option
 @click.option(
     "--values",
     nargs=2,
     metavar="A B",
-    help="The two values of --by.  [default: the names of the two runs]",
+    help="Only these two values of --by.  [default: all]",
+)
+@click.option(
+    "--without", multiple=True, metavar="VALUE", help="Leave this value of --by out. Repeatable."
+)
+@click.option(
+    "--pairs", is_flag=True, help="Of three or more values: compare every two of them, too."
 )
 @calibration_option
 @cluster_option
@@ -43,27 +57,47 @@ from annotator.reports.table import FORMATS
 )
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @add_path_option("--out", help="Where to write.  [default: stdout]")
+@verbose_option
 def command(
     runs: tuple[Path, ...],
     by: str,
+    groups: tuple[str, ...],
     values: tuple[str, str] | None,
+    without: tuple[str, ...],
+    pairs: bool,
     pool: bool,
     format_: str,
     out: Path | None,
+    verbose: bool,
     **options: Any,
 ) -> None:
-    """Compare the share of each code in two runs, or in two groups of traces in RUNS: the
-    difference with its interval, a test, and its p adjusted over the codes.
+    """Compare the share of each code in several RUNS, or in several conditions of a study.
 
-    annotate compare RUN_A RUN_B compares two runs, annotate compare RUN... --by model --values A B
-    the traces of two models.
+    annotate compare RUN_A RUN_B compares two runs; annotate compare RUN --by model the traces of
+    each model. Two values: the difference with its interval, a test, and its p adjusted over the
+    codes. Three or more: each share with its interval, and one test a code.
     """
-    opened = api.open_runs(runs)
-    if not values and (by != "run" or len(runs) != 2):
-        raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
     if pool and not options["calibration_files"]:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
-    put_comparison(TableRequest(opened, by=by, **options), values, format_, out, pool=pool)
+    if without and values:
+        raise click.UsageError("--values names all that is compared: leave --without out")
+    request = TableRequest(open_runs(runs, groups), by=by, **options)
+    tables = put_comparison(
+        *(request, values, format_, out),
+        pool=pool,
+        pairs=pairs,
+        without=without,
+        verbose=verbose,
+    )
+    if format_ == "table" and not out:
+        several = any("values" in (table.document or {}) for table in tables)
+        names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
+        names += [word for group in groups for word in ("--group", group)]
+        if several and not pairs:
+            names += [word for value in without for word in ("--without", value)]
+            say_notice(f"next: {shlex.join(['annotate', 'compare', *names, '--pairs'])}")
+        else:
+            say_notice(f"next: {shlex.join(['annotate', 'view', *names])}")
 
 
 def put_comparison(
@@ -73,9 +107,12 @@ def put_comparison(
     path: Path | None,
     *,
     pool: bool = False,
-) -> None:
-    """Write or print the differences between traces with two values of ``request.by``; print on
-    stderr which rubrics cannot be compared.
+    pairs: bool = False,
+    without: Sequence[str] = (),
+    verbose: bool = False,
+) -> "Sequence[Table]":
+    """Write or print the comparison of the traces with the values of ``request.by``, and return
+    its tables; print on stderr which rubrics cannot be compared.
     """
     tables = api.compare(
         *request.runs,
@@ -84,6 +121,9 @@ def put_comparison(
         calibration=request.calibrations,
         cluster=request.cluster_by,
         pool=pool,
+        pairs=pairs,
+        without=without,
         on_notice=say_notice,
     )
-    put_tables(tables, format_, path)
+    put_tables(tables, format_, path, verbose=verbose)
+    return tables

@@ -4,7 +4,7 @@ import click
 
 from annotator import api
 from annotator.cli.options import PluginChoice, add_reader_options, parse_attributes, task_option
-from annotator.cli.output import put_tables, say_unreadable
+from annotator.cli.output import put_tables, say_next, say_unreadable
 from annotator.cli.tables import open_sources
 from annotator.reports.table import FORMATS
 
@@ -43,6 +43,12 @@ def command(
         on_unreadable=say_unreadable,
     )
     tables = [] if listed and format_ == "csv" else summary.tables
-    put_tables([*tables, *([summary.listing] if listed or not tables else ())], format_)
+    listing = [summary.listing] if listed or not tables else []
+    put_tables([*tables, *listing], format_, verbose=listed)
+    if len(sources) == 1 and format_ == "table" and read_as == "auto":
+        if not listed and any(pair.conflicts for pair in summary.pairs):
+            say_next("conflicts", *sources, "-v", purpose="every conflict with its lines")
+        elif not isinstance(source, api.Run):
+            say_next("stats", *sources, purpose="merges, messages and success")
     if summary.counts.unreadable:
         raise SystemExit(1)

@@ -38,7 +38,8 @@ _TOP = 3  # codes whose corrected shares are named
     help="Where to write the traces, the labels and the run.",
 )
 @verbose_option
-def command(rubric: str, out: Path, verbose: bool) -> None:
+@click.option("--quiet", is_flag=True, help="No notices.")
+def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     """Judge 48 runs that come with annotate by a model's recorded answers: no key, no network.
 
     The runs were made for this demo: two agents each, played by two writers who saw only each
@@ -63,6 +64,8 @@ def command(rubric: str, out: Path, verbose: bool) -> None:
             run, labels, rubric, annotators=(_READER,), ledger=Path(folder, "looks.jsonl")
         )
     say("\n" + fill(_describe_correction(calibration), 80))
+    if quiet:
+        return
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
     folder_, file = shlex.quote(str(out / rubric)), shlex.quote(str(labels))
     for line in (

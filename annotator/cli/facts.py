@@ -1,18 +1,21 @@
 """``annotate facts``."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import click
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import dump_json, sanitize_line
+from annotator.base.text import dump_json, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cli.options import add_reader_options
-from annotator.cli.output import say
+from annotator.cli.output import name_sources, say, say_next, say_unreadable
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
 from annotator.reports.formats.text import align_lines
-from annotator.traces import Trace, read_traces
+from annotator.traces import Trace, Unreadable, load_traces
+
+_FEW = 3  # traces whose facts are printed without -v
+_WIDTH = 80
 
 
 @click.command("facts", context_settings={"show_default": True})
@@ -25,21 +28,28 @@ from annotator.traces import Trace, read_traces
     help="Only facts of this kind. Repeatable; --kinds lists them.",
 )
 @click.option("--kinds", "list_kinds", is_flag=True, help="List the kinds and their meanings.")
+@click.option(
+    "--trace", "trace_ids", multiple=True, metavar="ID", help="Only this trace. Repeatable."
+)
 @add_reader_options("The format of TRACES.")
 @click.option("--summary", is_flag=True, help="Count facts by kind, and the traces that have one.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the facts of every trace.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     traces: tuple[str, ...],
     kinds: tuple[str, ...],
     list_kinds: bool,
+    trace_ids: tuple[str, ...],
     format_: str,
     summary: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Print the facts that a program can establish about TRACES, each with its passages.
 
-    It asks no judge and calls nothing an error: that is what rubrics are for. Exit code 1 if a
-    trace cannot be read; it is listed and left out.
+    Of more than three traces it only counts them; -v prints them. It asks no judge and calls
+    nothing an error: that is what rubrics are for. Exit code 1 if a trace cannot be read; it is
+    listed and left out.
     """
     if list_kinds:
         width = max(map(len, KINDS))
@@ -51,36 +61,69 @@ def command(
         if kind not in KINDS:
             raise click.UsageError(f"--kind {kind!r}: no such kind; --kinds lists them")
     kinds = tuple(dict.fromkeys(kinds)) or tuple(KINDS)
-    fact_counts, trace_counts = Counter[str](), Counter[str]()
-    read = unreadable = 0
-    for trace in read_traces(traces, format_):
-        if not isinstance(trace, Trace):
-            click.echo(f"{sanitize_line(trace.path)}: {sanitize_line(trace.reason)}", err=True)
-            unreadable += 1
-            continue
+    counts = {kind: [0, 0] for kind in kinds}  # facts, traces
+    unreadable: list[str] = []
+    first: list[str] = []  # lines of the first traces, while it is open whether there are more
+    counts_only = summary or not (as_json or verbose)  # of many traces
+    read, missing = 0, dict.fromkeys(trace_ids)
+    for trace in _read(traces, format_, trace_ids, unreadable):
         read += 1
+        missing.pop(trace.id, None)
         facts = [fact for fact in draw_facts(trace) if fact.kind in kinds]
-        if summary:
-            fact_counts.update(fact.kind for fact in facts)
-            trace_counts.update({fact.kind for fact in facts})
+        for kind, n in Counter(fact.kind for fact in facts).items():
+            counts[kind][0] += n
+            counts[kind][1] += 1
+        if summary or (counts_only and read > _FEW):
             continue
-        render = _render_json if as_json else _render_text
-        lines = list(render(trace, facts))
-        if lines and not say("\n".join(lines)):
+        lines = list((_render_json if as_json else _render_text)(trace, facts))
+        if counts_only:
+            first += lines
+        elif lines and not say("\n".join(lines)):
             return
-    if not read:
-        raise AnnotatorError(f"no trace could be read in {', '.join(traces)}")
-
-    if summary:
-        counts = {kind: (fact_counts[kind], trace_counts[kind]) for kind in kinds}
-        if as_json:
-            values = {kind: {"facts": n, "traces": of} for kind, (n, of) in counts.items()}
-            say(dump_json({"traces": read, "kinds": values}))
-        else:
-            rows = [(kind, str(n), str(of)) for kind, (n, of) in counts.items()]
-            say("\n".join(align_lines([("kind", "facts", f"traces of {read}"), *rows])))
+    if missing or not read:
+        problem = f"no trace {', '.join(missing)}" if missing else "no trace could be read"
+        raise AnnotatorError(sanitize_line(f"{problem} in {', '.join(traces)}"))
+    if summary and as_json:
+        values = {kind: {"facts": n, "traces": of} for kind, (n, of) in counts.items()}
+        say(dump_json({"traces": read, "kinds": values}))
+    elif summary or (counts_only and read > _FEW):
+        say(_render_counts(counts, read))
+        if format_ == "auto":
+            say_next("facts", *name_sources(traces), "-v", purpose="every fact with its passages")
+    elif first:
+        say(wrap_lines("\n".join(first)))
     if unreadable:
         raise SystemExit(1)
+
+
+def _read(
+    traces: Sequence[str], format_: str, trace_ids: Collection[str], unreadable: list[str]
+) -> Iterator[Trace]:
+    """Yield the traces, or those with these ids; list the ids of those that cannot be read."""
+    for trace in load_traces(*traces, format=format_).find():
+        if isinstance(trace, Unreadable):
+            unreadable.append(trace.id)
+            say_unreadable(trace)
+        elif isinstance(trace, Trace) and (not trace_ids or trace.id in trace_ids):
+            yield trace
+
+
+def _render_counts(counts: dict[str, list[int]], traces: int) -> str:
+    """Return how many facts there are of each kind, and the kinds without any."""
+    every = sum(facts for facts, _ in counts.values())
+    kinds = sorted((kind for kind in counts if counts[kind][0]), key=lambda x: -counts[x][1])
+    size = f"{format_count(every, 'fact')} of {format_count(len(kinds), 'kind')}"
+    lines = [f"{size} in {format_count(traces, 'trace')}."]
+    if kinds:
+        numbers = [(f"{counts[kind][1]}/{traces}", str(counts[kind][0])) for kind in kinds]
+        sides = zip(("kind", "traces", "facts"), (kinds, *zip(*numbers, strict=True)), strict=True)
+        room = _WIDTH - sum(2 + max(map(len, (name, *cells))) for name, cells in sides)
+        meanings = [sanitize_line(KINDS[kind], room) for kind in kinds]
+        rows = [(*row, *of) for *row, of in zip(kinds, meanings, numbers, strict=True)]
+        lines += ["", *align_lines([("kind", "meaning", "traces", "facts"), *rows], texts=2)]
+    if empty := [kind for kind in counts if kind not in kinds]:
+        lines += ["", wrap_line(f"Without a fact: {', '.join(empty)}.")]
+    return "\n".join(lines)
 
 
 def _render_text(trace: Trace, facts: Sequence[Fact]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import click
 from annotator import api
 from annotator.cli.options import PATH, add_path_option, add_table_options, plot_option
 from annotator.cli.output import say_partial
-from annotator.cli.tables import TableRequest
+from annotator.cli.tables import TableRequest, open_runs
 
 
 @click.command("figure", context_settings={"show_default": True})
@@ -16,7 +16,13 @@ from annotator.cli.tables import TableRequest
 @plot_option
 @add_path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
 @add_table_options
-def command(runs: tuple[Path, ...], plot: str | None, out: Path, **options: Any) -> None:
+def command(
+    runs: tuple[Path, ...],
+    plot: str | None,
+    out: Path,
+    groups: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Draw the share of each code in RUNS with its interval, or another figure (--plot)."""
     if plot == "confusion" and options["by"]:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
@@ -25,6 +31,6 @@ def command(runs: tuple[Path, ...], plot: str | None, out: Path, **options: Any)
     ):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    opened = api.open_runs(runs)
+    opened = open_runs(runs, groups)
     say_partial(opened)
     TableRequest(opened, **options).draw(plot or "frequency", out)

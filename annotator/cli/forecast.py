@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Iterator
+from textwrap import fill
 
 from annotator import api
-from annotator.base.text import escape_controls, sanitize_line
-from annotator.cli.output import say, say_notice
+from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
+from annotator.cli.output import say
 from annotator.rubrics.annotations import Usage
 
 _SPEED = 50  # assumed tokens a second
 _PILOT = 5  # traces; a pilot is of use with more
 
 
-def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: bool) -> None:
+def show_forecast(
+    expected: api.Forecast, concurrency: int | None, *, verbose: bool, as_json: bool
+) -> None:
     """Print a forecast. ``concurrency``: the calls in flight; None if a batch or a limit a minute
-    decides the speed.
+    decides the speed. ``verbose``: with all counts, also those of 0.
     """
     low, high = expected.usage.low, expected.usage.high
     forecast = {
@@ -36,25 +39,38 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    if expected.unreadable:
-        say_notice(
-            f"{expected.unreadable} cannot be read; the first: {sanitize_line(expected.unread)}"
-        )
-    if expected.failing:
-        say_notice(
-            f"{expected.failing} cannot be judged; the first: {sanitize_line(expected.reason)}"
-        )
-    dollars = "unknown"
-    if low.cost_usd is not None:
-        dollars = f"{_format_range(f'{low.cost_usd:.2f}', f'{high.cost_usd:.2f}')} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-5]
-    lines += [
-        f"{'output tokens':<14}{_format_range(low.output_tokens, high.output_tokens)}",
-        f"{'cost':<14}{dollars}",
-        f"{'assumption':<14}{expected.assumption}",
-    ]
-    head = _summarize(expected, concurrency)
-    say(escape_controls("\n".join([head, "", *lines])))
+    lines = [fill(_summarize(expected, concurrency), 80), ""]
+    lines += _describe_counts(expected)
+    if verbose:
+        counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
+        lines += ["", *(f"  {name:<20}{n:>12,}" for name, n in counts.items())]
+    notes = [f"- {note}" for note in sanitize_line(expected.assumption, 4000).split("; ")]
+    if low.output_tokens and concurrency:
+        notes.append(f"- a model writes {_SPEED} tokens a second")
+    lines += ["", "Assumed:", *(wrap_line(note) for note in notes)]
+    say(escape_controls("\n".join(lines)))
+
+
+def _describe_counts(expected: api.Forecast) -> Iterator[str]:
+    """Yield which traces a model is not asked about, and the tokens of the others."""
+    low, high = expected.usage.low, expected.usage.high
+    if expected.skipped:
+        yield f"{expected.skipped} skipped: the rubric is not for them."
+    if expected.done:
+        yield f"{expected.done} judged before."
+    for number, verb, example in (
+        (expected.unreadable, "read", expected.unread),
+        (expected.failing, "judged", expected.reason),
+    ):
+        if number:
+            text = f"{number} cannot be {verb}, for example {sanitize_line(example)}"
+            yield wrap_line(text)
+    if low.cache_hits:
+        yield f"{format_count(low.cache_hits, 'answer')} known from before."
+    if low.calls:
+        written = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
+        calls = format_count(low.calls, "call")
+        yield f"{calls}: {low.input_tokens:,} tokens of input, {written} of output."
 
 
 def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
@@ -77,11 +93,10 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
         _estimate_minutes(low, concurrency), _estimate_minutes(high, concurrency)
     )
     head += (
-        f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}"
-        f" (at {_SPEED} tokens/s)."
+        f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}."
     )
     if len(expected.model_trace_ids) > _PILOT:
-        head += f" `--pilot {_PILOT}` in place of `--dry-run` measures it."
+        head += f" `--pilot {_PILOT}` narrows it."
     return head
 
 

@@ -8,9 +8,9 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, sanitize_line
+from annotator.base.text import escape_controls, format_count, list_first, sanitize_line, wrap_lines
 from annotator.cli.options import PATH, add_reader_options
-from annotator.cli.output import say, say_notice
+from annotator.cli.output import say, say_next, say_notice
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
 from annotator.rubrics import NONE, load_rubric
 from annotator.traces import Ignored, Traces, Unreadable, load_traces
@@ -65,22 +65,25 @@ def command(
         labels += rows
         if unused:
             columns = sanitize_line(", ".join(unused), 300)
-            say(f"{escape_controls(str(file))}: columns not used: {columns}")
+            say(wrap_lines(f"{escape_controls(str(file))}: columns not used: {columns}"))
     ids = list(_list_ids(load_traces(*traces, format=format_))) if traces else None
     result = convert(labels, rubric, annotator, ids, categories)
     write_file(out, render_rows(result.rows), private=True)
     say(f"{escape_controls(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
-        category = repr(sanitize_line(name, 80))
-        say(f"  no code for {category} ({n} times): --code {category}=CODE")
+        say(wrap_lines(f"  no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')})"))
+    if result.unmapped:
+        say("  to give them codes: --code WORD=CODE")
     for reason, traces_left in (
         ("no trace with this id", result.without_trace),
         ("no decisive category is named", result.undecided),
         ("not labelled yet", result.unlabelled),
     ):
         if traces_left:
-            more = " ..." if traces_left[5:] else ""
-            say(f"  {reason}: {sanitize_line(', '.join(traces_left[:5]), 300)}{more}")
+            say(wrap_lines(f"  {reason}: {sanitize_line(list_first(traces_left, 5), 300)}"))
+    if result.rows:
+        arguments = "calibrate", "RUN", "--labels", out, "--annotator", annotator
+        say_next(*arguments, purpose="how good a judge is")
     if len(result.rows) < len(labels):
         raise SystemExit(1)
 

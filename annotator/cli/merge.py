@@ -5,16 +5,20 @@ from pathlib import Path
 import click
 
 from annotator import api
-from annotator.cli.output import put_tables
+from annotator.cli.options import verbose_option
+from annotator.cli.output import put_tables, say_next
 
 
 @click.command("merge")
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
-def command(run: Path, as_json: bool) -> None:
+@verbose_option
+def command(run: Path, as_json: bool, verbose: bool) -> None:
     """Merge the shards of RUN into one run, in RUN, and print its tables.
 
     All shards must be finished, have the same settings, and have judged different traces. They stay
     in RUN/shards, where you can delete them.
     """
-    put_tables(api.count(api.merge(run)), "json" if as_json else "table")
+    put_tables(api.count(api.merge(run)), "json" if as_json else "table", verbose=verbose)
+    if not as_json:
+        say_next("view", run, purpose="every finding in its trace")

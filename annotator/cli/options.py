@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,33 @@ from annotator.base.plugins import Kind, is_plugin, list_plugins
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 PATH = click.Path(path_type=Path)
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups.
+
+    Args:
+        sections: parameter names, separated by blanks, by the title of their group. Options in no
+            group come last.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        params = {param.name or "": param for param in options}
+        groups = {title: names.split() for title, names in self.sections.items()}
+        if option := self.get_help_option(ctx):
+            next(iter(groups.values())).append(option.name or "")
+        for title, names in {**groups, "Other options": [*params]}.items():
+            group = [params.pop(name) for name in names if name in params]
+            rows = [row for param in group if (row := param.get_help_record(ctx))]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 class Number(click.FloatRange):
@@ -84,6 +111,15 @@ def parse_attributes(text: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
+group_option = click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME=REGEX|FILE.csv",
+    help="A condition of the study, for --by NAME: the group of a regular expression on the trace"
+    " id, 'arm=^([^/]+)/', or on an attribute, NAME=ATTRIBUTE:REGEX; or a table with a column"
+    " trace_id and a column for each condition. Repeatable.",
+)
 plot_option = click.option(
     "--plot",
     type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
@@ -122,6 +158,7 @@ add_table_options = add_options(
         help="With --calibration: correct all codes at once. Shares add up to 100 %, and the"
         " intervals of codes found in 5 tasks or more hold together.",
     ),
+    group_option,
     click.option(
         "--by", metavar="ATTRIBUTE", help="One table for each value of model, setting, ..."
     ),

@@ -12,7 +12,7 @@ import click
 
 from annotator.base.files import explain_errors, write_file
 from annotator.base.remote import name_place
-from annotator.base.text import escape_controls, replace_surrogates, sanitize_line
+from annotator.base.text import escape_controls, replace_surrogates, sanitize_line, wrap_line
 
 if TYPE_CHECKING:
     from annotator.api import Run
@@ -40,9 +40,14 @@ def say(text: str) -> bool:
     return True
 
 
+def format_notice(text: str) -> str:
+    """Return a notice in lines of 80 columns."""
+    return wrap_line(sanitize_line(text, 2000))
+
+
 def say_notice(text: str) -> None:
-    """Print a line on stderr."""
-    click.echo(sanitize_line(text, 2000), err=True)
+    """Print a notice on stderr."""
+    click.echo(format_notice(text), err=True)
 
 
 def say_unreadable(trace: "Unreadable") -> None:
@@ -65,6 +70,11 @@ def say_next(*arguments: object, purpose: str) -> None:
     click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
 
 
+def name_sources(sources: Sequence[str]) -> Sequence[str]:
+    """Return the sources of traces for the next command; of many the first and an ellipsis."""
+    return sources if len(sources) < 4 else (sources[0], "...")
+
+
 def say_written(path: Path) -> None:
     """Print on stderr where a report is."""
     click.echo(f"written to {sanitize_line(name_place(path), 1000)}", err=True)
@@ -80,10 +90,10 @@ def put_tables(
     """Write the tables of a report to ``path``, or print them: in colour on a terminal that can
     show it. Without ``verbose`` the format ``table`` has the brief tables.
     """
-    from annotator.reports.table import render
+    from annotator.reports.table import render, select_brief
 
     if format_ == "table" and not verbose:
-        tables = [table.brief or table for table in tables]
+        tables = select_brief(tables)
     if path:
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)

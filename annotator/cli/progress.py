@@ -2,73 +2,72 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import click
 
 from annotator.api import RunProgress
-from annotator.base.text import sanitize_line
-from annotator.cli.output import say_notice
+from annotator.cli.output import format_notice
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.live import Live
+    from rich.text import Text
 
 
-_PAUSE = 30.0  # seconds between two lines of a log
+_SHORTEST, _LONGEST = 30.0, 600.0  # seconds between two lines of a log
+_LOG = 120  # columns of its lines
+_STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "failed": "failed"}
 
 
 class Progress:
-    """Prints counts per status, tokens and dollars: on a terminal one line that changes, in a log a
-    line every half minute, nothing if quiet. It prints the first failure at once.
+    """Prints ``78/300  26 %  $1.64  ETA 1:10   49 found  2 none  13 undecided  0 failed``.
+
+    On a terminal it is one line that changes, in a log a line every half minute, later fewer. It
+    prints the first failure at once.
+
+    Args:
+        count: returns roughly how many annotations there will be; 0: unknown.
+        state: returns a note on the judge, or "".
+        quiet: prints nothing.
+        verbose: the line has tokens.
     """
 
-    def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
-        self._state = state
-        self._visible = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    def __init__(
+        self, count: Callable[[], int], state: Callable[[], str], *, quiet: bool, verbose: bool
+    ) -> None:
         self._count = count
-        self._bar: Bar | None = None
+        self._state = state
         self._quiet = quiet
-        self._next = time.monotonic() + _PAUSE
+        self._verbose = verbose
+        self._live: Live | None = None
+        self._recorded: RunProgress | None = None
+        self._before = 0  # annotations of an earlier part of the run
+        self._start = self._next = 0.0
         self._failed = False
+
+    @cached_property
+    def _total(self) -> int:
+        return self._count()
 
     def __enter__(self) -> "Progress":
         return self
 
     def start(self) -> None:
-        """Show the bar from now on."""
-        if self._visible:
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                ProgressColumn,
-                Task,
-                TextColumn,
-                TimeElapsedColumn,
-            )
-            from rich.progress import Progress as Bar
-            from rich.text import Text
+        """Show the line from now on."""
+        self._start = time.monotonic()
+        self._next = self._start + _SHORTEST
+        if self._quiet or sys.stderr is None or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.live import Live
 
-            judge_state = self._state
-
-            class State(ProgressColumn):
-                """The state of the judge, also while nothing is recorded."""
-
-                def render(self, task: Task) -> Text:
-                    return Text(judge_state(), no_wrap=True)
-
-            self._bar = Bar(
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.description}", markup=False),
-                State(),
-                console=Console(stderr=True),
-            )
-            self._task = self._bar.add_task("", total=self._count() or None)
-            self._bar.start()
+        self._total  # noqa: B018 - counted before the first call
+        console = Console(stderr=True)
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4)
+        self._live.start()
 
     def __exit__(
         self,
@@ -76,32 +75,75 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._bar:
-            self._bar.stop()
+        if self._live:
+            self._live.stop()
 
     def say(self, text: str) -> None:
-        """Print a line on stderr, above the bar."""
-        if self._bar:
-            line = sanitize_line(text, 2000)
-            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        """Print a notice on stderr, above the line."""
+        if self._live:
+            console = self._live.console
+            console.print(format_notice(text), markup=False, highlight=False, soft_wrap=True)
         else:
-            say_notice(text)
+            click.echo(format_notice(text), err=True)
 
     def show(self, recorded: RunProgress) -> None:
         """Show the counts that the run has recorded."""
+        if self._recorded is None:
+            self._before = recorded.annotations - 1
+        self._recorded = recorded
         if recorded.failure and not (self._failed or self._quiet):
             self._failed = True
             self.say(f"the first failure: {recorded.failure}")
-        if not self._bar and (self._quiet or time.monotonic() < self._next):
+        now = time.monotonic()
+        if not (self._live or self._quiet) and now >= self._next:
+            self._next = now + min(max(_SHORTEST, (now - self._start) / 10), _LONGEST)
+            click.echo(self._write_line(_LOG), err=True)
+
+    def _render(self) -> "Text":
+        from rich.text import Text
+
+        width = self._live.console.width if self._live else 80
+        return Text(self._write_line(width - 1), no_wrap=True)
+
+    def _write_line(self, width: int) -> str:
+        """Return as many parts of the line as fit."""
+        line = ""
+        for text in self._write_parts():
+            if len(line) + len(text) > width:
+                break
+            line += text
+        return line.strip()
+
+    def _write_parts(self) -> Iterator[str]:
+        recorded, total = self._recorded, self._total
+        done = recorded.annotations if recorded else 0
+        total = max(total, done) if total else 0
+        yield f"{done}/{total}  {100 * done // total} %" if total else f"{done} judged"
+        if recorded is None:
+            yield f"  {self._state()}"
             return
-        counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)
         usage = recorded.usage
-        bound = "at least " if usage.unreported_calls else ""
-        cost = "unknown" if usage.cost_usd is None else f"{bound}{usage.cost_usd:.4f} USD"
-        tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
-        description = counts + (tokens if usage.calls else "")
-        if not self._bar:
-            self._next = time.monotonic() + _PAUSE
-            click.echo(f"{recorded.annotations} judged: {description}", err=True)
-            return
-        self._bar.update(self._task, completed=recorded.annotations, description=description)
+        if usage.calls:
+            bound = "at least " if usage.unreported_calls else ""
+            cost = usage.cost_usd
+            yield "  cost unknown" if cost is None else f"  {bound}${cost:.2f}"
+        new = done - self._before
+        if total > done and new > 1:
+            yield f"  ETA {_format_time((time.monotonic() - self._start) / new * (total - done))}"
+        if state := self._state():
+            yield f"  {state}"
+        blanks = "   "
+        for status, name in _STATUSES.items():
+            yield f"{blanks}{recorded.counts.get(status, 0)} {name}"
+            blanks = "  "
+        if skipped := recorded.counts.get("skipped"):
+            yield f"  {skipped} skipped"
+        if self._verbose and usage.calls:
+            yield f"  {usage.input_tokens + usage.output_tokens:,} tokens"
+
+
+def _format_time(seconds: float) -> str:
+    """Return ``1:10``, or with hours ``2:01:10``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

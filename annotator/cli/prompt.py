@@ -9,7 +9,7 @@ import click
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import escape_controls, escape_header, sanitize_line
 from annotator.cli.options import add_reader_options
-from annotator.cli.output import say
+from annotator.cli.output import name_sources, say, say_next
 from annotator.judges.llm.answer import build_answer_schema
 from annotator.judges.llm.cost import find_listing
 from annotator.judges.llm.request import PromptBuilder, TokenCounter
@@ -76,6 +76,9 @@ def command(
         schema = build_answer_schema(load_rubric(rubric), considered)
         text = "\n\n".join(_render(prompt, schema, reader.tokens) for prompt in prompts)
     say(escape_controls(text) if sys.stdout.isatty() else text)
+    if format_ == "auto" and not diff:
+        arguments = *name_sources(traces), "--rubric", rubric, "--model", model, "--dry-run"
+        say_next(*arguments, purpose="the cost of all traces")
 
 
 def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str, redact: bool) -> Trace:

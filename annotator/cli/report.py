@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.text import sanitize_line
 from annotator.cli.compare import put_comparison
 from annotator.cli.options import (
     PATH,
+    GroupedCommand,
     PluginChoice,
     add_page_options,
     add_path_option,
@@ -21,7 +23,7 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
-from annotator.cli.tables import TableRequest, find_calibrations, put_methods
+from annotator.cli.tables import TableRequest, find_calibrations, open_runs, put_methods
 from annotator.reports import table
 
 Options = Mapping[str, object]  # flag -> its value, which is false without the option
@@ -96,7 +98,17 @@ FORMATS = {
 }
 
 
-@click.command("report", context_settings={"show_default": True})
+_SECTIONS = {
+    "Options": "format_ out verbose sort meanings calibration_files methods groups by",
+    "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
+    "More tables and figures": "sides co_occurrence figure plot",
+    "Labels and pages": "label_files annotators rubrics final design traces",
+}
+
+
+@click.command(
+    "report", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("runs", nargs=-1, type=PATH)
 @click.option(
     "--format",
@@ -177,6 +189,7 @@ def command(
     verbose: bool,
     methods: bool,
     no_calibration: bool,
+    groups: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one for each rubric; or draw them, or
@@ -203,13 +216,15 @@ def command(
     counts_labels = _counts_labels(flags | {"RUNS": runs}, form)
     if not runs and flags["--labels"] and not counts_labels:
         raise click.UsageError(f"--format {format_} needs RUNS")
+    if groups and not runs:
+        raise click.UsageError("--group needs RUNS: it is about their traces")
     if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
     path = form.choose_path(format_, () if counts_labels else runs, out)
     _check_together(flags)
     if figure:
         api.check_figure(figure)
-    opened = api.open_runs(runs)
+    opened = open_runs(runs, groups)
     if not (no_calibration or flags["--calibration"]) and _can_correct(flags, form):
         options["calibration_files"] = find_calibrations(opened)
     request = TableRequest(opened, **options)
@@ -217,13 +232,15 @@ def command(
         put_methods(request, format_, path)
         return
     if sides and request.by:
-        put_comparison(request, sides, format_, path)
+        put_comparison(request, sides, format_, path, verbose=verbose)
         values = f"--by {request.by} --values {' '.join(sides)}"
         say_notice(f"annotate compare RUNS {values} is the command for --compare now")
         return
     if form.write and path:
         form.write(request, path)
         say_written(path)
+        if format_ == "html":
+            click.echo(f"next: open {sanitize_line(str(path), 1000)} in a browser", err=True)
         if push:
             from annotator.runs.dataset import push_dataset
 

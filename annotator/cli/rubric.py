@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from annotator.base.files import write_file
-from annotator.base.text import dump_json, escape_controls, sanitize_line
-from annotator.cli.output import say
+from annotator.base.text import dump_json, escape_controls, sanitize_line, wrap_line, wrap_lines
+from annotator.cli.output import say, say_next
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
 from annotator.rubrics.foreign import make_rubric_id, read_foreign
@@ -23,7 +23,9 @@ def list_() -> None:
     """List the built-in rubrics."""
     for path in list_built_in():
         rubric = load_rubric(path.stem)
-        say(f"{rubric.id:18} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
+        head = f"{rubric.id:17} v{rubric.version}  {len(rubric.codes):2} codes  "
+        say(wrap_line(head + rubric.title, " " * len(head)))
+    say_next("rubric", "show", "symptoms", purpose="its rules and codes")
 
 
 @command.command()
@@ -35,7 +37,8 @@ def show(rubric: str, as_json: bool) -> None:
     if as_json:
         say(dump_json(loaded.model_dump(by_alias=True), 2))
         return
-    say(escape_controls(_render(loaded)))
+    say(wrap_lines(escape_controls(_render(loaded))))
+    say_next("TRACES", "--rubric", rubric, purpose="judge traces by it")
 
 
 @command.command()
@@ -57,7 +60,7 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
         say(f"{head}, {size}, about {count_tokens(prompt)} tokens")
         for warning in lint(rubric, prompt):
             warned = True
-            say(f"  warning: {sanitize_line(warning)}")
+            say(wrap_lines(f"  warning: {sanitize_line(warning)}"))
     if warned and strict:
         raise SystemExit(1)
 
@@ -69,7 +72,7 @@ def diff(old: str, new: str) -> None:
     """Print the differences of NEW from OLD (names or files)."""
     differences = list(compare_rubrics(load_rubric(old), load_rubric(new)))
     for line in differences or ["they say the same"]:
-        say(escape_controls(line))
+        say(wrap_lines(escape_controls(line)))
 
 
 @command.command("import")

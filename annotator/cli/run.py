@@ -14,20 +14,40 @@ import click
 
 from annotator import api
 from annotator.base.errors import BudgetReached, FailsAlways, Interrupted
-from annotator.base.text import escape_controls, format_count, sanitize_line
+from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import add_judge_options, choose_judge, describe_command
-from annotator.cli.options import Number, PluginChoice, add_reader_options, verbose_option
-from annotator.cli.output import put_tables, say, say_notice
+from annotator.cli.options import (
+    GroupedCommand,
+    Number,
+    PluginChoice,
+    add_reader_options,
+    group_option,
+    verbose_option,
+)
+from annotator.cli.output import put_tables, say, say_next, say_notice
 from annotator.cli.progress import Progress
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import check_exists, count_traces, load_traces, parse_shard
 
-_FAILURES = 10  # listed for each rubric
+# The groups of options in `annotate run --help`, the common ones first.
+_SECTIONS = {
+    "Options": "rubric_names models judge_name base_url out resume limit dry_run max_cost"
+    " concurrency",
+    "Which traces": "reader map_file agent_name failed_only redact groups",
+    "Model": "api_key_env api temperature seed context samples",
+    "Limits and money": "pilot rpm tpm price_in price_out prices cached",
+    "Batches": "batch batch_file batch_results",
+    "What counts": "rejected least_read",
+    "Output": "verbose quiet as_json",
+    "Many machines": "workers engine address share",
+}
 
 
-@click.command("run", context_settings={"show_default": True})
+@click.command(
+    "run", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("traces", nargs=-1, required=True)
 @click.option(
     "--rubric",
@@ -57,6 +77,7 @@ _FAILURES = 10  # listed for each rubric
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
+@group_option
 @click.option(
     "--failed-only/--all",
     "failed_only",
@@ -72,8 +93,7 @@ _FAILURES = 10  # listed for each rubric
     "--rejected",
     type=click.Choice(["undecided", "none"]),
     default="undecided",
-    help="The status of a trace if all its findings were rejected, because their quotes are not in"
-    " it.",
+    help="The status of a trace if all its findings were rejected.",
 )
 @click.option(
     "--least-read",
@@ -126,6 +146,7 @@ def command(
     resume: bool,
     limit: int | None,
     format_: str,
+    groups: tuple[str, ...],
     failed_only: bool | None,
     concurrency: int,
     redact: bool,
@@ -178,9 +199,10 @@ def command(
             limit=limit,
             only=only,
             resume=out if resume else None,
+            groups=groups,
             on_notice=say_notice,
         )
-        show_forecast(expected, None if paced else concurrency, as_json=as_json)
+        show_forecast(expected, None if paced else concurrency, verbose=verbose, as_json=as_json)
         return
     folder = out or _name_folder(rubrics)
     _raise_open_files()
@@ -192,7 +214,9 @@ def command(
 
     format_out = "json" if as_json else "table"
     try:
-        with Progress(quiet, count_expected, lambda: built.judge.state) as progress:
+        with Progress(
+            count_expected, lambda: built.judge.state, quiet=quiet, verbose=verbose
+        ) as progress:
 
             def start(run: api.Run) -> None:
                 notice(_describe_judge(run))
@@ -214,6 +238,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
+                groups=groups,
                 command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
@@ -230,8 +255,8 @@ def command(
         totals = error.run.manifest.totals if error.run else {}
         if totals.get("undecided") and not totals["failed"]:  # --resume does not judge these again
             raise FailsAlways(f"{error} With other settings, name another --out") from error
-        again = f"go on with {_describe_resume(folder)}; with other settings, name another --out"
-        raise FailsAlways(f"{error} What was judged is kept: {again}") from error
+        advice = f"go on with {_describe_resume(folder)}; with other settings, name another --out"
+        raise FailsAlways(f"{error} What was judged is kept: {advice}") from error
     except Interrupted as error:
         if not error.run:
             raise
@@ -248,38 +273,67 @@ def command(
     put_tables(api.count(run), format_out, verbose=verbose)
     if pilot:
         click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
-        if run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
-            say_notice(f"judge the others with: {_describe_resume(folder)}, without --pilot")
-    _report_failures(run, folder, in_shard=bool(shard), as_json=as_json)
+    code, again = _report_failures(run, in_shard=bool(shard), as_json=as_json, verbose=verbose)
+    if not quiet:
+        _say_next(run, folder, again=again, in_shard=bool(shard))
+    if code:
+        raise SystemExit(code)
 
 
-# The common options come first in `annotate run --help`.
-_COMMON = ["traces", "rubric_names", "models", "judge_name", "base_url", "out", "resume", "limit"]
-_COMMON += ["dry_run", "max_cost", "concurrency"]
-command.params.sort(key=lambda param: [*_COMMON, param.name].index(param.name))
+def _report_failures(
+    run: api.Run, *, in_shard: bool, as_json: bool, verbose: bool
+) -> tuple[int, bool]:
+    """Print which traces failed, or that no quote was right.
 
-
-def _report_failures(run: api.Run, folder: Path, *, in_shard: bool, as_json: bool) -> None:
-    """Print which traces failed or could not be decided; exit with 1 if any failed, or if nothing
-    was judged.
+    Returns:
+        The exit code: 1 if any failed or nothing was judged; and whether --resume would judge some
+        again.
     """
     totals = run.manifest.totals
     judged = totals["labelled"] or totals["none"]
-    if totals["failed"]:
-        _list_failures(run, folder, every=bool(judged or as_json))
+    again = False
+    for rubric in run.schemes if totals["failed"] else ():
+        failed = [x for x in run.annotations(rubric) if x.status == "failed"]
+        again |= any(annotation.failure != "unreadable" for annotation in failed)
+        if failed and (judged or as_json):  # else the table's place has the reasons
+            head, *lines = api.describe_failures(failed, verbose=verbose)
+            name = f"{rubric}: " if len(run.schemes) > 1 else ""
+            click.echo(f"\n{name}{head}", err=True)
+            for line in lines:
+                click.echo(wrap_line(escape_controls(line)), err=True)
+            for file in run.files:
+                click.echo(
+                    f"  all of them: status failed in {escape_controls(str(file))}", err=True
+                )
     open_ = [] if judged else [a for a in run.annotations() if a.status in ("skipped", "undecided")]
     unasked = [annotation for annotation in open_ if annotation.unasked]
     for (status, reason), n in Counter((a.status, a.reason) for a in unasked).most_common():
         say_notice(f"{n} of {totals['annotations']} {status}: {reason}")
     undecided = [annotation for annotation in open_ if not annotation.unasked]
-    unquoted = [annotation for annotation in undecided if annotation.failure]  # no quote is right
+    unquoted = [annotation for annotation in undecided if annotation.failure]  # all rejected
     if unquoted and not totals["failed"]:
         first = min(unquoted, key=lambda annotation: annotation.trace_id)
         reasons = [*(finding.reason for finding in first.rejected), first.reason]
         say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
     others = len(undecided) > len(unquoted) or (in_shard and not unquoted)
-    if totals["failed"] or not (judged or others):
-        raise SystemExit(1)
+    return int(bool(totals["failed"] or not (judged or others))), again
+
+
+def _say_next(run: api.Run, folder: Path, *, again: bool, in_shard: bool) -> None:
+    """Print the commands that may come next. ``again``: --resume judges failed traces again."""
+    resume = escape_controls(_describe_resume(folder))
+    if run.manifest.pilot and run.manifest.pilot["traces"] < run.manifest.pilot["of"]:
+        click.echo(f"next: {resume}, without --pilot    judge the others", err=True)
+    elif again:
+        click.echo(f"next: {resume}    judge failed traces again", err=True)
+    if in_shard:
+        say_next("merge", folder, purpose="when all shards are finished")
+    elif run.manifest.totals["labelled"]:
+        say_next("view", folder, purpose="every finding in its trace")
+        if run.conditions:
+            by = run.conditions[0].name
+            say_next("compare", folder, "--by", by, purpose="the conditions beside each other")
+        say_next("sample", folder, "-n", 60, purpose="draw traces for people to label")
 
 
 def _divide_limits(options: dict[str, Any], shards: int, notice: Callable[[str], None]) -> None:
@@ -316,8 +370,9 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
         )
     formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
     say(f"{format_count(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
+    say("Rubrics, and how many of the traces each is for:")
     for rubric in rubrics:
-        say(f"  {rubric.id:18} is for {fits[rubric.id]} of them: {rubric.title}")
+        say(f"  {rubric.id:17}{fits[rubric.id]:>5}  {sanitize_line(rubric.title, 54)}")
     where = " ".join(shlex.quote(source) for source in traces)
     best = "comm_errors" if fits["comm_errors"] else next(iter(fits), "comm_errors")
     raise click.UsageError(f"--rubric is missing; try: annotate {where} --rubric {best}")
@@ -349,31 +404,6 @@ def _describe_judge(run: api.Run) -> str:
     elif judge == "rules":
         judge += " (a deterministic baseline; --model NAME asks a language model)"
     return f"judge: {judge}; run directory: {run}"
-
-
-def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:
-    """Print the failed traces, unless the table shows why nothing was judged, and how to try them
-    again.
-    """
-    failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
-    for annotation in run.annotations():
-        if annotation.status == "failed":
-            failures[annotation.rubric].append(annotation)
-    for rubric, failed in failures.items():
-        if not (failed and every):
-            continue
-        kinds = Counter(annotation.failure or "other" for annotation in failed)
-        counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
-        click.echo(f"\n{rubric}: {len(failed)} traces could not be judged ({counts}):", err=True)
-        for annotation in failed[:_FAILURES]:
-            reason = sanitize_line(annotation.error or "")
-            click.echo(f"  {sanitize_line(annotation.trace_id, 200)}: {reason}", err=True)
-        if rest := len(failed[_FAILURES:]):
-            where = escape_controls(f"{folder}/annotations.jsonl")
-            click.echo(f"  and {rest} more: status failed in {where}", err=True)
-    annotations = (annotation for failed in failures.values() for annotation in failed)
-    if any(annotation.failure != "unreadable" for annotation in annotations):
-        say_notice(f"try them again with: {_describe_resume(folder)}")
 
 
 def _describe_resume(folder: Path) -> str:

@@ -21,18 +21,30 @@ from annotator.calibration.sample.draw import (
 )
 from annotator.calibration.sample.sheets import Split
 from annotator.cli.options import (
+    GroupedCommand,
     Number,
     add_path_option,
     add_reader_options,
+    group_option,
     parse_attributes,
     task_option,
 )
 from annotator.cli.output import say, say_next, say_notice
-from annotator.cli.tables import open_sources
+from annotator.cli.tables import count_conditions, open_sources
 from annotator.reports.tables import plan as plans
 
+_SECTIONS = {
+    "Options": "n out rubric seed show_ids groups",
+    "Which traces": "strata undecided uniform floor double cluster reader map_file agent_name",
+    "Work on a prompt": "split dev_share salt",
+    "More labels later": "top_up before",
+    "Plan": "plan precision recall calibration_files",
+}
 
-@click.command("sample", context_settings={"show_default": True})
+
+@click.command(
+    "sample", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
 @click.option("--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the run's]")
 @click.option(
@@ -122,6 +134,7 @@ from annotator.reports.tables import plan as plans
     "--out", help="The sheet: .csv or .jsonl.  [default: RUN/sheet.csv; for TRACES sheet.csv here]"
 )
 @task_option
+@group_option
 @add_reader_options("The format of TRACES.", into="format")
 @click.option(
     "--seed",
@@ -144,6 +157,7 @@ def command(
     out: Path | None,
     cluster: str,
     show_ids: bool,
+    groups: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Draw traces for people to label, from a finished RUN or from TRACES.
@@ -170,9 +184,9 @@ def command(
         rubric = options["rubric"]
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
+        say(str(plans.tabulate(plan_sheet(open_sources(sources, groups), draw, assumed))))
         return
-    source = open_sources(sources)
+    source = open_sources(sources, groups)
     sheet = draw_sheet(source, draw, out or _place_sheet(source, sources, draw.rubric or ""))
     file, design = (name_place(path) for path in (sheet.file, sheet.design_file))
     size = sheet.design.size
@@ -184,6 +198,7 @@ def command(
     texts = (
         f"{sheet.traces} of {format_count(size, 'trace')}{split}{tasks} drawn into"
         f" {file}{doubles}.",
+        *(count_conditions(source, sheet.design.traces) if isinstance(source, api.Run) else ()),
         f"The sheet hides the judge's {hidden}. {design} has them: keep it from those who label.",
     )
     say(

@@ -13,10 +13,11 @@ from annotator.cli.options import (
     add_reader_options,
     parse_attributes,
     task_option,
+    verbose_option,
 )
-from annotator.cli.output import put_tables, say_notice, say_unreadable
+from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_unreadable
 from annotator.reports.table import FORMATS
-from annotator.traces import Unreadable, load_traces
+from annotator.traces import load_traces
 
 
 @click.command("stats", context_settings={"show_default": True})
@@ -34,6 +35,7 @@ from annotator.traces import Unreadable, load_traces
     help="Runs with this value could write messages; * as in a shell. Repeatable.",
 )
 @add_path_option("--figure", help="Also draw success by difficulty: a .svg, .png or .pdf.")
+@verbose_option
 def command(
     traces: tuple[str, ...],
     format_: str,
@@ -42,6 +44,7 @@ def command(
     by: str | None,
     channel: tuple[str, ...],
     figure: Path | None,
+    verbose: bool,
 ) -> None:
     """Count what needs no judge in TRACES: how agents talk, merge conflicts, success solo and in
     cooperation, by difficulty, and how much of it cooperation retains.
@@ -53,23 +56,19 @@ def command(
     """
     if figure:
         api.check_figure(figure)
-    unreadable = []
-
-    def list_unreadable(trace: Unreadable) -> None:
-        unreadable.append(trace.id)
-        say_unreadable(trace)
-
     summary = api.summarize(
         load_traces(*traces, format=read_as),
         cluster=parse_attributes(cluster),
         by=by,
         channel=channel,
-        on_unreadable=list_unreadable,
+        on_unreadable=say_unreadable,
     )
-    put_tables(summary.tables, format_)
+    put_tables(summary.tables, format_, verbose=verbose)
     if figure:
         for line in summary.draw(figure):
             say_notice(line)
         say_notice(f"figure written to {sanitize_line(name_place(figure))}")
-    if unreadable:
+    elif format_ == "table" and read_as == "auto" and summary.stats.groups[0].success[0].coop.n:
+        say_next(*name_sources(traces), "--rubric", "symptoms", purpose="why runs failed")
+    if summary.stats.unreadable:
         raise SystemExit(1)

@@ -1,8 +1,10 @@
 """The tables, figures and pages of finished runs that a command is asked for."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,34 @@ if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
 
 
-def open_sources(sources: tuple[str, ...]) -> "Run | tuple[str, ...]":
-    """Return the run if ``sources`` is one run directory, else the sources of traces."""
+def open_runs(paths: Sequence[Path], groups: Sequence[str] = ()) -> "tuple[Run, ...]":
+    """Return runs with the conditions of ``--group``; print on stderr which traces have none."""
+    return api.group_runs(api.open_runs(paths), groups, say_notice)
+
+
+def count_conditions(run: "Run", ids: Collection[str]) -> Iterator[str]:
+    """Yield a line for each condition of a run: how many of the traces have each value."""
+    names = list(dict.fromkeys(condition.name for condition in run.conditions))
+    values: dict[str, dict[str, str]] = {name: {} for name in names}
+    for annotation in run.annotations() if names else ():
+        for name, by_trace in values.items():
+            if annotation.trace_id in ids:
+                by_trace[annotation.trace_id] = str(annotation.attributes.get(name, "none"))
+    for name, by_trace in values.items():
+        counts = Counter(by_trace.values())
+        listed = ", ".join(f"{value} {counts[value]}" for value in sorted(counts))
+        yield sanitize_line(f"{name}: {listed}", 2000)
+
+
+def open_sources(sources: tuple[str, ...], groups: Sequence[str] = ()) -> "Run | tuple[str, ...]":
+    """Return the run, with the conditions of ``--group``, if ``sources`` is one run directory; else
+    the sources of traces.
+    """
     if len(sources) != 1 or is_hub(sources[0]) or not api.is_run(sources[0]):
+        if groups:
+            raise click.UsageError("--group needs a RUN here")
         return sources
-    run = api.open_run(sources[0])
+    [run] = open_runs([Path(sources[0])], groups)
     say_partial([run])
     return run
 
@@ -105,6 +130,13 @@ class TableRequest:
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
+            by_trace = chain.from_iterable(traces.values() for traces in labels.values())
+            names = dict.fromkeys(label.annotator for label in chain.from_iterable(by_trace))
+            if len(names) > 1:
+                say_notice(
+                    f"labels of {', '.join(names)}: the page shows all; the first who labelled a"
+                    " trace is compared with the judge (--annotator NAME selects)"
+                )
         return PageRequest(
             *(self.runs, api.group_calibrations(self.calibrations), self.transfer, self.by),
             labels=labels,

@@ -8,14 +8,24 @@ from typing import Any
 import click
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import dump_json, escape_controls, sanitize_line
+from annotator.base.text import (
+    dump_json,
+    escape_controls,
+    format_count,
+    sanitize_line,
+    wrap_line,
+    wrap_lines,
+)
 from annotator.cli.options import add_reader_options
-from annotator.cli.output import say
+from annotator.cli.output import name_sources, say, say_next
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
+from annotator.traces.model import UNKNOWN
 from annotator.traces.read import ProblemKinds, check_source
 
-_OUTCOME = {True: "passed", False: "failed", None: "unknown"}
+_GENERIC = "format generic, which needs no map; a map like it:"
+_OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
+_PROBLEMS = 8  # kinds that are printed without -v
 
 
 @dataclass(slots=True)
@@ -24,10 +34,12 @@ class _Summary:
     settings: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     merges: Counter[str] = field(default_factory=Counter)
+    attributes: dict[str, set[int]] = field(default_factory=dict)  # hashes of their values
     messages: int = 0
     without_messages: int = 0
     most_messages: int = 0
     steps: int = 0
+    teams: int = 0  # traces of several agents with messages
     unreadable: int = 0
     ignored: int = 0
 
@@ -36,9 +48,13 @@ class _Summary:
         self.settings[str(trace.attributes.get("setting") or "-")] += 1
         self.outcomes[_OUTCOME[trace.outcome.passed]] += 1
         self.merges[trace.outcome.merge or "-"] += 1
+        for name, value in trace.attributes.items():
+            if value is not None:
+                self.attributes.setdefault(name, set()).add(hash(str(value)))
         self.messages += len(trace.messages)
         self.most_messages = max(self.most_messages, len(trace.messages))
         self.without_messages += not trace.messages
+        self.teams += len(trace.agents) > 1 and bool(trace.messages)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -49,6 +65,7 @@ class _Summary:
             "settings": dict(self.settings),
             "outcomes": dict(self.outcomes),
             "merges": dict(self.merges),
+            "attributes": {name: len(values) for name, values in self.attributes.items()},
             "messages": self.messages,
             "most_messages": self.most_messages,
             "without_messages": self.without_messages,
@@ -63,9 +80,15 @@ class _Summary:
 @click.option(
     "--explain", is_flag=True, help="Print the format of each file, or a map that may read it."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Print every kind of problem.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
 def command(
-    traces: tuple[str, ...], format_: str, listed: bool, explain: bool, as_json: bool
+    traces: tuple[str, ...],
+    format_: str,
+    listed: bool,
+    explain: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Count the traces in TRACES (folders, files, globs, URLs, hf://org/name[:split]), and list
     their problems.
@@ -93,32 +116,50 @@ def command(
                 kinds.add(sanitize_line(_name_item(item), 200), sanitize_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
-    for line in kinds:
-        say(f"problem  {line}")
-    total = summary.as_dict()
-    say(dump_json({"summary": total}) if as_json else _render_summary(summary))
-    if not total["traces"]:
+    if as_json:
+        say(dump_json({"summary": summary.as_dict()}))
+    else:
+        parts = [_render_problems(kinds, verbose=verbose)] if kinds else []
+        say("\n\n".join([*([""] if listed else ()), *parts, _render_summary(summary)]))
+    if not summary.formats:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
+    if format_ == "auto" and not as_json:
+        rubric = "comm_errors" if summary.teams else "agentrx"
+        say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judges them")
     if summary.unreadable:
         raise SystemExit(1)
 
 
 def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
-    """Yield a line for the files of each format, and a likely map for files of no format."""
-    from annotator.traces.map import suggest_map
+    """Yield a line for the files of each format, and a likely map for files of no format.
 
-    files: dict[str, list[str]] = {}
+    With a map in it, all else is a comment, so that the whole can be given as ``--map``.
+    """
+    from annotator.traces.suggest import suggest_map
+
+    files: dict[tuple[str, str], list[str]] = {}
     for path, reader, document in preview_files(traces, format_):
+        text, map_text = f"format {reader}", ""
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
-        elif reader:
-            text = f"format {reader}"
-        else:
-            text = f"no format; a map that may:\n{suggest_map(document)}"
-        files.setdefault(escape_controls(text), []).append(path)
-    for text, paths in files.items():
+        elif reader is None:
+            text, map_text = "no format; a map that may read it:", suggest_map(document)
+        elif reader == "generic":
+            text, map_text = _GENERIC, suggest_map(document)
+        key = escape_controls(text), escape_controls(map_text)
+        files.setdefault(key, []).append(path)
+    readable = [key for key in files if key[0] == _GENERIC]
+    if len(readable) > 1:  # nobody maps files of several kinds that are read as they are
+        files["format generic", ""] = [path for key in readable for path in files.pop(key)]
+    mark = "# " if any(map_text for _, map_text in files) else ""
+    has_map = False
+    for (text, map_text), paths in files.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield f"{sanitize_line(paths[0], 200)}{more}: {text}"
+        yield f"{mark}{sanitize_line(paths[0], 200)}{more}: {text}"
+        if map_text:
+            lines = map_text.split("\n")
+            yield "\n".join(f"# {line}" for line in lines) if has_map else map_text
+            has_map = True
     if not files:
         yield "nothing in it can be read as JSON, a table or a run folder: see annotate traces"
 
@@ -139,7 +180,9 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
 
 
 def _name_item(item: Trace | Unreadable | Ignored) -> str:
-    return item.path if isinstance(item, Ignored) else f"{item.id} ({item.path})"
+    if isinstance(item, Ignored) or item.path.endswith(item.id):
+        return item.path
+    return f"{item.id} ({item.path})"
 
 
 def _render_line(trace: Trace) -> str:
@@ -166,19 +209,38 @@ def _describe(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[s
 
 
 def _render_summary(summary: _Summary) -> str:
-    def render_counts(counter: Counter[str]) -> str:
-        return ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
+    """Return a sentence and what was counted, in 80 columns."""
+    total, fields = summary.formats.total(), summary.as_dict()
+    left = {"cannot be read": summary.unreadable, "ignored (no trace)": summary.ignored}
+    read = f"{format_count(total, 'trace')} can be read"
+    head = "; ".join([read, *(f"{n} {why}" for why, n in left.items() if n)])
+    if not total:
+        return f"{head}."
+    average = f"{summary.messages / total:.1f} a trace, at most {summary.most_messages}"
+    counts = {}
+    for name in ("formats", "settings", "outcomes", "merges"):
+        keys = Counter(fields[name]).most_common()
+        texts = (f"{sanitize_line(UNKNOWN if key == '-' else key, 60)} {n}" for key, n in keys)
+        counts[name] = ", ".join(texts)
+    counts["messages"] = (
+        f"{summary.messages} ({average}; {summary.without_messages} traces without)"
+    )
+    counts["steps"] = str(summary.steps)
+    values = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
+    counts["for --by"] = ", ".join(
+        f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
+        for name, hashes in values
+    )
+    lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items()]
+    return "\n".join([f"{head}.", *lines])
 
-    total = summary.formats.total()
-    average = f"{summary.messages / total:.1f} a trace" if total else "-"
-    lines = [
-        f"traces    {total}   (unreadable {summary.unreadable}, not traces {summary.ignored})",
-        f"formats   {render_counts(summary.formats)}",
-        f"settings  {render_counts(summary.settings)}",
-        f"outcomes  {render_counts(summary.outcomes)}",
-        f"merges    {render_counts(summary.merges)}",
-        f"messages  {summary.messages}   ({average}, at most {summary.most_messages};"
-        f" {summary.without_messages} traces without any)",
-        f"steps     {summary.steps}",
-    ]
-    return "\n".join(lines)
+
+def _render_problems(kinds: ProblemKinds, *, verbose: bool) -> str:
+    """Return the problems, a paragraph for each kind, in 80 columns; a few unless ``verbose``."""
+    lines = sorted(kinds, key=lambda line: (": ignored: " in line, ": unreadable: " not in line))
+    printed = lines if verbose else lines[:_PROBLEMS]
+    more = format_count(len(lines) - len(printed), "more kind")
+    parts = [wrap_lines(f"  {line}") for line in printed]
+    return "\n".join(
+        ["problems:", *parts, *([f"  {more} of problems: -v"] if lines[len(printed) :] else [])]
+    )

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from annotator import api
 from annotator.cli.options import PATH, add_page_options, add_table_options
 from annotator.cli.pages import add_server_options, announce_page, require_web
-from annotator.cli.tables import TableRequest
+from annotator.cli.tables import TableRequest, open_runs
 
 
 @click.command("view", context_settings={"show_default": True})
@@ -16,7 +15,9 @@ from annotator.cli.tables import TableRequest
 @add_table_options
 @add_page_options
 @add_server_options
-def command(runs: tuple[Path, ...], port: int, open_: bool, **options: Any) -> None:
+def command(
+    runs: tuple[Path, ...], port: int, open_: bool, groups: tuple[str, ...], **options: Any
+) -> None:
     """Read RUNS in the browser: tables, traces, every finding in its place, search.
 
     Several runs are side by side on each trace. The page is served on this machine only, at an
@@ -25,5 +26,5 @@ def command(runs: tuple[Path, ...], port: int, open_: bool, **options: Any) -> N
     require_web()
     from annotator.web.view import view
 
-    request = TableRequest(api.open_runs(runs), **options)
+    request = TableRequest(open_runs(runs, groups), **options)
     view(request.select_pages(), port, announce_page(open_))

@@ -384,6 +384,13 @@ def _describe_findings(annotation: Annotation) -> Iterator[str]:
         )
 
 
+_COMPARED = {
+    "many": "the whole set of codes",
+    "primary": "the primary code; other codes are not compared",
+    "one": "the code",
+}
+
+
 def render_annotators(pair: Annotators, *, listed: bool) -> str:
     """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
@@ -391,8 +398,9 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
     lines += _describe_agreement(what, pair.comparison.agreement)
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
         lines.append("No trace tells its task: traces are treated as independent.")
-    if not listed:
-        lines.append(f"{len(pair.differing)} disagreements (--disagreements lists them)")
+    count = format_count(len(pair.differing), "disagreement")
+    advice = "" if listed else " (--disagreements lists them)"
+    lines.append(f"{count} on {_COMPARED[pair.rubric.choice]}{advice}")
     for labels in pair.differing if listed else ():
         lines += ["", sanitize_line(labels[0].trace_id, 300)]
         for label in labels:

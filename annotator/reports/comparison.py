@@ -3,14 +3,23 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from operator import attrgetter
 
-import numpy as np
-
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import Note, find_repeated
 from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
+from annotator.reports.conditions import (
+    SAME_TRACES,
+    ConditionComparison,
+    adjust_tests,
+    compare_conditions,
+    count_by_cluster,
+    count_only,
+    describe_uncompared,
+    list_comparable,
+    list_groups,
+)
 from annotator.reports.corrected import (
     CorrectedDifferences,
     choose_answers,
@@ -20,8 +29,8 @@ from annotator.reports.sides import (
     JUDGE,
     RUN,
     EmptySide,
-    JudgedTrace,
     Kind,
+    ReadSides,
     Sides,
     Terms,
     count_groups,
@@ -30,7 +39,7 @@ from annotator.reports.sides import (
     pair_traces,
     read_sides,
 )
-from annotator.rubrics import NONE, Scheme, name_group
+from annotator.rubrics import Scheme
 from annotator.runs.run import Run, name_runs
 from validation import (
     LEAST_CLUSTERS,
@@ -38,7 +47,6 @@ from validation import (
     Interval,
     SideTotals,
     Test,
-    adjust_p_values,
     compute_wilson_interval,
     estimate_clustered_difference,
     estimate_difference,
@@ -105,28 +113,31 @@ class GroupComparison:
 def compare(
     runs: Sequence[Run],
     attribute: str,
-    first: str,
-    second: str,
+    values: Sequence[str] | None = None,
     calibrations: Calibrations | None = None,
     *,
     cluster: Sequence[str] | None = None,
     pool: bool = False,
+    pairs: bool = False,
+    without: Sequence[str] = (),
     notice: Callable[[str], None] | None = None,
-) -> list[GroupComparison]:
-    """Compare the traces with two values of an attribute, by every rubric that the runs share.
+) -> list[GroupComparison | ConditionComparison]:
+    """Compare the traces with the values of an attribute, by every rubric that the runs share.
 
-    Traces are paired by id between runs and judges, else by task and the last part of the id. If
-    this names a trace twice on a side, or leaves most without a partner, they are not paired.
+    Two groups of traces are paired by id between runs and judges, else by task and the last part of
+    the id. If this names a trace twice on a side, or leaves most without a partner, they are not
+    paired.
 
     Args:
         runs: the runs with the traces.
         attribute: an attribute, or ``run`` (see :func:`name_runs`), or ``judge``.
-        first: the value of the first side.
-        second: the value of the second side.
-        calibrations: they add corrected differences.
+        values: the values that are compared; None: all.
+        calibrations: they add corrected differences, or for three or more values corrected shares.
         cluster: the attributes that name a trace's task, none for independent traces; None:
             project and task, or those of the calibrations.
         pool: see :func:`correct_differences`.
+        pairs: of three or more values, compare every two, too.
+        without: values that are left out.
         notice: is called with the reason why a rubric is not compared: by it no judged trace has
             one of the values.
 
@@ -134,8 +145,8 @@ def compare(
         AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
             calibration is not of its run.
     """
-    if first == second:
-        raise AnnotatorError(f"{attribute} = {first}: both sides of the comparison are the same")
+    for value in find_repeated(values or ()):
+        raise AnnotatorError(f"{attribute} = {value}: both sides of the comparison are the same")
     schemes = [run.schemes for run in runs]
     shared = [
         scheme
@@ -144,44 +155,51 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    names = (attribute, first, second)
     partial = [
-        f"{name}: {note}"
+        Note(f"{name}: {text}", "part")
         for name, run in zip(name_runs(runs), runs, strict=True)
-        for note in run.manifest.limitations
+        for text in run.manifest.limitations
     ]
-    comparisons, empty = [], []
+    comparable: list[tuple[Scheme, ReadSides]] = []
+    empty = []
     for scheme in shared:
         stored = (calibrations or {}).get(scheme.id, ())
         try:
-            sides, terms, notes = read_sides(runs, scheme, names, stored, cluster)
+            read = read_sides(runs, scheme, attribute, values, stored, cluster, without)
         except EmptySide as error:
             empty.append(str(error))
             continue
-        comparison = _compare_by(
-            scheme, runs, sides, names, terms, calibrated=bool(stored), pool=pool
-        )
-        comparisons.append(replace(comparison, notes=(*comparison.notes, *notes, *partial)))
-    if not comparisons:
+        comparable.append((scheme, replace(read, notes=(*read.notes, *partial))))
+    if not comparable:
         raise EmptySide("; ".join(empty))
     if notice:
         for reason in empty:
             notice(f"not compared: {reason}")
-    return comparisons
+    two = all(len(read.sides) == 2 for _, read in comparable)  # one kind of table for all rubrics
+    if pool and not two:
+        raise AnnotatorError("--pool is for two groups: name them with --values A B")
+    return [
+        _compare_by(scheme, runs, attribute, read, calibrated=calibrated, pool=pool)
+        if two
+        else compare_conditions(scheme, runs, attribute, read, calibrated=calibrated, pairs=pairs)
+        for scheme, read in comparable
+        for calibrated in [bool((calibrations or {}).get(scheme.id))]
+    ]
 
 
 def _compare_by(
     scheme: Scheme,
     runs: Sequence[Run],
-    everything: Sides,
-    names: tuple[str, str, str],
-    terms: Terms,
+    attribute: str,
+    read: ReadSides,
     *,
     calibrated: bool,
     pool: bool,
 ) -> GroupComparison:
+    everything, terms = read.sides, read.terms
     first, second = ([trace for trace in side if not trace.open] for side in everything)
-    sides, alone = (first, second), (0, 0)
+    sides: Sides = (first, second)
+    alone = (0, 0)
     kind = find_kind(sides)
     if pool and terms.population == "corpus":
         raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
@@ -193,10 +211,10 @@ def _compare_by(
         sides = pair_traces(sides)
         alone = (len(first) - len(sides[0]), len(second) - len(sides[1]))
     # The same traces have the same true shares: their labels distinguish judges, not traces.
-    same = kind == "paired" and names[0] in (RUN, JUDGE)
+    same = kind == "paired" and attribute in (RUN, JUDGE)
     calibrated = calibrated and not same
     counted, left = _keep_counted(everything, kind)
-    codes = _list_comparable(scheme, runs)
+    codes = list_comparable(scheme, runs)
     # If labels are of all answers, corrected shares do not depend on what a judge can find.
     visible = list(scheme.labels) if calibrated and "undecided" not in left else codes
 
@@ -215,10 +233,7 @@ def _compare_by(
         return rows, corrected
 
     rows, corrected = compare_family(sides, counted, codes, visible)
-    groups, visible_groups = (
-        [name_group(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
-        for some in (codes, visible)
-    )
+    groups, visible_groups = (list_groups(scheme, some) for some in (codes, visible))
     grouped = count_groups(sides, scheme), count_groups(counted, scheme)
     group_rows, _ = compare_family(*grouped, groups, visible_groups)
     notes = [
@@ -229,26 +244,20 @@ def _compare_by(
     return GroupComparison(
         scheme,
         tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
-        *names,
+        attribute,
+        read.values[0],
+        read.values[1],
         kind,
         (len(sides[0]), len(sides[1])),
         alone,
         terms.confidence,
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
-        tuple(notes),
+        (*notes, *read.notes),
         tuple(run.id for run in runs),
         tuple(group_rows),
         pool and calibrated,
     )
-
-
-def _list_comparable(scheme: Scheme, runs: Sequence[Run]) -> list[str]:
-    """Return the codes that each run's judge can find and rule out."""
-    versions = [run.schemes[scheme.id] for run in runs]
-    judged = [frozenset() if run.screens else run.judged for run in versions]
-    codes = [code for code in scheme.ids if all(code in ids for ids in judged)]
-    return [*codes, NONE] if len(set(judged)) == 1 and judged[0] else codes
 
 
 def _compare_visible(
@@ -256,17 +265,11 @@ def _compare_visible(
 ) -> list[Difference]:
     """Return a row for each visible code: counts alone if the judges cannot be compared on it."""
     rows = {row.code: row for row in compare_codes(sides, codes, kind, confidence)}
-    reason = "a judge cannot find it, or is a screen"
     n = sum(map(len, sides))
     for code in visible:
         if code not in rows:
-            first, second = (
-                Interval(
-                    *(None, 0.0, 1.0, sum(code in trace.labels for trace in side), len(side)),
-                    *(confidence, "none", reason),
-                )
-                for side in sides
-            )
+            first, second = (count_only(code, side, confidence) for side in sides)
+            reason = first.reason
             gap = Estimate("difference", None, None, None, n, confidence, "none", reason)
             test = Test("none", None, None, n, reason)
             rows[code] = Difference(code, first, second, gap, test, None)
@@ -305,15 +308,8 @@ def compare_codes(
             for n, code in enumerate(codes)
         ]
         rows = [replace(row, test=test) for row, test in zip(rows, tests, strict=True)]
-    # Holm counts no code in which no pair and no task differs: its p is 1 by convention.
-    adjusted = adjust_p_values(
-        [None if _is_formal(row.test) else row.test.p for row in rows], "holm"
-    )
+    adjusted = adjust_tests([row.test for row in rows])
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
-
-
-def _is_formal(test: Test) -> bool:
-    return test.p == 1 and bool(test.reason) and test.name != "fisher"
 
 
 def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float) -> Difference:
@@ -362,37 +358,6 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
 
 
-def count_by_cluster(
-    sides: Sides, codes: Sequence[str], *, paired: bool
-) -> tuple[SideTotals, SideTotals]:
-    """Return both sides' traces by task, and those with each code. A trace without a task, or its
-    pair, is a task by itself.
-    """
-    clusters = [
-        [trace.cluster or (0 if paired else n, trace.key) for trace in side]
-        for n, side in enumerate(sides)
-    ]
-    numbers = {name: n for n, name in enumerate(dict.fromkeys(chain(*clusters)))}
-    first, second = (
-        _count_side(side, [numbers[name] for name in names], codes, len(numbers))
-        for side, names in zip(sides, clusters, strict=True)
-    )
-    return first, second
-
-
-def _count_side(
-    side: Sequence[JudgedTrace], columns: Sequence[int], codes: Sequence[str], clusters: int
-) -> SideTotals:
-    k, n = np.zeros((len(codes), clusters)), np.zeros(clusters)
-    rows = {code: row for row, code in enumerate(codes)}
-    for trace, column in zip(side, columns, strict=True):
-        n[column] += 1
-        for label in trace.labels:
-            if label in rows:
-                k[rows[label], column] += 1
-    return SideTotals(k, n)
-
-
 _OVER_TASKS = {
     "paired": "Paired by trace; the test swaps the sides of whole tasks",
     "same tasks": "The same tasks on both sides, but no partner for each trace; the test swaps the"
@@ -409,17 +374,20 @@ def _describe_method(kind: Kind, sides: Sides, terms: Terms) -> Iterator[str]:
     tasks = [len({trace.cluster for trace in side} - {None}) for side in sides]
     if not any(tasks):
         why = "no trace tells its task" if terms.cluster_by else "--cluster none"
-        yield f"{_INDEPENDENT[kind]} ({why}: traces are treated as independent)."
+        text = f"{_INDEPENDENT[kind]} ({why}: traces are treated as independent)."
+        yield Note(text, "independent")
         return
-    yield (
+    yield Note(
         f"{_OVER_TASKS[kind]} (at most 10,000 times). The intervals allow for traces that share"
         f" one of {tasks[0]} and {tasks[1]} tasks ({'+'.join(terms.cluster_by)}; a trace without a"
-        " task counts as one)."
+        " task counts as one).",
+        "tasks",
     )
     if min(tasks) < LEAST_CLUSTERS:
-        yield (
+        yield Note(
             f"Fewer than {LEAST_CLUSTERS} tasks on a side: no interval and no p"
-            " (--cluster none treats traces as independent)."
+            " (--cluster none treats traces as independent).",
+            "few-tasks",
         )
 
 
@@ -427,25 +395,23 @@ def _describe_traces(
     alone: tuple[int, int], left_out: Sequence[str], corrected: CorrectedDifferences | None
 ) -> Iterator[str]:
     if any(alone):
-        yield (
+        yield Note(
             f"{alone[0]} and {alone[1]} judged traces without a judged partner are left out of the"
-            " judge's own shares."
+            " judge's own shares.",
+            "alone",
         )
     if left_out:
-        by = " by the judge alone" if corrected else ""
-        yield (
-            f"Not compared{by}, because a judge cannot find them, or only reports what it"
-            f" recognises: {', '.join(left_out)}."
-        )
+        yield describe_uncompared(left_out, " by the judge alone" if corrected else "")
 
 
 def _describe_correction(
     corrected: CorrectedDifferences | None, left: Sequence[str], terms: Terms, *, same: bool
 ) -> Iterator[str]:
     if corrected is None:
-        yield "Differences of the judge's own shares: its errors are not corrected."
+        text = "Differences of the judge's own shares: its errors are not corrected."
+        yield Note(text, "judge-only")
         if same:
-            yield "The same traces have the same true shares: corrected ones are not compared."
+            yield SAME_TRACES
         return
     yield from corrected.notes
     if left:
@@ -455,5 +421,6 @@ def _describe_correction(
         )
     both = zip(("first", "second"), corrected.people, corrected.shares, strict=True)
     for name, people, shares in both:
-        yield from (f"{name}: {caution}" for caution in list_cautions(people, shares))
+        for caution in list_cautions(people, shares):
+            yield Note(f"{name}: {caution}", getattr(caution, "id", ""))
     yield from terms.warnings

@@ -133,6 +133,26 @@ def correct_differences(
     )
 
 
+CorrectedSide = tuple[Mapping[str, Estimate], Sequence[LabelledTrace]]
+"""The corrected shares of a side by code, and its labelled traces."""
+
+
+def correct_sides(
+    sides: Sequence[Sequence[JudgedTrace]], codes: Sequence[str], kind: Kind, terms: Terms
+) -> list[CorrectedSide]:
+    """Return the corrected shares of each side by code, and its labelled traces.
+
+    The arguments are those of :func:`correct_differences`.
+    """
+    clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
+    corrected: list[CorrectedSide] = []
+    for n, traces in enumerate(sides):
+        side = _count_side(n, traces, kind, clustered)
+        shares = {code: side.correct(code, terms, side.find_influences(code)) for code in codes}
+        corrected.append((shares, side.people))
+    return corrected
+
+
 def choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
     """Return the judge's answers whose traces count in corrected shares, and the statuses of the
     traces that do not count. None is the answer of the traces that it decided.

@@ -1,14 +1,14 @@
 """The counts of a run's annotations; their size grows with tasks, not with traces."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 
 from annotator.base.text import sanitize_line
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, SURPLUS, Annotation
+from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, compute_wilson_interval
@@ -92,8 +92,9 @@ class TraceCounts:
         labels: the traces by the codes that are counted: the primary code, or each of many.
         groups: the traces by group of codes.
         anywhere: the traces by code, primary or secondary.
-        findings: accepted findings; ``rejected`` ones, and of these the ``unproven`` ones, whose
-            quotes are not in the trace.
+        findings: accepted findings, and ``rejected`` ones.
+        rejections: the kinds of reasons of rejected findings, surplus ones apart, by their traces:
+            all (""), those counted as none, and those undecided because of it.
         rejected_traces: traces with rejected findings; ``emptied`` ones have no other and count as
             none.
         halves: labelled traces with another code that exactly half of the votes have.
@@ -114,7 +115,7 @@ class TraceCounts:
     anywhere: Counter[str] = field(default_factory=Counter)
     findings: int = 0
     rejected: int = 0
-    unproven: int = 0
+    rejections: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     rejected_traces: int = 0
     emptied: int = 0
     outcome_unknown: int = 0
@@ -156,11 +157,13 @@ class TraceCounts:
         self.anywhere.update(set(annotation.codes))
         self.findings += len(annotation.findings)
         self.rejected += len(annotation.rejected)
-        surplus = sum(claim.reason.startswith(SURPLUS) for claim in annotation.rejected)
-        self.unproven += len(annotation.rejected) - surplus
+        kinds = [claim.kind for claim in annotation.rejected if claim.kind]
+        self.rejections[""].update(kinds)
         self.rejected_traces += bool(annotation.rejected)
         self.contradictory += bool(annotation.contradictions)
-        self.emptied += bool(annotation.rejected) and annotation.status == "none"
+        if annotation.rejected and annotation.status == "none":
+            self.emptied += 1
+            self.rejections["none"].update(kinds)
         if annotation.status in JUDGED:
             labels = self.rubric.labels_of(annotation)
             self.labels.update(set(labels))
@@ -178,7 +181,10 @@ class TraceCounts:
             self.least_read = min(self.least_read, annotation.read)
         self.halves += bool(annotation.tie) and annotation.status == "labelled"
         if annotation.status == "undecided":
-            self.reasons[name_reason(annotation)] += 1
+            reason = name_reason(annotation)
+            self.reasons[reason] += 1
+            if reason == REJECTED:
+                self.rejections[REJECTED].update(kinds)
         if annotation.status not in JUDGED:
             self.unjudged.setdefault(name_unjudged(annotation), Unjudged()).add(annotation)
 

@@ -43,6 +43,19 @@ def format_bounds(ends: tuple[float, float]) -> str:
     return f"[{low}, {high}]"
 
 
+def format_ratio(share: Estimate) -> str:
+    """Return the count of a share and its n, ``8/40``; "-" if there was nothing to count."""
+    return f"{share.inputs['k']}/{share.n}" if share.n else UNDEFINED
+
+
+def describe_limits(ends: tuple[float, float] | None, decimals: int = 0) -> str:
+    """Return limits for a sentence, " (95 % interval 20 to 49)"; "" without limits."""
+    if ends is None:
+        return ""
+    low, high = (format_number(end, decimals) for end in ends)
+    return f" (95 % interval {low} to {high})"
+
+
 def find_limits(share: Share | None) -> tuple[float, float] | None:
     """Return the limits of a share, None where nothing is known of it."""
     if share is None or share.low is None or share.high is None:
@@ -50,6 +63,12 @@ def find_limits(share: Share | None) -> tuple[float, float] | None:
     if (share.low, share.high) == (0, 1) and (share.value is None or share.reason):
         return None
     return share.low, share.high
+
+
+def find_bar(share: Share | None) -> tuple[float, float] | None:
+    """Return a share and its upper limit, which a bar shows; None if one is not known."""
+    ends = find_limits(share)
+    return (share.value, ends[1]) if share and share.value is not None and ends else None
 
 
 def format_points(gap: Estimate | None) -> tuple[str, str]:
@@ -65,3 +84,10 @@ def format_points(gap: Estimate | None) -> tuple[str, str]:
         value,
         f"[{format_number(100 * gap.low, 1, '+')}, {format_number(100 * gap.high, 1, '+')}]",
     )
+
+
+def format_p(value: float | None) -> str:
+    """Return a p value with four decimals, "<.0001" below them, or "-" where there is none."""
+    if value is None:
+        return UNDEFINED
+    return "<.0001" if value < 0.0001 else format_number(value, 4)

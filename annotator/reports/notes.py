@@ -1,6 +1,6 @@
 """The notes below a frequency table: what its numbers rest on, and what they leave out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.text import Note, floor_percent, format_count
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
 _NOT_MEASURED = " They do not include the judge's errors: see annotate calibrate."
+_SHOWN = 2  # notes of a brief table
 _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is too narrow
 _UNDECIDED = {
     TIE: "{} had no code with enough votes (tie).",
     PARTIAL: "{} {were} read in part.",
-    REJECTED: "In {} none of the judge's quotes was in the trace.",
+    REJECTED: "In {} all findings were rejected{why}.",
     LOST: "{} had too few votes that count.",
     AUTHORS: "{} {were} not judged: it is not known who wrote the messages.",
     OTHER: "{} {were} left undecided by the judge.",
@@ -34,9 +35,11 @@ _UNDECIDED = {
 
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
-    *("part", "transferred", "rejected-most", "no-shares", "outcome-unknown", "read-in-part"),
-    *("no-rule", "few-labels", "sampling", "one-task", "undecided", "bounds", "few-tasks"),
-    *("independent", "tasks", "corrected", "rejected-all"),
+    *("part", "missing", "transferred", "no-condition", "rejected-most", "no-shares"),
+    *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
+    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
+    *("one-task", "undecided", "bounds", "few-tasks", "observed", "no-channel-value", "unmerged"),
+    *("no-channel", "independent", "tasks", "corrected", "rejected-all"),
 )
 _UNCORRECTED = frozenset(("no-shares", "no-rule"))  # which matter less beside corrected shares
 
@@ -46,6 +49,17 @@ def rank_notes(notes: Iterable[str], *, corrected: bool) -> list[str]:
     order = [id_ for id_ in _ORDER if not corrected or id_ not in _UNCORRECTED]
     ranks = {id_: rank for rank, id_ in enumerate(order)}
     return sorted(notes, key=lambda note: ranks.get(getattr(note, "id", ""), len(ranks)))
+
+
+def select_notes(notes: Sequence[str], hidden: int = 0, tables: int = 0) -> list[str]:
+    """Return the first two notes and a line that counts the others.
+
+    ``hidden`` other notes, and ``tables``, are left out, too.
+    """
+    hidden += max(len(notes) - _SHOWN, 0)
+    counts = (tables, "more table"), (hidden, "more note")
+    more = " and ".join(format_count(n, unit) for n, unit in counts if n)
+    return [*notes[:_SHOWN], *([f"{more}: -v"] if more else [])]
 
 
 def describe_caveats(
@@ -146,16 +160,17 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
     scheme = counts.rubric
     if scheme.choice == "many":
         yield Note("Shares do not add up to 100 %: a trace can have several codes.", "many-codes")
-    if counts.unproven > counts.findings:
+    rejected = counts.rejections[""].total()
+    if rejected > counts.findings:
         yield Note(
-            f"Most findings, {counts.unproven} of {counts.unproven + counts.findings}, were"
-            " rejected because their quotes are not in the traces. The rest says little.",
+            f"Most findings, {rejected} of {rejected + counts.findings}, were"
+            f" rejected{_list_kinds(counts, '')}. The rest says little.",
             "rejected-most",
         )
     if counts.emptied:
         yield Note(
-            f"{counts.emptied} of the traces counted as none had findings, all rejected because"
-            " their quotes are not in the trace.",
+            f"{counts.emptied} of the traces counted as none had findings, all"
+            f" rejected{_list_kinds(counts, 'none')}.",
             "rejected-all",
         )
     if counts.contradictory:
@@ -173,16 +188,20 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
 
 
+def _list_kinds(counts: TraceCounts, traces: str) -> str:
+    kinds = ", ".join(f"{kind} {n}" for kind, n in counts.rejections[traces].most_common())
+    return kinds and f": {kinds}"
+
+
 def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
     """Tell the reasons apart, unless the judge itself left all undecided."""
     if counts.reasons.keys() <= {OTHER}:
         return
     for reason, text in _UNDECIDED.items():
         if n := counts.reasons[reason]:
-            yield Note(
-                text.format(format_count(n, "undecided trace"), were="was" if n == 1 else "were"),
-                "undecided",
-            )
+            were, why = "was" if n == 1 else "were", _list_kinds(counts, reason)
+            traces = format_count(n, "undecided trace")
+            yield Note(text.format(traces, were=were, why=why), "undecided")
 
 
 def _describe_reading(counts: TraceCounts) -> Iterator[str]:

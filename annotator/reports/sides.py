@@ -1,12 +1,15 @@
 """The two sides of a comparison: their judged traces, with people's labels."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from operator import attrgetter
 from typing import Literal
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import Note
 from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.estimates import count_open
 from annotator.calibration.model import (
@@ -19,11 +22,14 @@ from annotator.calibration.model import (
 from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, get_attribute
+from annotator.runs.conditions import describe_missing
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 
 Kind = Literal["paired", "same tasks", "independent"]
 RUN, JUDGE = "run", "judge"  # can be compared as if they were attributes
+MISSING = "-"  # the value of a trace without the attribute
+_MOST_SIDES = 20
 _PAIRED_SHARE = 0.5  # of both sides must have a partner for a paired comparison
 
 
@@ -68,35 +74,53 @@ class Terms:
     warnings: tuple[str, ...] = ()
 
 
-Sides = tuple[list[JudgedTrace], list[JudgedTrace]]
+Sides = tuple[list[JudgedTrace], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSides:
+    """The judged, undecided and failed traces with each of the ``values`` of an attribute.
+
+    Attributes:
+        terms: the terms of the calibrations.
+        notes: about traces that are on no side, or in no share of the judge.
+    """
+
+    values: tuple[str, ...]
+    sides: tuple[list[JudgedTrace], ...]
+    terms: Terms
+    notes: tuple[str, ...]
 
 
 def read_sides(
     runs: Sequence[Run],
     scheme: Scheme,
-    names: tuple[str, str, str],
+    attribute: str,
+    values: Sequence[str] | None,
     calibrations: Sequence[Calibration],
     cluster: Sequence[str] | None = None,
-) -> tuple[Sides, Terms, list[str]]:
-    """Return the judged, undecided and failed traces of both sides, the terms of their
-    calibrations, and notes about traces that are in no share of the judge.
+    without: Sequence[str] = (),
+) -> ReadSides:
+    """Return the sides of a comparison.
 
     Args:
         runs: the runs whose traces are compared.
         scheme: the rubric.
-        names: the attribute and its two values.
+        attribute: the attribute that divides the traces.
+        values: its values; None: every value of a judged trace.
         calibrations: those of the rubric, or none.
         cluster: the attributes that make a cluster; None: those of the calibrations.
+        without: values that are left out.
 
     Raises:
-        EmptySide: a side has no judged trace.
+        EmptySide: a side has no judged trace, or there is only one side.
         AnnotatorError: a side has a trace twice; a calibration is not of its run; no trace has any
-            of the attributes of ``cluster``.
+            of the attributes of ``cluster``; or too many values.
     """
-    attribute, *values = names
-    sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
+    sides: dict[str, list[JudgedTrace]] = {value: [] for value in values or ()}
     statuses: Counter[tuple[str, str]] = Counter()
-    attributes: set[str] = set()
+    missing: dict[str, None] = {}
+    ids, attributes = set[str](), set[str]()
     terms: Terms | None = None
     for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, LabelledTrace] = {}
@@ -111,22 +135,91 @@ def read_sides(
             statuses[value, annotation.status] += 1
             if annotation.status in JUDGED:
                 attributes.update(annotation.attributes)
-            if value in sides and annotation.status != "skipped":
+            if annotation.status == "skipped":
+                continue
+            ids.add(annotation.trace_id)
+            if value == MISSING:
+                missing[annotation.trace_id] = None
+            if value in sides or (values is None and value != MISSING):
                 person = people.get(annotation.trace_id)
-                sides[value].append(_make_trace(annotation, scheme, attribute, person, by))
+                side = sides.setdefault(value, [])
+                side.append(_make_trace(annotation, scheme, attribute, person, by))
+    if values is None:
+        for value in without:
+            if value not in sides:
+                raise AnnotatorError(
+                    f"--without {value}: no judged trace has {attribute} = {value}"
+                )
+        kept = {value: side for value, side in sides.items() if value not in without}
+        sides = _choose_sides(kept, attribute, scheme, attributes)
     for value, side in sides.items():
         _check_side(value, side, attribute, scheme, statuses)
         sides[value] = drop_repeated(side, attrgetter("trace_id"))
     if cluster and attributes.isdisjoint(cluster):
         present = ", ".join(sorted(attributes)) or "none at all"
         raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {present}")
-    notes = [
-        f"{side}: {statuses[side, 'undecided']} undecided and {statuses[side, 'failed']} failed"
-        " traces are in none of the judge's own shares."
-        for side in values
-        if statuses[side, "undecided"] or statuses[side, "failed"]
+    notes = []
+    if missing:
+        text = describe_missing(attribute, list(missing), len(ids), f"traces of {scheme.id}")
+        notes.append(Note(f"{text} They are not compared.", "no-condition"))
+    notes += _describe_open(list(sides), statuses)
+    unjudged = {value for value, status in statuses if status != "skipped"}
+    unjudged = unjudged - {*sides, *without, MISSING} if values is None else set()
+    notes += [
+        Note(f"{attribute} = {value}: no judged trace, so it is not compared.", "no-condition")
+        for value in sorted(unjudged)
     ]
-    return (sides[values[0]], sides[values[1]]), terms or Terms(cluster_by=by), notes
+    return ReadSides(
+        tuple(sides), tuple(sides.values()), terms or Terms(cluster_by=by), tuple(notes)
+    )
+
+
+def _describe_open(sides: Sequence[str], statuses: Mapping[tuple[str, str], int]) -> list[Note]:
+    """Return notes about the undecided and failed traces of the sides."""
+    counts = {
+        side: [statuses[side, status] for status in ("undecided", "failed")] for side in sides
+    }
+    texts = [
+        f"{side}: {undecided} undecided and {failed} failed traces are in none of the judge's own"
+        " shares."
+        for side, (undecided, failed) in counts.items()
+        if undecided or failed
+    ]
+    if texts and len(sides) > 2:
+        numbers = ", ".join(f"{side} {sum(pair)}" for side, pair in counts.items() if sum(pair))
+        texts = [f"Undecided or failed, and in none of the judge's own shares: {numbers}."]
+    return [Note(text, "undecided") for text in texts]
+
+
+def _choose_sides(
+    sides: Mapping[str, list[JudgedTrace]],
+    attribute: str,
+    scheme: Scheme,
+    attributes: set[str],
+) -> dict[str, list[JudgedTrace]]:
+    """Return the sides with a judged trace, in the order of their names and numbers."""
+    judged = [value for value, side in sides.items() if not all(trace.open for trace in side)]
+    if not judged:
+        names = ", ".join(sorted(attributes)) or "none at all"
+        raise EmptySide(
+            f"--by {attribute}: no trace judged by {scheme.id} has this attribute, only {names}"
+        )
+    if len(judged) == 1:
+        raise EmptySide(
+            f"every trace judged by {scheme.id} has {attribute} = {judged[0]}: nothing to compare"
+        )
+    if len(judged) > _MOST_SIDES:
+        raise AnnotatorError(
+            f"--by {attribute}: {len(judged)} values, more than {_MOST_SIDES}: name two of them"
+            " with --values A B, or leave some out with --without"
+        )
+    return {value: sides[value] for value in sorted(judged, key=_split_numbers)}
+
+
+def _split_numbers(text: str) -> list[tuple[int, int, str]]:
+    """Return a sort key: numbers in the text sort by their size."""
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(x), "") if x.isdecimal() else (1, 0, x.casefold()) for x in parts if x]
 
 
 def _check_side(
@@ -166,15 +259,22 @@ def drop_repeated(
     return kept
 
 
-def find_kind(sides: Sides) -> Kind:
-    """Return how two sides of decided traces belong together."""
-    keys = [[trace.key for trace in side] for side in sides]
+def find_kind(sides: Sequence[Sequence[JudgedTrace]]) -> Kind:
+    """Return how the sides of decided traces belong together: paired if every two of them are."""
+    kinds = {_find_kind(*two) for two in combinations(sides, 2)}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "same tasks"
+
+
+def _find_kind(first: Sequence[JudgedTrace], second: Sequence[JudgedTrace]) -> Kind:
+    keys = [[trace.key for trace in side] for side in (first, second)]
     unique = all(len(set(side)) == len(side) for side in keys)
     shared = set(keys[0]).intersection(keys[1])
     if unique and len(shared) >= _PAIRED_SHARE * max(map(len, keys)):
         return "paired"
-    first, second = ({trace.cluster for trace in side} - {None} for side in sides)
-    return "same tasks" if first & second else "independent"
+    tasks = [{trace.cluster for trace in side} - {None} for side in (first, second)]
+    return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
 def pair_traces(sides: Sides) -> Sides:
@@ -184,7 +284,9 @@ def pair_traces(sides: Sides) -> Sides:
     return first, [partners[trace.key] for trace in first]
 
 
-def count_groups(sides: Sides, scheme: Scheme) -> Sides:
+def count_groups(
+    sides: Sequence[Sequence[JudgedTrace]], scheme: Scheme
+) -> tuple[list[JudgedTrace], ...]:
     """Return the sides with groups of codes in place of the codes."""
 
     def count(trace: JudgedTrace) -> JudgedTrace:
@@ -195,7 +297,7 @@ def count_groups(sides: Sides, scheme: Scheme) -> Sides:
             person = replace(person, counted=counted)
         return replace(trace, labels=labels, person=person)
 
-    return [count(trace) for trace in sides[0]], [count(trace) for trace in sides[1]]
+    return tuple([count(trace) for trace in side] for side in sides)
 
 
 def _join_terms(before: Terms | None, terms: Terms) -> Terms:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, load_plugin
-from annotator.base.text import replace_surrogates, sanitize_line
+from annotator.base.text import replace_surrogates, sanitize_line, wrap_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
@@ -100,6 +100,18 @@ class Table:
         return [sanitize_line(note, 2000) for note in self.notes]
 
     @property
+    def wrapped(self) -> list[str]:
+        """The notes in lines of 80 characters."""
+        return [wrap_line(note) for note in self.sentences]
+
+    @property
+    def prose(self) -> list[str]:
+        """The lines; where they replace a table, in lines of 80 characters."""
+        if self.header:
+            return list(self.lines)
+        return [wrap_line(line) for line in self.lines]
+
+    @property
     def cells(self) -> list[Line]:
         """The header and the rows, numbered if they are those of a matrix."""
         if not self.matrix:
@@ -158,6 +170,13 @@ class Table:
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
         parts += [f"<p>{escape(line)}</p>" for line in (*table.lines, *table.sentences)]
         return f"<div>{''.join(parts)}</div>"
+
+
+def select_brief(tables: Sequence[Table]) -> list[Table]:
+    """Return the brief tables of a report. Prose that opens it may have one for all of it."""
+    if tables and tables[0].brief and not tables[0].header:
+        return [tables[0].brief]
+    return [table.brief or table for table in tables]
 
 
 def render(tables: Sequence[Table], format: str) -> str:

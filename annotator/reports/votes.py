@@ -32,14 +32,18 @@ class Votes:
     """The agreement of the votes of a run.
 
     Attributes:
-        unanimous: the share of traces, undecided ones too, whose votes are all the same.
-        flips: by code, of the traces with a vote for it, the share with another vote, too.
+        unanimous: of the traces, undecided ones too, whose votes all count, the share whose votes
+            are all the same.
+        incomplete: the other traces with votes.
+        flips: by code, of the traces whose votes all count and that have a vote for it, the share
+            with another vote, too.
         pairs: the kappa of each two voters; empty if traces can have many labels.
         ties: traces in which no label had a majority, or a code exactly half of the votes.
         failed: votes that failed in judged traces.
     """
 
     unanimous: Interval
+    incomplete: int
     flips: dict[str, Interval]
     pairs: tuple[VoterPair, ...]
     ties: int
@@ -50,12 +54,13 @@ class Votes:
 class VoteCounts:
     """The counts of votes; their size grows with tasks, not with traces.
 
-    ``clusters`` counts, by task, the traces with votes, the ``unanimous`` ones, those in which a
-    code is ``voted`` and ``flipped``, and each pair of labels of two voters. ``undecided``: such
-    votes on traces that others decided.
+    ``clusters`` counts, by task, the traces whose votes all count (``complete``); of these the
+    ``unanimous`` ones and those in which a code is ``voted`` and ``flipped``; and each pair of
+    labels of two voters. ``undecided``: such votes on traces that others decided.
     """
 
     traces: int = 0
+    incomplete: int = 0
     ties: int = 0
     failed: int = 0
     undecided: int = 0
@@ -66,16 +71,20 @@ class VoteCounts:
         """Count the votes of a judged trace, if it has any."""
         if not annotation.votes or annotation.status not in ("labelled", "none", "undecided"):
             return
-        counted = [vote for vote in annotation.votes if vote.status in _COUNTED]
+        complete = all(vote.status in _COUNTED for vote in annotation.votes)
         self.traces += 1
+        self.incomplete += not complete
         self.ties += bool(annotation.tie)
         self.failed += sum(vote.status == "failed" for vote in annotation.votes)
         if annotation.status != "undecided":
             self.undecided += sum(vote.status == "undecided" for vote in annotation.votes)
-        counts: list[Hashable] = ["unanimous"] if annotation.unanimous else []
-        for code in frozenset[str]().union(*(vote.codes for vote in counted)):
+        counts: list[Hashable] = ["complete"] if complete else []
+        if complete and annotation.unanimous:
+            counts.append("unanimous")
+        voted = frozenset[str]().union(*(vote.codes for vote in annotation.votes if complete))
+        for code in voted:
             counts.append(("voted", code))
-            if not all(code in vote.codes for vote in counted):
+            if not all(code in vote.codes for vote in annotation.votes):
                 counts.append(("flipped", code))
         for names, labels in _pair_labels(annotation.votes):
             self.pairs.setdefault(names, set()).add(labels)
@@ -91,15 +100,15 @@ class VoteCounts:
             return None
         flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
         pairs = [VoterPair(*names, self._kappa(names)) for names in sorted(self.pairs) if labelled]
-        return Votes(self._share("unanimous", None), flips, tuple(pairs), self.ties, self.failed)
+        unanimous = self._share("unanimous", "complete")
+        return Votes(unanimous, self.incomplete, flips, tuple(pairs), self.ties, self.failed)
 
     def _share(self, count: Hashable, of: Hashable) -> Interval:
         """Return the share of the traces with one count among those with another, over tasks."""
         # Takes numpy, which not every run needs.
         from validation import estimate_share_of_totals
 
-        totals = [self.clusters.totals(label)[0] for label in (count, of) if label is not None]
-        k, n = totals if of is not None else (totals[0], self.clusters.totals(count)[1])
+        k, n = (self.clusters.totals(label)[0] for label in (count, of))
         if self.clusters.named:
             return estimate_share_of_totals(k, n)
         return compute_wilson_interval(sum(k), sum(n))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +22,15 @@ ALL_REJECTED = "all findings were rejected"
 """The reason of an undecided trace without an accepted finding."""
 SURPLUS = "the rubric allows one code"
 """Begins the reason of a verified finding that is not counted."""
+_QUOTE = r'quote ".*": '
+_REJECTIONS = {
+    "quotes not in the trace": _QUOTE + "not found in ",
+    "quotes in the wrong place or by the wrong author": (
+        rf"{_QUOTE}found in |{_QUOTE}.* is text that the rubric does not accept|: quotes needed: "
+    ),
+    "too few separate quotes": rf" separate passages needed|{_QUOTE}the same passage as ",
+    "code given twice": ": given twice",
+}  # a rejected finding counts for the first kind that its reason has
 FailureKind = Literal[
     "server", "tags", "form", "length", "refusal", "quotes", "unreadable", "other"
 ]
@@ -28,8 +38,8 @@ FailureKind = Literal[
 
 ``server``: no answer, or an error. ``tags``: the answer does not repeat the tags of the prompt.
 ``form``: the answer is malformed. ``length``: the prompt or the answer is too long. ``refusal``: by
-the model or a filter. ``quotes``: no quote is in the trace, which is undecided. ``unreadable``: the
-trace cannot be read.
+the model or a filter. ``quotes``: all findings were rejected, and the trace is undecided.
+``unreadable``: the trace cannot be read.
 """
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
@@ -225,6 +235,14 @@ class Rejected:
     code: str
     reason: str
     quotes: tuple[str, ...]
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the reason; None for a verified finding that is not counted."""
+        if self.reason.startswith(SURPLUS):
+            return None
+        kinds = (kind for kind, text in _REJECTIONS.items() if re.search(text, self.reason))
+        return next(kinds, "other reasons")
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,8 @@ def _explain(error: Any, value: dict[str, Any]) -> str:
         message = "unknown field"
         names = [field.alias or name for name, field in Code.model_fields.items()]
         message += suggest(where[-1], [*names, *Rubric.model_fields, "extends"])
+    elif error["type"] == "too_short":
+        message = "an empty list; expected at least one"
     elif error["type"] == "string_type" and isinstance(error["input"], bool | int | float):
         message += f"; to YAML {error['input']} is no text: write it in quotes"
     return f"{'.'.join(where)}: {message}" if where else message

@@ -18,6 +18,7 @@ from annotator.base.text import sanitize_line
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation, Usage, find_annotations
+from annotator.runs.conditions import Condition
 from annotator.runs.engines import Engine, open_engine
 from annotator.runs.execute import (
     Callbacks,
@@ -51,6 +52,7 @@ class ShardJob:
     concurrency: int
     criteria: Criteria
     command: str
+    conditions: tuple[Condition, ...]
 
 
 async def run_in_shards(
@@ -133,7 +135,7 @@ def _list_jobs(plan: Plan, manifest: Manifest, folder: Path, shards: int) -> lis
     return [
         ShardJob(
             Traces(manifest.sources, format_, Shard(number, shards), redacted, plan.limit),
-            *(plan.rubrics, judge, folder, *options),
+            *(plan.rubrics, judge, folder, *options, plan.conditions),
         )
         for number in range(1, shards + 1)
     ]
@@ -157,6 +159,7 @@ def judge_shard(job: ShardJob) -> tuple[str, str]:
             only=job.only,
             concurrency=job.concurrency,
             criteria=job.criteria,
+            conditions=job.conditions,
         )
         assert job.traces.shard  # noqa: S101 - every job has one
         folder = locate_shard(job.folder, job.traces.shard)

@@ -15,6 +15,7 @@ from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge, build_judge
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation, Usage, Verdict
+from annotator.runs.conditions import Condition
 from annotator.runs.failures import FailureWatch, explain_failure
 from annotator.runs.manifest import (
     DEFAULT_CRITERIA,
@@ -42,6 +43,7 @@ class Plan:
     Attributes:
         only: ``rubric``: each rubric decides which traces it is for; ``failed``: passed runs are
             skipped too; ``all``: passed and failed runs are judged.
+        conditions: those of the traces, which the judge does not see.
         sampled: the ids of a pilot's traces, out of ``population``; other traces are left out.
 
     Raises:
@@ -56,6 +58,7 @@ class Plan:
     only: Only = "rubric"
     concurrency: int = 8
     criteria: Criteria = DEFAULT_CRITERIA
+    conditions: tuple[Condition, ...] = ()
     sampled: frozenset[str] | None = None
     population: int = 0
 
@@ -94,6 +97,7 @@ class Plan:
             shard=self.traces.shard,
             pilot=pilot,
             redaction=hash_patterns() if self.traces.redacted else None,
+            conditions=self.conditions,
         )
 
 
@@ -107,6 +111,7 @@ def make_plan(
     only: Only = "rubric",
     concurrency: int = 8,
     criteria: Criteria = DEFAULT_CRITERIA,
+    conditions: tuple[Condition, ...] = (),
     offline: bool = False,
 ) -> Plan:
     """Return a plan; the arguments are those of :func:`annotator.api.aannotate`. ``offline``:
@@ -123,7 +128,7 @@ def make_plan(
     if not isinstance(traces, Traces):
         traces = load_traces(traces, format=format)
     built = build_judge(judge, concurrency=concurrency, offline=offline)
-    return Plan(traces, rubrics, built, limit, only, concurrency, criteria)
+    return Plan(traces, rubrics, built, limit, only, concurrency, criteria, conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +332,9 @@ def _check_traces(plan: Plan, summary: ReadSummary) -> None:
         return
     where = ", ".join(plan.traces.places) or "what was given"
     if summary.kinds:
-        reasons = "; ".join(islice(summary.kinds, 3))
-        raise AnnotatorError(
-            f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
-        )
+        advice = "; see annotate traces --explain"
+        reasons = "; ".join(islice(summary.kinds, 3)).replace(advice, "")
+        raise AnnotatorError(f"no trace could be read in {where}: {reasons}{advice}")
     raise AnnotatorError(f"no traces in {where}: nothing of the formats that are known lies there")
 
 

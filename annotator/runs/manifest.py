@@ -20,12 +20,13 @@ from annotator.base.remote import find_url, is_hub, name_place
 from annotator.base.text import describe_validation, hide_url_secrets, replace_surrogates
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
+from annotator.runs.conditions import Condition
 from annotator.traces import Shard, load_readers
 
 # The settings that a resumed run shares with the first one, and shards with each other.
 _SAME = (
     *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
-    *("rejected", "least_read", "redaction"),
+    *("rejected", "least_read", "redaction", "conditions"),
 )
 
 IfRejected = Literal["undecided", "none"]
@@ -79,6 +80,7 @@ class Manifest(BaseModel):
         shard: its share of the traces, such as ``3-of-16``.
         listed: all traces that the shards share.
         shards: the ids of the runs that were merged into it.
+        conditions: those of ``--group``.
         pilot: the number of ``traces`` sampled, and ``of`` how many.
     """
 
@@ -114,6 +116,7 @@ class Manifest(BaseModel):
     shards: tuple[str, ...] = ()
     listed: str | None = None
     pilot: Mapping[str, int] = {}
+    conditions: tuple[Condition, ...] = ()
 
     @cached_property
     def judge_sha256(self) -> str:
@@ -188,6 +191,7 @@ def make_manifest(
     shard: Shard | None = None,
     pilot: Mapping[str, int] | None = None,
     redaction: str | None = None,
+    conditions: Sequence[Condition] = (),
 ) -> Manifest:
     """Return the manifest of a run that begins now, without secrets.
 
@@ -215,6 +219,7 @@ def make_manifest(
             "limit": limit,
             **({"shard": str(shard)} if shard else {}),
             **({"pilot": pilot} if pilot else {}),
+            **({"conditions": conditions} if conditions else {}),
             "concurrency": concurrency,
             "cwd": replace_surrogates(str(Path.cwd())),
             "started": format_now(),
@@ -246,7 +251,15 @@ def _collect_settings(manifest: Manifest) -> dict[str, Any]:
     }
     fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
     fields |= manifest.as_dict()
-    return {key: fields.get(key) for key in _SAME} | {"rubrics": rubrics}
+    # A table is compared, and shown, by its hash.
+    conditions = [f"{condition} {_hash_values(condition)}" for condition in manifest.conditions]
+    fields |= {"rubrics": rubrics, "conditions": conditions}
+    return {key: fields.get(key) for key in _SAME}
+
+
+def _hash_values(condition: Condition) -> str:
+    values = json.dumps(dict(condition.values), sort_keys=True)
+    return hashlib.sha256(values.encode()).hexdigest()[:12] if condition.values else ""
 
 
 def _describe_difference(before: Any, after: Any) -> str:

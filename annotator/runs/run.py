@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -15,6 +15,7 @@ from annotator.base.remote import localize, name_place, refuse_url
 from annotator.base.text import sanitize_line
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, find_annotations, read_placed
+from annotator.runs.conditions import Condition, join_conditions
 from annotator.runs.dataset import COLUMNS, build_dataset, make_rows
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.shards import is_in_shards, read_shards
@@ -36,12 +37,14 @@ class Run:
         manifest: the content of ``run.json``.
         folder: the run directory; None: the annotations are in ``memory``.
         shard_folders: the directories of its shards, until they are merged.
+        added: conditions of its traces, besides those that ``run.json`` keeps.
     """
 
     manifest: Manifest
     folder: Path | None = None
     memory: Sequence[Annotation] = ()
     shard_folders: tuple[Path, ...] = ()
+    added: tuple[Condition, ...] = ()
 
     def __str__(self) -> str:
         return name_place(self.folder) if self.folder else IN_MEMORY
@@ -95,8 +98,25 @@ class Run:
             raise AnnotatorError(f"{self}: no rubric {rubric!r} in this run, only {names}")
         return self.schemes[rubric]
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions of its traces."""
+        return (*self.manifest.conditions, *self.added)
+
+    def group(self, annotation: Annotation) -> Annotation:
+        """Return an annotation with the conditions of its trace among the attributes.
+
+        Raises:
+            AnnotatorError: the trace has an attribute of this name with another value.
+        """
+        if not self.conditions:
+            return annotation
+        joined = join_conditions(self.conditions, annotation.trace_id, annotation.attributes)
+        return replace(annotation, attributes=joined)
+
     def annotations(self, rubric: str | None = None) -> Iterator[Annotation]:
-        """Yield the annotations, or those by one rubric, one in memory at a time.
+        """Yield the annotations, or those by one rubric, one in memory at a time. Their attributes
+        include the conditions of their traces.
 
         A last line without an end is left out: a killed run leaves such a line.
 
@@ -108,7 +128,7 @@ class Run:
         for line, annotation in self._read_placed():
             check.check(annotation, line)
             if rubric is None or annotation.rubric == rubric:
-                yield annotation
+                yield self.group(annotation)
         check.finish()
 
     def to_pandas(self) -> "DataFrame":

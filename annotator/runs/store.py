@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import LineLog, NewFile, explain_errors
-from annotator.base.text import replace_surrogates
+from annotator.base.text import format_count, replace_surrogates
 from annotator.rubrics.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.runs.manifest import Manifest, format_now, list_differences, read_manifest
 from annotator.runs.run import Run, open_run
@@ -263,13 +263,17 @@ def describe_usage(usage: Usage) -> str:
     """Return the usage of a run in one line; "" if it called no model."""
     if not usage.calls and not usage.cache_hits:
         return ""
+    calls = format_count(usage.calls, "call")
+    if usage.retries:
+        calls += f" ({usage.retries} repeated)"
+    if usage.cache_hits:
+        calls += f" and {format_count(usage.cache_hits, 'known answer')}"
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    thoughts = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
     bound = "at least " if usage.unreported_calls else ""
-    cost = "unknown" if usage.cost_usd is None else f"{bound}{usage.cost_usd:.4f} USD"
-    return (
-        f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits};"
-        f" tokens in {usage.input_tokens} (cached {usage.cached_tokens}), out"
-        f" {usage.output_tokens} (reasoning {usage.reasoning_tokens}); cost {cost}"
-    )
+    cost = "cost unknown" if usage.cost_usd is None else f"{bound}${usage.cost_usd:.4f}"
+    tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{thoughts}"
+    return f"{calls}; tokens: {tokens}; {cost}"
 
 
 def list_judged(folder: Path) -> set[tuple[str, str]]:

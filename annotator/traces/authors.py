@@ -29,7 +29,10 @@ _AUTHORS_BY_WORD: Mapping[str, Author] = {
     **dict.fromkeys(("tools", "toolnode", "toolexecutor"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
 }
-_KEYS = ("role", "type", "from", "source", "sender", "sender_id", "name")
+_KEYS = (
+    *("role", "type", "from", "source", "sender", "sender_id", "name"),
+    *("speaker", "agent", "agent_name", "author"),
+)
 _NOT_LETTERS = re.compile(r"[^a-z]")
 
 

@@ -33,8 +33,9 @@ from annotator.traces.records import (
 )
 
 _SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
+_SPEAKERS = ("speaker", "agent", "agent_name", "author")  # of tables; beside a role, its name
 _AUTHORS = ("role", "sender", "from", "source")
-_TEXT = ("message", "content", "text", "value")
+_TEXT = ("message", "content", "text", "value", "utterance", "body")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
@@ -49,6 +50,7 @@ _HARMLESS = frozenset(
     (
         *("id", "_id", "uuid", "index", "idx", "n", "step", "step_id", "turn", "turn_id", "round"),
         *("message_id", "parent_id", "parent", "parentId", "run_id", "session_id", "thread_id"),
+        *("dialogue_id", "dialog_id", "conv_id", "episode_id"),
         *("conversation_id", "trace_id", "chat_id", "call_id", "tool_call_id", "tool_use_id"),
         *("toolCallId", "toolUseId", "date", "created", "createdAt", "updated_at", "completed_at"),
         *("usage", "usage_metadata", "token_usage", "tokens", "token_count", "cost", "latency"),
@@ -56,7 +58,7 @@ _HARMLESS = frozenset(
         *("status", "state", "is_error", "isError", "object", "logprobs", "phase"),
         *("cache_control", "response_metadata", "additional_kwargs", "metadata", "lc", "example"),
         *("reasoning_details", "thinking_blocks", "encrypted_content", "tool_responses"),
-        *("turn_idx", "requestor", "tool_call_ids", "function", "mask", "cutoff_date", "agent"),
+        *("turn_idx", "requestor", "tool_call_ids", "function", "mask", "cutoff_date"),
         *RESULT_KEYS,
         *("signature", "is_demo", "weight", "version", "format", "event_id", "invocation_id"),
     )
@@ -81,7 +83,9 @@ _PART_TEXTS = (
     *("text", "value", "refusal", "output", "content", "result", "response"),
     *("logs", "stdout", "stderr"),
 )
-_READ = frozenset((*_SENDER, *_RECIPIENT, *_TIME, *_KIND, *_CALLS, "function_call", "refusal"))
+_READ = frozenset(
+    (*_SENDER, *_SPEAKERS, *_RECIPIENT, *_TIME, *_KIND, *_CALLS, "function_call", "refusal")
+)
 _EXECUTED = re.compile(r"exitcode: -?\d+ \(execution (?:succeeded|failed)")
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
@@ -224,7 +228,10 @@ def is_message(value: Any) -> bool:
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
     has_sender = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type"))
-    return bool(has_sender) and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
+    has_speaker = any(isinstance(value.get(key), str) for key in _SPEAKERS)
+    return bool(has_sender or has_speaker) and any(
+        key in value for key in (*_TEXT, "tool_calls", "parts")
+    )
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
@@ -339,7 +346,9 @@ def read_message(
     is_item = _is_item(fields)
     parts = read_parts(fields) if is_item else _read_parts(fields)
     author = find_author(fields, has_roles=has_roles, has_names=has_names)
-    sender = get_first_text(fields, *_SENDER) or ""
+    sender = get_first_text(fields, *_SENDER[:-1]) or ""
+    if not sender or (author == "agent" and classify_word(sender) == "agent"):
+        sender = get_first_text(fields, *_SPEAKERS, *_SENDER) or ""
     if is_item:  # a name in it is the tool's
         author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")
     executed = bool(parts.texts) and _EXECUTED.match(parts.texts[0])  # AG2's

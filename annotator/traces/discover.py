@@ -4,7 +4,7 @@ import glob
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,6 +17,7 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.remote import is_hub, localize, name_place
 from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.files import (
+    Contents,
     Document,
     JsonLines,
     Record,
@@ -25,7 +26,14 @@ from annotator.traces.files import (
     has_trace_suffix,
     open_contents,
 )
-from annotator.traces.formats import find_reader, group, identify, load_readers, split
+from annotator.traces.formats import (
+    MAP_PREFIX,
+    find_reader,
+    group,
+    identify,
+    load_readers,
+    split,
+)
 from annotator.traces.model import Trace, check_trace
 from annotator.traces.records import name_type
 
@@ -112,8 +120,9 @@ def discover(sources: Sequence[str | Trace], format: str) -> Iterator[Discovered
 def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
     """Yield the path and the format of each file, and a document of it.
 
-    A document of no known format comes first, with None. If the file cannot be read, the document
-    is an :class:`UnreadableTrace`.
+    The format is None if a document among the first is of no known format, and is no part of a
+    trace either; then that document is yielded, else the first. If the file cannot be read, the
+    document is an :class:`UnreadableTrace`.
     """
     for ref in _find_all(sources, format):
         if not isinstance(ref, TraceRef):
@@ -122,16 +131,32 @@ def preview_files(sources: Sequence[str], format: str) -> Iterator[tuple[str, st
             yield ref.path, ref.reader.name, None
             continue
         try:
-            contents = open_contents(ref.file)
-            if isinstance(contents, Document):
-                documents = _load_documents(contents, format)[0][:_PEEK]
-            else:
-                documents = [load() for _, _, load in islice(contents.records(), _PEEK)]
+            records = _list_first_records(open_contents(ref.file), format)
+            if together := _find_grouping(records, format):
+                yield ref.path, together.name, _load_first(records)
+                continue
+            documents = [load() for _, _, load in records]
             pairs = [(document, find_reader(document, format)) for document in documents]
             for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
                 yield ref.path, reader and reader.name, document
         except UnreadableTrace as error:
             yield ref.path, None, error
+
+
+def _load_first(records: Iterable[Record]) -> Any:
+    """Return the first of some records that can be read."""
+    for _, _, load in records:
+        with suppress(UnreadableTrace):
+            return load()
+    return None
+
+
+def _list_first_records(contents: Contents, format: str) -> list[Record]:
+    """Return the first records of a file, or its documents as records."""
+    if isinstance(contents, Document):
+        documents, _ = _load_documents(contents, format)
+        contents = Rows("", lambda: documents)
+    return list(islice(contents.records(), _PEEK))
 
 
 def list_folder(folder: str | Path) -> Names:
@@ -490,6 +515,9 @@ def _discover_in_document(
 
 
 def _describe(document: Any, format: str) -> str:
+    if format.startswith(MAP_PREFIX):
+        [reader] = load_readers(format).documents
+        return f"not a trace: {reader.explain(document)}; see annotate traces --explain"
     keys = ""
     if isinstance(document, dict) and document:
         keys = f" with the keys {', '.join(sorted(map(str, document))[:6])}"

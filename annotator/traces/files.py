@@ -31,6 +31,7 @@ from annotator.base.files import (
 )
 from annotator.base.text import decode, find_repeated
 from annotator.traces.records import parse_json, parse_nested
+from annotator.traces.text_logs import is_log_line, read_log
 
 SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
@@ -180,14 +181,23 @@ def open_contents(path: str) -> Contents:
         if encoding is None and b"\x00" in head:
             raise UnreadableTrace(f"{name}: binary data, not JSON")
         if suffix in (".csv", ".tsv"):
-            return Rows(name, lambda: _read_csv(path, "\t" if suffix == ".tsv" else ","))
+            header = head.decode(encoding or "utf-8", "replace").partition("\n")[0]
+            mark = max("\t" if suffix == ".tsv" else ",", ";", "\t", key=header.count)
+            return Rows(name, lambda: _read_csv(path, mark))
         lines = (line for line in _read_lines(file, encoding) if line.strip())
         first, second = next(lines, ""), next(lines, "")
     if not first:
         raise UnreadableTrace(f"{name}: empty file")
+    if is_log_line(first):
+        return Rows(name, lambda: _read_text_log(path))
     if _are_lines(first, second, suffix in _LINES):
         return JsonLines(path, name, seekable)
     return Document(path)
+
+
+def _read_text_log(path: str) -> Iterator[Any]:
+    with _open(path) as (file, encoding):
+        yield from read_log(_read_lines(file, encoding))
 
 
 def copy_records(contents: JsonLines | Rows) -> JsonLines:

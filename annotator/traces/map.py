@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.traces.authors import classify_word, find_author, has_named_speakers, has_role_words
+from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import Conversation, Utterance, read_parts
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
-    LABEL_KEYS,
     expect_object,
     find_record_id,
     find_task,
+    get_dict,
     get_text,
     name_type,
     parse_nested,
@@ -29,7 +28,9 @@ from annotator.traces.records import (
     read_outcome,
     read_pair_and_team,
     walk_path,
+    walk_paths,
 )
+from annotator.traces.unread import note_unread
 
 _COMPARISON = re.compile(r"(?P<path>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>.+)")
 _SIGNS = {
@@ -38,14 +39,15 @@ _SIGNS = {
     ">": lambda left, right: left > right,
     "<": lambda left, right: left < right,
 }
-_TEXTS = ("content", "text", "message", "body", "value", "output", "response", "utterance")
-_SENDERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "author", "type")
+# Keys of a message that tell who wrote it, or where it stands.
+_HARMLESS = ("id", "index", "n", "turn", "role", "type", "name", "from", "source", "sender")
 
 
 class Map(BaseModel):
     """The keys of a format, as the file of ``--map`` names them; each is a dotted path.
 
-    ``messages``: the list of messages in a record; without it each record is a message, and
+    ``messages``: the list of messages in a record; a ``*`` in it stands for any key, which is the
+    sender of the agents' messages in the list there. Without it each record is a message, and
     ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
     ``author`` (a role or type), ``recipients``, ``time``, ``kind``. Of a record: ``id``, ``passed``
     (a path, or a comparison such as ``reward >= 1``), ``patches`` (an object from agents to diffs),
@@ -97,7 +99,20 @@ class MapReader:
             return False
         if self.keys.messages is None:
             return walk_path(document, self.keys.text) is not None
-        return isinstance(parse_nested(walk_path(document, self.keys.messages)), list)
+        return self._has_list(document)
+
+    def _has_list(self, record: Mapping[str, Any]) -> bool:
+        lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
+        return any(isinstance(items, list) for items in lists)
+
+    def explain(self, document: Any) -> str:
+        """Return in a few words which key of the map a document lacks."""
+        if not isinstance(document, dict):
+            return f"{name_type(document)}, no record"
+        key = "text" if self.keys.messages is None else "messages"
+        path, file = getattr(self.keys, key), self.origin.rpartition(" sha256 ")[0]
+        expected = "list of messages" if self.keys.messages else "text"
+        return f"no {expected} at {path} ({key} in {file})"
 
     def group(self, record: Any) -> str | None:
         """Return the id that records of one trace share; None if each is a trace."""
@@ -114,9 +129,7 @@ class MapReader:
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace of a record or a group; UnreadableTrace if the map finds no text."""
         records = document if isinstance(document, list) else [document]
-        items: list[Any] = []
-        for record in records:
-            items += self._list_messages(record)
+        items = [item for record in records for item in self._list_messages(record)]
         chat = self._converse(items)
         first = records[0] if isinstance(records[0], dict) else {}
         passed, rule = self._read_outcome(first)
@@ -134,50 +147,93 @@ class MapReader:
         patches = self._read_patches(first, chat)
         return chat.trace(self.name, trace_id, path, patches=patches)
 
-    def _list_messages(self, record: Any) -> list[Any]:
-        if self.keys.messages is None:
-            return [record]
-        items = parse_nested(walk_path(record, self.keys.messages))
-        if not isinstance(items, list):
-            raise UnreadableTrace(
-                f"{self.keys.messages}: found {name_type(items)}, expected a list"
-            )
-        return items
+    def _list_messages(self, record: Any) -> list[tuple[str | None, Any]]:
+        """Return the messages, each with the key that the map's ``*`` stands for."""
+        path = self.keys.messages
+        if path is None:
+            return [(None, record)]
+        lists = [(owner, parse_cell(value)) for owner, value in walk_paths(record, path)]
+        if "*" in path.split("."):
+            lists = [pair for pair in lists if isinstance(pair[1], list)]
+        for _, items in lists:
+            if not isinstance(items, list):
+                raise UnreadableTrace(f"{path}: found {name_type(items)}, expected a list")
+        return [(owner, item) for owner, items in lists for item in items]
 
-    def _converse(self, items: Sequence[Any]) -> Conversation:
+    def _converse(self, items: Sequence[tuple[str | None, Any]]) -> Conversation:
         keys, chat = self.keys, Conversation()
-        objects = [expect_object(item, f"message {n}") for n, item in enumerate(items, 1)]
-        has_roles, has_names = has_role_words(objects), has_named_speakers(objects)
-        for item in objects:
-            parts = read_parts(parse_nested(walk_path(item, keys.text)))
-            sender = get_text(walk_path(item, keys.sender)) or ""
-            role = get_text(walk_path(item, keys.author)) if keys.author else None
-            author = keys.authors.get(sender) or keys.authors.get(role or "")
-            if author is None and role is not None:
-                author = classify_word(role) or ("agent" if sender else "unknown")
-            if author is None:
-                fields = item if keys.sender in item else {"sender": sender}
-                author = find_author(
-                    {**fields, "sender": sender}, has_roles=has_roles, has_names=has_names
+        where = keys.messages or "record"
+        objects = [expect_object(item, f"message {n}") for n, (_, item) in enumerate(items, 1)]
+        flags = {"has_roles": has_role_words(objects), "has_names": has_named_speakers(objects)}
+        owners = [owner for owner, _ in items]
+        utterances = [
+            self._read_message(item, owner, flags)
+            for owner, item in zip(owners, objects, strict=True)
+        ]
+        if len(set(owners)) > 1:
+            if all(utterance.time is not None for utterance in utterances):
+                utterances.sort(key=lambda utterance: utterance.time or 0.0)
+            else:
+                chat.problems.append(
+                    f"{where}: not all messages have a time: one list after another"
                 )
-            to = walk_path(item, keys.recipients) if keys.recipients else None
-            names = (get_text(name) for name in (to if isinstance(to, list) else [to]))
-            chat.add(
-                Utterance(
-                    sender,
-                    "tool" if parts.has_result else author,
-                    parts.texts,
-                    tuple(name for name in names if name),
-                    parse_time(walk_path(item, keys.time)) if keys.time else None,
-                    get_text(walk_path(item, keys.kind)) if keys.kind else None,
-                    parts.reasoning,
-                    parts.omitted,
-                ),
-                keys.messages or "record",
-            )
+        for utterance in utterances:
+            chat.add(utterance, where)
+        self._note_unread(objects, chat)
         if items and not any(message.text for message in chat.messages):
             raise UnreadableTrace(f"no message has a text at {keys.text!r}; see the map")
         return chat
+
+    def _read_message(
+        self, item: Mapping[str, Any], owner: str | None, flags: Mapping[str, bool]
+    ) -> Utterance:
+        keys = self.keys
+        parts = read_parts(parse_nested(walk_path(item, keys.text)))
+        sender = get_text(walk_path(item, keys.sender)) or ""
+        role = get_text(walk_path(item, keys.author)) if keys.author else None
+        sender = sender or (role if owner and role else "")
+        author = keys.authors.get(sender) or keys.authors.get(role or "")
+        if author is None and role is not None:
+            author = classify_word(role) or ("agent" if sender and not owner else "unknown")
+        if author is None:
+            fields = item if keys.sender in item else {"sender": sender}
+            fields = (
+                {**item, "sender": ""} if owner and not sender else {**fields, "sender": sender}
+            )
+            author = find_author(fields, **flags)
+            author = "agent" if owner and not sender and author == "unknown" else author
+        to = walk_path(item, keys.recipients) if keys.recipients else None
+        names = [get_text(name) for name in (to if isinstance(to, list) else [to])]
+        if owner and author == "agent" and (not sender or classify_word(sender) == "agent"):
+            sender = owner
+        elif owner:
+            sender = sender or get_text(item.get("role")) or ""
+            names = names if any(names) or author == "agent" else [owner]
+        return Utterance(
+            sender,
+            "tool" if parts.has_result else author,
+            parts.texts,
+            tuple(name for name in names if name),
+            parse_time(walk_path(item, keys.time)) if keys.time else None,
+            get_text(walk_path(item, keys.kind)) if keys.kind else None,
+            parts.reasoning,
+            parts.omitted,
+        )
+
+    def _note_unread(self, objects: Sequence[Mapping[str, Any]], chat: Conversation) -> None:
+        """Name the keys of messages that the map does not name; nested ones beside the text."""
+        keys = self.keys
+        where = f"messages at {keys.messages}" if keys.messages else "messages"
+        paths = (keys.text, keys.sender, keys.author, keys.recipients, keys.time, keys.kind)
+        group = () if keys.messages else (keys.group_by, keys.id)
+        used = [path for path in (*paths, *group) if path]
+        parent = keys.text.rpartition(".")[0]
+        for item in objects if keys.messages else ():
+            names = {head for path in used for head in (path, path.split(".")[0])}
+            note_unread(chat, where, item, {*names, *_HARMLESS})
+        for item in objects if parent else ():
+            inner = {path.removeprefix(f"{parent}.") for path in used}
+            note_unread(chat, f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
 
     def _read_outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         rule = self.keys.passed
@@ -205,6 +261,9 @@ class MapReader:
         if keys.attributes is None:
             used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
             consumed = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
+            if "*" in consumed and keys.messages:
+                read = (key for key in record if self._has_list({key: record[key]}))
+                consumed.update(read)
             chat.read_attributes(record, consumed)
         else:
             named = {path: walk_path(record, path) for path in keys.attributes}
@@ -245,68 +304,3 @@ def load_map(file: str) -> MapReader:
     if keys.passed and "=" in keys.passed and not _COMPARISON.fullmatch(keys.passed):
         raise AnnotatorError(f"{file}: passed: {keys.passed!r}: expected a path, or == to compare")
     return MapReader(keys, f"{Path(file).name} sha256 {hashlib.sha256(data).hexdigest()[:16]}")
-
-
-def suggest_map(document: Any) -> str:
-    """Return a likely map for an unknown document and its keys, as YAML with comments."""
-    lists = sorted(_find_lists(document, ""), key=lambda pair: -_score(pair[1]))
-    if document and not isinstance(document, dict | list):
-        return f"# {name_type(document)}: no record"
-    keys = sanitize_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
-    lines = [f"# keys: {keys}" if document else "# empty"]
-    if lists and _score(lists[0][1]) > 0:
-        path, items = lists[0]
-        lines += [f"messages: {_spell(path)}"] if path else []
-        lines += _suggest_keys(items[0])
-    elif isinstance(document, dict) and _score([document]) > 0:
-        lines += ["# each record is a message:", *_suggest_keys(document)]
-        group = next((key for key in document if key.endswith("_id")), None)
-        lines.append(f"group_by: {_spell(group)}" if group else "# group_by: KEY of a conversation")
-    else:
-        lines.append("# nothing in it looks like a list of messages")
-    if isinstance(document, dict):
-        key = next((key for key in document if key == "id" or key.endswith("_id")), None)
-        lines += [f"id: {_spell(key)}"] if key else []
-        hidden = sorted(LABEL_KEYS & document.keys())
-        lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
-    return "\n".join(lines)
-
-
-def _spell(path: str) -> str:
-    """Return a path as a YAML scalar: a stranger's key may be any text."""
-    if re.fullmatch(r"[\w.-]+", path) and yaml.safe_load(path) == path:
-        return path
-    return str(yaml.safe_dump(path, default_style='"', width=float("inf"))).strip()
-
-
-def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:
-    value = parse_nested(value)
-    if isinstance(value, list):
-        return [(path, value)] if value and isinstance(value[0], dict) else []
-    pairs = value.items() if isinstance(value, dict) and path.count(".") < 4 else ()
-    return [
-        inner_list
-        for key, inner in pairs
-        for inner_list in _find_lists(inner, f"{path}.{key}" if path else key)
-    ]
-
-
-def _score(items: list[Any]) -> int:
-    """Return how much a list looks like messages, from 0."""
-    first = items[0]
-    texts = any(isinstance(first.get(key), str | list) for key in _TEXTS)
-    speakers = any(isinstance(first.get(key), str) for key in _SENDERS)
-    return (2 * texts + speakers) * min(len(items), 100) if texts else 0
-
-
-def _suggest_keys(item: Mapping[str, Any]) -> list[str]:
-    lines = []
-    speaker = next((key for key in _SENDERS if isinstance(item.get(key), str)), None)
-    text = next((key for key in _TEXTS if isinstance(item.get(key), str | list)), None)
-    lines += [f"sender: {speaker}"] if speaker else ["# sender: KEY of who speaks"]
-    lines += [f"text: {text}"] if text else []
-    if speaker not in ("role", "type", None):
-        lines += [f"author: {key}" for key in ("role", "type") if isinstance(item.get(key), str)][
-            :1
-        ]
-    return lines

@@ -41,6 +41,10 @@ _MERGE_STATES = {
 }
 
 
+INTEGRATED = "integrated"
+"""The name of the patch that all agents handed in together, in :attr:`Trace.patches`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message between agents.
@@ -166,11 +170,11 @@ class Trace:
     """One run of one or more agents on a task.
 
     ``patches`` maps an agent to the diff it handed in (empty text: an empty patch; a missing agent:
-    none is known). ``attributes`` are facts to group by: ``model``, ``setting``, ``project``,
-    ``task``, ``framework``, ``run_name``, ``passed``, ``merge``. ``problems`` are parts that could
-    not be read as they should; the trace can be judged without them. Steps and task texts are large
-    and seldom needed, so they are read at the first access, which may raise
-    :class:`~annotator.base.errors.UnreadableTrace`.
+    none is known), and ``INTEGRATED`` to that of all. ``attributes`` are facts to group by:
+    ``model``, ``setting``, ``project``, ``task``, ``framework``, ``run_name``, ``passed``,
+    ``merge``. ``problems`` are parts that could not be read as they should; the trace can be judged
+    without them. Steps and task texts are large and seldom needed, so they are read at the first
+    access, which may raise :class:`~annotator.base.errors.UnreadableTrace`.
     """
 
     id: str
@@ -227,7 +231,7 @@ class Trace:
         If the outcome's ``team_size`` is larger, the others are ``agent1``, ``agent2`` and so on.
         """
         names = [end.agent for end in self.outcome.agents]
-        names += list(self.patches)
+        names += [agent for agent in self.patches if agent != INTEGRATED]
         names = list(dict.fromkeys((*names, *(message.sender for message in self.spoken))))
         free_names = (name for n in count(1) if (name := f"agent{n}") not in names)
         silent = max(0, (self.outcome.team_size or 0) - len(names))

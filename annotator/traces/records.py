@@ -16,6 +16,7 @@ from annotator.traces.model import AgentEnd, Feature
 _LATEST_TIME = 1e11  # seconds since 1970: the year 5138
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _NAME_LISTS = ("features", "pair", "agents")
+_ITEM_NAMES = ("name", "agent", "agent_name", "agent_id")
 _LARGEST_TEAM = 10_000
 _LONGEST_ATTRIBUTE = 1_000  # characters
 _TYPE_NAMES: Mapping[type, str] = {
@@ -187,6 +188,34 @@ def _walk(value: Any, path: str) -> Iterator[Any]:
         first, _, rest = path.partition(".")
         if first.isdecimal() and len(first) < 9 and int(first) < len(value):
             yield from _walk(value[int(first)], rest)
+
+
+def walk_paths(record: Any, path: str) -> Iterator[tuple[str | None, Any]]:
+    """Yield the values at a path in which ``*`` stands for any key or item, each with its name.
+
+    The name is the key that the last ``*`` stands for, or the ``name`` of the item; else None.
+    """
+    before, star, after = _split_star(path)
+    value = parse_nested(walk_path(record, before))
+    if not star:
+        if value is not None:
+            yield None, value
+        return
+    pairs: list[tuple[str | None, Any]] = list(get_dict(value).items())
+    if isinstance(value, list):
+        pairs = [(get_first_text(get_dict(item), *_ITEM_NAMES), item) for item in value]
+    for key, inner in pairs:
+        for name, match in walk_paths(inner, after):
+            yield name or key, match
+
+
+def _split_star(path: str) -> tuple[str, bool, str]:
+    """Return the path before the first ``*``, whether there is one, and the path after it."""
+    parts = path.split(".")
+    if "*" not in parts:
+        return path, False, ""
+    at = parts.index("*")
+    return ".".join(parts[:at]), True, ".".join(parts[at + 1 :])
 
 
 def find_record_id(record: Any) -> str | None:

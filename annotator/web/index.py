@@ -166,16 +166,13 @@ class IndexColumn:
 class Index:
     """The annotations of runs, read in the background from the moment this is made.
 
-    Any thread can list the rows so far. ``labels``: people's, by rubric and trace. Memory holds the
-    values to filter by and the offset of each line; a row is read from its file when it is listed.
-    The files stay open because a resumed run is written anew.
-
-    Raises:
-        AnnotatorError: a run is in memory, or its annotations cannot be opened.
+    Any thread can list the rows so far. ``labels``: people's, by rubric and trace; the first of a
+    trace decides. Memory holds the values to filter by and the offset of each line; a row is read
+    from its file when it is listed. The files stay open because a resumed run is written anew.
     """
 
     def __init__(
-        self, runs: Sequence[Run], labels: Mapping[str, Mapping[str, Label]] | None = None
+        self, runs: Sequence[Run], labels: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
     ) -> None:
         if any(run.folder is None for run in runs):
             raise AnnotatorError("a run in memory has no pages: save it first")
@@ -311,11 +308,11 @@ class Index:
             line = os.pread(file.fileno(), size, offset)
         if hash(line) != line_hash:
             raise AnnotatorError(f"{path}: changed since it was read; start again")
-        return run, Annotation.from_json(line)
+        return run, self._runs[run].group(Annotation.from_json(line))
 
     def _row(self, row: int) -> IndexRow:
         run, annotation = self._annotation(row)
-        label = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
+        label = self._find_label(annotation)
         return IndexRow(
             row + 1,
             run,
@@ -331,10 +328,14 @@ class Index:
             annotation.attributes,
         )
 
+    def _find_label(self, annotation: Annotation) -> Label | None:
+        labels = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
+        return labels[0] if labels else None
+
     def _agreement(self, annotation: Annotation, rubric: Scheme) -> Agreement | None:
         if annotation.status not in ("labelled", "none"):
             return None
-        label = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
+        label = self._find_label(annotation)
         if label is None:
             return "unlabelled"
         same = set(rubric.labels_of(annotation)) == set(rubric.labels_of(label))
@@ -368,7 +369,8 @@ class Index:
                 return
             rubric = check.check(annotation, f"{path}, line {n}")
             with self._lock:
-                self._add(self._files[file_number][0], annotation, rubric)
+                owner = self._files[file_number][0]
+                self._add(owner, self._runs[owner].group(annotation), rubric)
                 self._lines.extend((file_number, offset, len(line), hash(line)))
                 self._bytes += len(line)
             offset += len(line)

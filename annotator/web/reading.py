@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import format_count, sanitize_line
-from annotator.calibration.matching import select_labels, select_split
+from annotator.calibration.matching import find_annotators, select_labels, select_split
 from annotator.calibration.sample.design import list_trace_ids
 from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from annotator.calibration.model import Calibrations
 
 
+TraceLabels = Mapping[str, Mapping[str, Sequence[Label]]]
+"""People's labels by rubric and trace; the first of a trace decides."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageRequest:
     """The runs that pages show side by side, the options of their tables as in ``annotate report``,
-    and people's labels by rubric and trace.
+    and people's labels by rubric and trace, the first of which decides.
 
     ``traces``: where the traces are now; empty: where the runs read them.
     """
@@ -41,7 +45,7 @@ class PageRequest:
     calibrations: "Calibrations | None" = None
     transfer: bool = False
     by: str | None = None
-    labels: Mapping[str, Mapping[str, Label]] = field(default_factory=dict)
+    labels: "TraceLabels" = field(default_factory=dict)
     traces: Sequence[str] = ()
     cluster: Sequence[str] | None = None
     joint: bool = False
@@ -92,7 +96,8 @@ class Reading:
         is marked ``stale``.
         """
         annotations = self.index.annotations(trace_id)
-        labels = [by_trace[trace_id] for by_trace in self._labels.values() if trace_id in by_trace]
+        by_rubric = (by_trace.get(trace_id, ()) for by_trace in self._labels.values())
+        labels = list(chain.from_iterable(by_rubric))
         trace = self.find(trace_id)
         quoted = list_quoted_sources((annotation for _, annotation in annotations), labels)
         if isinstance(trace, Unreadable):
@@ -143,13 +148,15 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
 
 def read_person_labels(
     files: Sequence[Path], runs: Sequence[Run], annotators: Sequence[str] = ()
-) -> dict[str, dict[str, Label]]:
-    """Return people's labels for the rubrics of some runs, by rubric and trace. As in ``annotate
-    calibrate``, one annotator's label decides, and labels of the test split stay hidden.
+) -> dict[str, dict[str, tuple[Label, ...]]]:
+    """Return people's labels for the rubrics of some runs, by rubric and trace.
+
+    They are those of ``annotators``; by default of the one who decides in ``annotate calibrate``,
+    else of all. The first who labelled a trace decides. Labels of the test split stay hidden.
 
     Raises:
-        AnnotatorError: the labels cannot be read, fit none of the rubrics or another version of
-            one, or are by several annotators of whom ``annotators`` names none.
+        AnnotatorError: the labels cannot be read, or fit none of the rubrics or another version of
+            one.
     """
     versions: dict[str, dict[str, Scheme]] = {}
     for run in runs:
@@ -163,7 +170,7 @@ def read_person_labels(
         raise AnnotatorError(
             f"the labels are for {', '.join(sorted(labelled))}, the runs judged by {judged}"
         )
-    labels: dict[str, dict[str, Label]] = {}
+    labels: dict[str, dict[str, tuple[Label, ...]]] = {}
     for name in rubrics:
         for version in versions[name].values():  # the labels must fit all runs side by side
             trace_ids = chain.from_iterable(
@@ -175,11 +182,22 @@ def read_person_labels(
 
 def _select_labels(
     files: LabelFiles, rubric: Scheme, annotators: Sequence[str], trace_ids: Iterable[str]
-) -> dict[str, Label]:
-    selected, _ = select_labels(files.read(rubric, trace_ids), annotators)
+) -> dict[str, tuple[Label, ...]]:
+    labels = files.read(rubric, trace_ids)
+    names = tuple(annotators) or find_annotators(labels) or labels.annotators
+    selected, _ = select_labels(labels, names)
     if {label.split for label in selected.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are your held-out test set, so the page hides them:"
             " they are for annotate calibrate --final"
         )
-    return select_split(selected, final=False)[0]
+    visible, _ = select_split(selected, final=False)
+    by_name = [labels.of(name) for name in names]
+    return {
+        trace_id: tuple(
+            by_trace[trace_id]
+            for by_trace in by_name
+            if trace_id in by_trace and by_trace[trace_id].split == label.split
+        )
+        for trace_id, label in visible.items()
+    }

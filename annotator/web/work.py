@@ -213,6 +213,8 @@ def _prepare_adjudication(
         f"{' and '.join(pair)} agree on {format_count(len(compared.agreed), 'trace')}"
         f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
     ]
+    if rubric.choice == "primary":
+        notes.append("Compared are the primary code and all other codes.")
     if compared.only_one:
         notes.append(
             f"{format_count(len(compared.only_one), 'trace')} were labelled by one of them only."

@@ -570,6 +570,27 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
 
 
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("primary", "1 disagreement on the primary code; other codes are not compared ("),
+        ("many", "2 disagreements on the whole set of codes ("),
+    ],
+)
+def test_disagreements_say_what_is_compared(annotate_cli, tmp_path, choice, expected):
+    """On t0 all codes are the same, on t1 the primary one alone, on t2 none."""
+    rubric = make_rubric(tmp_path, choice)
+    codes = {"ann": ["alpha beta"] * 3, "bob": ["alpha beta", "alpha", "gamma"]}
+    rows = [
+        label(f"t{n}", rubric, *text.split(), by=name)
+        for name, texts in codes.items()
+        for n, text in enumerate(texts)
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    where = ("--labels", file, "--rubric", tmp_path / "faults.yaml", "--between", "ann", "bob")
+    assert expected in annotate_cli("calibrate", *where).out
+
+
 # Thresholds
 
 

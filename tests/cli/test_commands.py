@@ -10,7 +10,7 @@ from tests.conftest import EXAMPLES, run_name, write_run
 
 def test_rubric_list_names_every_built_in_one(annotate_cli):
     done = annotate_cli("rubric", "list")
-    assert [line.split()[0] for line in done.out.splitlines()] == [
+    assert [line.split()[0] for line in done.out.splitlines() if line[0] != " "] == [
         path.stem for path in list_built_in()
     ]
 
@@ -25,9 +25,11 @@ def test_rubric_show_is_safe_on_a_terminal(annotate_cli, tmp_path):
 
 def test_rubric_show_says_everything_a_labeller_needs(annotate_cli):
     done = annotate_cli("rubric", "show", "comm_errors")
+    assert max(map(len, done.out.splitlines())) <= 80
+    text = " ".join(done.out.split())
     for code in load_rubric("comm_errors").codes:
-        assert code.definition in done.out
-        assert code.evidence in done.out
+        assert code.definition in text
+        assert code.evidence in text
     value = json.loads(annotate_cli("rubric", "show", "comm_errors", "--json").out)
     assert [code["id"] for code in value["codes"]] == [
         code.id for code in load_rubric("comm_errors").codes
@@ -88,9 +90,30 @@ def test_traces_counts_what_is_there(annotate_cli, tmp_path):
     assert summary["outcomes"] == {"failed": 1, "passed": 1}
     assert summary["merges"] == {"conflicts": 1, "clean": 1}
     assert (summary["messages"], summary["without_messages"]) == (4, 1)
+    assert {name: summary["attributes"][name] for name in ("passed", "merge", "setting")} == {
+        "passed": 2,
+        "merge": 2,
+        "setting": 1,
+    }
+    assert "merge (2 values)" in annotate_cli("traces", "logs").out
     problems = [problem for record in records[:-1] for problem in record["problems"]]
     assert any("not valid JSON" in problem for problem in problems)
     assert any("not a trace" in problem for problem in problems)
+
+
+def test_traces_prints_the_worst_problems_first_in_80_columns(annotate_cli, tmp_path):
+    for n in range(12):
+        (tmp_path / f"{n}.json").write_text(json.dumps({f"key{'x' * n}": 1, "path": "a/b " * 20}))
+    (tmp_path / "z.json").write_text("{")
+    write_run(tmp_path / run_name(1))
+    done = annotate_cli("traces", ".")
+    head, *lines = done.out.splitlines()
+    assert (head, "z.json" in lines[0]) == ("problems:", True)
+    assert "  5 more kinds of problems: -v" in lines
+    assert "1 trace can be read; 1 cannot be read; 12 ignored (no trace)." in lines
+    assert all(len(line) <= 80 or " " not in line.strip() for line in lines)  # a long path
+    assert "more kinds" not in annotate_cli("traces", ".", "-v").out
+    assert "--rubric comm_errors" in done.err
 
 
 def test_traces_lists_broken_trajectories(annotate_cli, tmp_path):

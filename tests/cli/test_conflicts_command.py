@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
@@ -79,7 +80,11 @@ def test_patches_without_a_conflict(annotate_cli, patches, second, shown):
 
 @pytest.mark.parametrize(
     ("second", "place"),
-    [("\nDear all,\nhello", "b.diff:2: "), (f"{OTHER}@@ what @@\n+x\n", "b.diff:8: ")],
+    [
+        ("\nDear all,\nhello", "b.diff:2: "),
+        (f"{OTHER}@@ what @@\n+x\n", "b.diff:8: "),
+        ("diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n", "b.diff:3: a file without a hunk"),
+    ],
 )
 def test_a_patch_that_is_no_diff_is_named_with_its_line(annotate_cli, patches, second, place):
     done = annotate_cli("conflicts", *patches(A_LIST, second))
@@ -120,11 +125,31 @@ def test_pairs_of_one_trace_are_not_independent():
 
 
 def test_the_table_says_what_is_in_no_share(annotate_cli, logs):
-    out = annotate_cli("conflicts", logs).out
+    out = annotate_cli("conflicts", logs, "-v").out
     assert "1 pair (a patch is empty)" in out
     assert "1 pair (a patch changes no Python file, or only tests)" in out
-    assert "line 7" not in out
-    assert annotate_cli("conflicts", logs, "-v").out.count("line 7") == 4
+    assert out.count("line 7") == 4
+
+
+def test_the_first_screen_has_a_sentence_the_kinds_and_examples(annotate_cli, logs):
+    done = annotate_cli("conflicts", logs, "--cluster", "none")
+    lines = done.out.splitlines()
+    assert lines[0] == "7 pairs of patches in 7 traces"
+    result = " ".join(lines[2:4])
+    assert result == (
+        "In 2 of 5 pairs, 40.0 % (95 % interval 11.8 to 76.9), the patches do not fit together:"
+        " shape in 2."
+    )
+    assert any(re.match(r"shape \(.*\) +2/5 +40\.0 +\[11\.8, 76\.9\]", line) for line in lines)
+    assert done.out.count("line 7") == 4  # of two examples
+    assert lines[-1] == "1 more table and 2 more notes: -v"
+    assert "-v    every conflict with its lines" in done.err
+    by = annotate_cli("conflicts", logs, "--by", "run_name").out.splitlines()
+    assert [line.split()[:2] for line in by if line[:6] in ("vague ", "exact ", "all   ")] == [
+        ["exact", "0/2"],
+        ["vague", "2/3"],
+        ["all", "2/5"],
+    ]
 
 
 def test_the_list_as_csv_and_the_pairs_as_json(annotate_cli, logs):

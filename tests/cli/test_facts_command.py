@@ -40,9 +40,25 @@ def test_the_summary_counts_facts_and_traces_of_each_kind(annotate_cli, logs):
 
 def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
     options = ("--summary", "--kind", "question", "--kind", "not_read")
-    rows = [line.split() for line in annotate_cli("facts", logs, *options).out.splitlines()]
-    assert rows[0] == ["kind", "facts", "traces", "of", "3"]
-    assert rows[2:] == [["question", "2", "2"], ["not_read", "0", "0"]]
+    lines = annotate_cli("facts", logs, *options).out.splitlines()
+    assert lines[0] == "2 facts of 1 kind in 3 traces."
+    row = lines[4].split()
+    assert (row[0], row[-2:], lines[-1]) == ("question", ["2/3", "2"], "Without a fact: not_read.")
+
+
+def test_the_facts_of_few_traces_are_printed_and_of_many_counted(annotate_cli, runs, tmp_path):
+    runs(4, talk=TALK)
+    done = annotate_cli("facts", tmp_path / "logs", "--kind", "question")
+    assert done.out.startswith("4 facts of 1 kind in 4 traces.")
+    assert "-v    every fact" in done.err
+    every = annotate_cli("facts", tmp_path / "logs", "--kind", "question", "-v").out
+    assert every.count("> message:1: Which unit do you use?") == 4
+    ids = [line for line in every.splitlines() if line[0] != " "]
+    single = annotate_cli("facts", tmp_path / "logs", "--kind", "question", "--trace", ids[2]).out
+    assert single.splitlines()[0] == ids[2]
+    assert single.count("Which unit do you use?") == 2  # the fact and its passage
+    done = annotate_cli("facts", tmp_path / "logs", "--trace", "no such")
+    assert (done.code, "no trace no such in " in done.err) == (2, True)
 
 
 def test_what_cannot_be_read_is_listed_and_ends_with_1(annotate_cli, logs):

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.conftest import EXAMPLES
+from annotator.cli import run
+from tests.conftest import EXAMPLES, ROOT
 from tests.server import Server
 
 TRACES = str(EXAMPLES / "logs")
@@ -39,8 +41,8 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     done = annotate_cli(TRACES)
     assert done.code == 2
     assert done.out.startswith("17 traces (17 cooperbench)\n")
-    assert "comm_errors        is for 17 of them: " in done.out
-    assert "emergent           is for 2 of them: " in done.out  # those that passed
+    assert "  comm_errors         17  Communication errors" in done.out
+    assert "  emergent             2  " in done.out  # those that passed
     assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
 
 
@@ -183,10 +185,71 @@ def test_a_map_may_have_a_mark_in_its_name(annotate_cli, tmp_path):
     assert (done.code, '"map"' in done.out) == (0, True), done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [
+        ("talk.csv", "dialog_id,agent,message\n1,ann,hi\n1,ben,ho\n2,ann,hm\n", (2, 3)),
+        ("team.json", '{"of": {"ann": [{"text": "a"}], "ben": [{"text": "b"}]}, "x": [1]}', (1, 2)),
+        ("turns.json", '{"data": {"steps": [{"who": "ann", "body": "a"}]}}', (1, 1)),
+    ],
+)
+def test_what_explain_prints_is_a_map(annotate_cli, tmp_path, name, text, counts):
+    (tmp_path / name).write_text(text)
+    (tmp_path / "half.json").write_text('{"a": ')
+    done = annotate_cli("traces", "--explain", name, "half.json")
+    (tmp_path / "map.yaml").write_text(done.out)
+    read = annotate_cli("traces", name, "--map", "map.yaml", "--json")
+    summary = json.loads(read.out.splitlines()[-1])["summary"]
+    assert (summary["traces"], summary["messages"]) == counts, done.out + read.out
+
+
 def test_explain_says_what_cannot_be_read(annotate_cli, tmp_path):
     (tmp_path / "half.json").write_text("[" * 5000)
     done = annotate_cli("traces", "--explain", TRACES, "half.json")
     assert "half.json: unreadable: " in done.out
+
+
+@pytest.mark.parametrize(
+    ("file", "format_"),
+    [
+        ("codex/exec.jsonl", "codex-exec"),
+        ("codex/tools.jsonl", "codex"),
+        ("langchain/history.json", "langchain"),
+        ("openai/messages.json", None),
+    ],
+)
+def test_explain_names_the_format_that_reads_a_file(annotate_cli, tmp_path, file, format_):
+    """Also if some of its records say nothing by themselves."""
+    path = ROOT / "examples" / "formats" / file
+    if format_ is None:
+        path = tmp_path / "messages.json"
+        path.write_text('[{"type": "x"}, {"type": "y"}]')
+    out = annotate_cli("traces", "--explain", path).out
+    expected = (
+        f"format {format_}" if format_ else "no format; a map that may read it:\n# keys: type"
+    )
+    assert f"{path}: {expected}\n" in out
+
+
+def test_a_map_that_fits_no_file_is_one_short_error(annotate_cli, tmp_path):
+    (tmp_path / "m.yaml").write_text("messages: trace.steps\n")
+    (tmp_path / "in").mkdir()
+    for n in range(4):
+        (tmp_path / "in" / f"{n}.json").write_text(json.dumps({f"key{n}": n, "text": "x" * n}))
+    (tmp_path / "in" / "4.json").write_text("[1]")
+    done = annotate_cli("run", "in", "--map", "m.yaml", "--rubric", "comm_errors", "--quiet")
+    assert (done.code, done.err.replace(f"{tmp_path}/", "")) == (
+        2,
+        "Error: no trace could be read in in: in/0.json: not a trace: no list of messages at"
+        " trace.steps (messages in m.yaml) (and 3 more like it); in/4.json:1: not a trace: a"
+        " number, no record; see annotate traces --explain\n",
+    )
+
+
+@pytest.mark.parametrize("rubric", ["causes", "mast"])
+def test_a_rubric_without_rules_needs_a_model(annotate_cli, rubric):
+    done = annotate_cli(TRACES, "--rubric", rubric)
+    assert (done.code, done.err.rstrip().endswith("Give --model NAME")) == (2, True), done.err
 
 
 def test_the_users_file_may_say_where_models_are(annotate_cli, tmp_path, monkeypatch):
@@ -214,3 +277,23 @@ def test_keys_of_a_dotenv_file(annotate_cli, tmp_path):
         rest = ("--rubric", "comm_errors", "--limit", "1", "--out", "out")
         annotate_cli(TRACES, *args, *rest)
     assert {request.headers["authorization"] for request in server.seen} == {"Bearer from-file"}
+
+
+def test_the_help_of_a_run_begins_with_the_common_options(annotate_cli):
+    text = annotate_cli("run", "--help").out
+    titles = re.findall(r"(?m)^([A-Z].*):$", text)
+    assert titles[:3] == ["Options", "Which traces", "Model"]
+    first = text[text.index("Options:") : text.index("Which traces:")]
+    names = re.findall(r"(?m)^  (--[a-z-]+)", first)
+    common = "rubric model judge base-url out resume limit dry-run max-cost concurrency"
+    assert names == [f"--{name}" for name in common.split()]
+    flags = [flag for param in run.command.params for flag in param.opts if flag.startswith("--")]
+    assert all(len(re.findall(rf"(?m)^  .*{flag}\b", text)) >= 1 for flag in flags)
+
+
+def test_commands_are_listed_in_groups(annotate_cli):
+    text = annotate_cli("--help").out
+    assert re.findall(r"(?m)^([A-Z].*):$", text)[1:] == [
+        *("Judge", "Read", "Check with people", "Count without a judge", "Files"),
+    ]
+    assert max(map(len, text.splitlines())) <= 80

@@ -107,7 +107,7 @@ def test_every_rule_has_cases_and_stands_in_the_docs():
     names = [named(rule) for rules in RULES.values() for rule in rules]
     assert {named(rule) for rule, *_ in HITS.values()} == set(names)
     assert {named(rule) for rule in MISSES} == set(names)
-    docs = (ROOT / "docs" / "judges.md").read_text()
+    docs = (ROOT / "docs" / "reference" / "judges.md").read_text()
     rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w+) \|", docs, re.MULTILINE)
     assert [f"{rubric}.{rule}" for rubric, rule, _ in rows] == names
     codes = {named(rule): code for rule, code in CODES.items()}

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -587,7 +588,7 @@ def test_a_channel_that_no_trace_has_is_refused(tmp_path, annotate_cli, channel,
 def test_the_channel_is_in_every_table_of_the_command_and_of_python(tmp_path, annotate_cli):
     run(tmp_path, 1, [PLAN], merge="clean", run="msg_1")
     run(tmp_path, 2, [], merge="conflicts", run="quiet_1")
-    done = annotate_cli("stats", tmp_path / "logs", "--channel", "run_name=msg_*")
+    done = annotate_cli("stats", tmp_path / "logs", "--channel", "run_name=msg_*", "-v")
     summary = summarize(tmp_path / "logs", channel="run_name=msg_*")
     assert done.out == f"{render(summary.tables, 'table')}\n"
     document = json.loads(render(summary.tables, "json"))
@@ -908,7 +909,7 @@ def test_records_without_tasks_or_settings(tmp_path):
 def test_command_line(talks, annotate_cli):
     done = annotate_cli("stats", talks / "logs")
     assert done.code == 0
-    assert done.out.startswith("6 traces (coop 6)  6 tasks (project+task)  unreadable 0")
+    assert done.out.startswith("6 traces of 6 tasks (project+task): 6 coop\n")
     (talks / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2" / "eval.json").write_text("{")
     done = annotate_cli("stats", talks / "logs", "--format", "csv")
     assert done.code == 1
@@ -919,6 +920,54 @@ def test_command_line(talks, annotate_cli):
     assert "no traces in" in done.err
     found = count([Ignored("a", "no"), Unreadable("b", "b", "no"), Ignored("c", "no")] * 2)
     assert (found.groups[0].traces, found.unreadable, found.ignored) == (0, 2, 4)
+
+
+def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annotate_cli):
+    """By hand: 2 of 5 known ends passed; 3 of 5 merges conflict; 4 + 2 + 3 + 1 + 1 messages."""
+    done = annotate_cli("stats", talks / "logs", "--cluster", "none")
+    head, result, table, gaps, notes = done.out.split("\n\n")
+    assert head == "6 traces: 6 coop"
+    assert " ".join(result.split()).startswith(
+        "Passed: 40 % of 5 coop runs. Merge conflicts: 60 % of 5 merges. Agents wrote messages in"
+        " 5 runs, 2.2 a run"
+    )
+    rows = [re.match(r" *(.+?) +(\d/\d) +([\d.]+)", line) for line in table.splitlines()[2:]]
+    assert [row and row.groups() for row in rows] == [
+        ("passed, coop", "2/5", "40.0"),
+        ("spoke", "2/4", "50.0"),
+        ("did not speak", "0/1", "0.0"),
+        ("merge conflicts", "3/5", "60.0"),
+        ("first message is a plan", "1/3", "33.3"),
+        ("first message is no plan", "1/1", "100.0"),
+        ("did not speak", "1/1", "100.0"),
+    ]
+    assert gaps == (
+        "Not shown (no such runs): passed, solo.\n"
+        "Not shown (no trace tells the steps of its agents): messages per step."
+    )
+    assert notes.splitlines()[-1] == "13 more tables and 5 more notes: -v"
+    assert notes.startswith("Not known whether they passed, so in no success rate: 1 trace.")
+    assert all(len(line) <= 80 for line in f"{result}\n{table}\n{gaps}".splitlines())
+    assert "next: annotate " in done.err
+
+
+def test_the_first_screen_by_an_attribute_has_a_row_for_each_value(talks, annotate_cli):
+    run(talks, 7, [PLAN], model="a model with a very long name that a table has no room for")
+    table = annotate_cli("stats", talks / "logs", "--by", "model").out.split("\n\n")[2]
+    header, _, *rows = table.splitlines()
+    assert header.split() == ["model", "coop", "%", "conflicts", "%", "messages"]
+    assert rows[0].split() == ["m", "2/5", "40.0", "3/5", "60.0", "2.2", "(5)"]
+    assert rows[1].split()[-6:] == ["1/1", "100.0", "0/1", "0.0", "1.0", "(1)"]
+    assert rows[-1].split() == ["all", "3/6", "50.0", "3/6", "50.0", "2.0", "(6)"]
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_the_first_screen_of_traces_that_tell_nothing(tmp_path, annotate_cli):
+    (tmp_path / "t.jsonl").write_text(json.dumps({"id": "a", "messages": []}))
+    done = annotate_cli("stats", tmp_path / "t.jsonl")
+    assert "No trace tells an outcome, a merge or a message." in done.out
+    assert "Not shown (no such runs): passed, coop; passed, solo; merge conflicts." in done.out
+    assert (done.code, done.err) == (0, "")
 
 
 def test_an_interval_says_if_resamples_are_left_out(tmp_path):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from annotator.judges.llm.cost import find_listing
+from annotator.rubrics.annotations import Usage
 from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.judges.ask import (
     ARGS,
@@ -53,12 +56,18 @@ PRICES: dict[str, tuple[str, str, list[list[dict[str, object]]], tuple[float, fl
     "a date and more": ("gpt-4o-2024-11-20-x", OPENAI, [], None),
     "an unknown model": ("nobody-knows", OPENAI, [], None),
     "another host": ("gpt-4o", ELSEWHERE, [], None),
-    "a host that begins alike": ("gpt-4o", f"{OPENAI[:-3]}.evil.com", [], None),
+    "this machine": ("gpt-4o", "http://127.0.0.1:9/v1", [], None),
     "the user's file wins": ("gpt-4o", OPENAI, [[entry("gpt-4o", 7)]], (7, 70)),
     "the first file wins": ("m", ELSEWHERE, [[entry("m", 1)], [entry("m", 2)]], (1, 10)),
     "the file that has it": ("m", ELSEWHERE, [[entry("x", 1)], [entry("m", 2)]], (2, 20)),
     "its host": ("m", ELSEWHERE, [[entry("m", 1, host="other.ai")]], None),
     "exact before dated": ("m-2024-05-13", ELSEWHERE, [EXACT], (2, 20)),
+    "no price in the entry": (
+        "gpt-4o",
+        OPENAI,
+        [[{"model": "gpt-4o", "context": 9999}]],
+        (2.5, 10),
+    ),
     "a batch": ("m", ELSEWHERE, [[entry("m", 8, batch=0.25)]], (8, 80)),
 }
 
@@ -96,7 +105,7 @@ def test_a_model_has_its_listed_price_or_none(
         assert cost == pytest.approx(by_hand)
         batch = forecast(annotate_cli, *args, "--batch")["cost_usd_low"]
         assert batch == pytest.approx(
-            by_hand * {"a batch": 0.25}.get(name, 0.5 if not files else 1)
+            by_hand * {"a batch": 0.25}.get(name, 1 if "input" in str(files) else 0.5)
         )
 
 
@@ -106,6 +115,7 @@ def test_a_model_has_its_listed_price_or_none(
         ("", "the file: "),
         ("{as_of: x, models: [{model: m, input: -1, output: 1}]}", "models.0.input: "),
         ("{as_of: x, models: [{model: m, input: 1, output: 1, batch: 2}]}", ".batch: "),
+        ("{as_of: x, models: [{model: m, input: 1}]}", "input and output are given together"),
     ],
 )
 def test_a_wrong_price_file_is_named_with_its_field(
@@ -117,6 +127,35 @@ def test_a_wrong_price_file_is_named_with_its_field(
     done = annotate_cli(*ARGS, *args)
     assert (done.code, "mine.yaml" in done.err, Path("runs").exists()) == (2, True, False)
     assert said in done.err
+
+
+ANTHROPIC, GOOGLE = "https://api.anthropic.com", "https://generativelanguage.googleapis.com"
+# Model, address, tokens of input, cached, written to the cache, output -> dollars by the provider's
+# page, and those of the batch interface.
+BILLS = {
+    "cached": ("gpt-5.5", OPENAI, (100_000, 40_000, 0, 1_000), 0.35, 0.175),
+    "long": ("gpt-5.5", OPENAI, (300_000, 0, 0, 1_000), 3.045, 1.5225),
+    "just not long": ("gpt-5.5", OPENAI, (272_000, 0, 0, 1_000), 1.39, 0.695),
+    "all kinds": ("claude-sonnet-4-5", ANTHROPIC, (250_000, 1_000, 500, 2_000), 1.54035, None),
+    "Gemini": ("gemini-2.5-pro", GOOGLE, (300_000, 0, 0, 1_000), 0.765, None),
+}
+
+
+@pytest.mark.parametrize(("model", "url", "tokens", "dollars", "batch"), BILLS.values(), ids=BILLS)
+def test_a_long_prompt_costs_what_the_provider_asks_for_it(
+    model: str, url: str, tokens: tuple[int, ...], dollars: float, batch: float | None
+) -> None:
+    read, cached, put, written = tokens
+    usage = Usage(read, cached_tokens=cached, cache_write_tokens=put, output_tokens=written)
+    listing = find_listing(model, url)
+    price = listing.find_price(in_batches=False)
+    assert price is not None
+    assert price.of(usage) == pytest.approx(dollars)
+    assert re.fullmatch(r"genai-prices [\d.]+, newest price 20\d\d-.*", price.source)
+    if batch:
+        cheaper = listing.find_price(in_batches=True)
+        assert cheaper is not None
+        assert cheaper.of(usage) == pytest.approx(batch)
 
 
 def test_a_price_for_each_kind_of_tokens(annotate_cli: Cli, runs: Runs) -> None:
@@ -345,8 +384,8 @@ def test_calls_tokens_and_dollars(annotate_cli: Cli, runs: Runs, answer_cache: P
         # 20 calls of 1,500 to 4,000 tokens; 3 rounds of 8 calls take 30 to 80 s each.
         (
             ("--price-in", "0", "--price-out", "2"),
-            "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8"
-            " (at 50 tokens/s). `--pilot 5` in place of `--dry-run` measures it.",
+            "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8."
+            " `--pilot 5` narrows it.",
         ),
         (("--batch",), "20 of 21 runs, about TOKENS tokens in and 30,000 to 80,000 out"),
     ],
@@ -357,7 +396,12 @@ def test_a_forecast_begins_with_a_sentence(
     runs(20)
     write_run(Path(run_name(21)), passed=True)
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
-    first = annotate_cli(*args, *more, "--dry-run").out.splitlines()[0]
+    out = annotate_cli(*args, *more, "--dry-run").out
+    assert "1 skipped: the rubric is not for them.\n20 calls: " in out
+    assert "\n- answers of 1,500 to 4,000 tokens\n" in out
+    assert "done before" not in out
+    assert "  done before" in annotate_cli(*args, *more, "--dry-run", "-v").out
+    first = out.split("\n\n")[0].replace("\n", " ")
     tokens = forecast(annotate_cli, *args, *more)["input_tokens"]
     assert first.startswith(line.replace("TOKENS", f"{tokens:,}")), first
     assert ("minutes" in first) == ("minutes" in line)

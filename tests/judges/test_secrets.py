@@ -74,8 +74,11 @@ def test_what_a_server_echoes_is_written_and_shown_nowhere(
     assert not [file for file in tmp_path.glob("out/*.*") if file.stat().st_mode & 0o077]
 
 
+BROKEN = Reply(raw=f"HTTP/1.1 200 OK\r\nno header {KEY}\r\n\r\n".encode())
+
+
 @pytest.mark.parametrize(
-    "reply", [RIGHT, Reply(status=400, error={"message": "no"}), Reply(drop=True)]
+    "reply", [RIGHT, Reply(status=400, error={"message": "no"}), Reply(drop=True), BROKEN]
 )
 def test_no_secret_stands_in_a_log(
     trace: Trace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reply: Reply

@@ -1,6 +1,6 @@
 """The rules judge on 200 real two-agent runs, 40 of them labelled; nothing of their text is here.
 
-The bounds are what the judge has to reach. What it does reach is in docs/judges.md.
+The bounds are what the judge has to reach. What it does reach is in docs/reference/judges.md.
 """
 
 import json

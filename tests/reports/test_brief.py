@@ -120,3 +120,17 @@ def test_long_names_keep_their_ends_and_rows_fit(annotate_cli, tmp_path):
     rows = [line for line in out.splitlines() if "/8 " in line and line.startswith("a_")]
     assert [row.split()[0][-2:] for row in rows] == ["_1", "_2"]
     assert all(len(row) <= 80 for row in rows)
+
+
+def test_codes_in_the_same_traces_begin_with_the_most_frequent_pair(annotate_cli, tmp_path):
+    run = make_run(tmp_path / "run", make_rubric(tmp_path, "many", id="first"), traces())
+    out = annotate_cli("report", run, "--co-occurrence").out
+    result, table = out.split("\n\n")[1:3]
+    assert " ".join(result.split()) == (
+        "Most often together: alpha and beta, in 10 of 60 judged traces. In no trace, or not known:"
+        " gamma."
+    )
+    assert [line.split()[1:] for line in table.splitlines()[2:]] == [
+        ["alpha", "20", "10"],
+        ["beta", "10", "20"],
+    ]

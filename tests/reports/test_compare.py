@@ -368,7 +368,8 @@ def test_two_runs_are_compared_by_themselves(annotate_cli, tmp_path, rubric):
     runs = two_runs(tmp_path, rubric)
     for name in FORMATS:
         done = annotate_cli("compare", *runs, "--format", name)
-        assert (done.code, done.err) == (0, "")
+        hint = f"next: annotate view {runs[0]} {runs[1]}\n" if name == "table" else ""
+        assert (done.code, done.err) == (0, hint)
         options = ("--by", "run", "--compare", "first", "second", "--format", name)
         old = annotate_cli("report", *runs, *options)
         assert old.out == done.out
@@ -382,8 +383,9 @@ def test_two_runs_are_compared_by_themselves(annotate_cli, tmp_path, rubric):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "say which two with --values A B"),
-        (("--by", "model"), "say which two with --values A B"),
+        ((), "one run has nothing to compare: give two, or --by ATTRIBUTE"),
+        (("--by", "project"), "every trace judged by faults has project = p: nothing to compare"),
+        (("--by", "modle"), "no trace judged by faults has this attribute, only model, project"),
         (("--by", "model", "--values", "one", "one"), "both sides of the comparison are the same"),
         (("--by", "model", "--values", "one", "six"), "no trace judged by faults has model = six"),
         (("--calibration", "gone.json", *VALUES), "gone.json"),
@@ -436,7 +438,7 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
 
     def out(name):
-        return annotate_cli("report", run, *BY_MODEL, *ALONE, "--format", name).out
+        return annotate_cli("report", run, *BY_MODEL, *ALONE, "--format", name, "-v").out
 
     line = next(line for line in out("table").splitlines() if line.startswith("alpha"))
     assert line.split() == [
@@ -618,7 +620,7 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     assert float(alpha["corrected_p_holm"]) == pytest.approx(rows["alpha"]["corrected_adjusted"])
     line = next(
         line
-        for line in annotate_cli("report", run, *options, *BY_MODEL).out.splitlines()
+        for line in annotate_cli("report", run, *options, *BY_MODEL, "-v").out.splitlines()
         if line.startswith("alpha")
     )
     assert line.split()[-2] == f"{test['p']:.4f}"
@@ -663,7 +665,7 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
     assert work["adjusted"] == pytest.approx(424 / 2**14)
     assert rows["beta"]["second"]["k"] == 38
     assert rows["alpha"]["adjusted"] == pytest.approx(3 * rows["alpha"]["test"]["p"])
-    out = annotate_cli("report", run, *BY_MODEL, *ALONE).out
+    out = annotate_cli("report", run, *BY_MODEL, *ALONE, "-v").out
     assert [line for line in out.splitlines() if line.startswith("work (group)  48/50")]
 
     options = calibrate(run, labelled(rubric, traces, every=3))
@@ -708,7 +710,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     assert "Corrected, pooled" in " ".join(one["notes"])
-    shown = annotate_cli("compare", run, *options, *VALUES, "--pool").out
+    shown = annotate_cli("compare", run, *options, *VALUES, "--pool", "-v").out
     assert "corrected (pooled)" in shown.splitlines()[2]
     # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
     one, found = compared(annotate_cli, run, *options, *VALUES, command="compare")
@@ -985,7 +987,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
         reason = "labels of fewer than 6 tasks" if tasks else "the second side: no human labels"
         assert limits(gap) == ((0.0 if tasks else None), None, None), code
         assert gap["reason"] == row["corrected_test"]["reason"] == reason
-    shown = annotate_cli("report", run, *options).out
+    shown = annotate_cli("report", run, *options, "-v").out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
     assert [line[-4:] for line in lines] == [["+0.0" if tasks else "-", "-", "-", "-"]] * 2
 

@@ -17,7 +17,7 @@ import pytest
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
-from tests.conftest import ROOT
+from tests.conftest import ROOT, unwrap
 
 
 def full():
@@ -220,7 +220,7 @@ def pushed(run: Path, endpoint: str) -> str:
         timeout=300,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    said_, error = done.stderr.splitlines()
+    said_, error = unwrap(done.stderr).splitlines()
     assert said_.startswith("written to ")
     assert error.startswith("Error: ")
     assert "not pushed to org/name" in error
@@ -254,7 +254,7 @@ def test_text_goes_where_it_is_wanted(annotate_cli, tmp_path, rubric, name, kind
     done = annotate_cli("report", run, *kind, "--format", name, "--out", file)
     hint = printed.err if "--compare" in kind else ""
     assert (done.code, done.out, done.err) == (0, "", f"written to {file}\n{hint}")
-    assert file.read_text(encoding="utf-8") == printed.out
+    assert unwrap(file.read_text(encoding="utf-8")) == printed.out
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
 
 

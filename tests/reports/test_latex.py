@@ -1,5 +1,6 @@
 """Tables for a paper: pdflatex sets them, whatever strangers put into names."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -79,12 +80,22 @@ def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run, calibrated)
         words(text, tmp_path)
 
 
-def test_what_a_caption_says(annotate_cli, run):
-    [caption] = re.findall(r"\\caption{(.*)}", printed(annotate_cli, "report", run))
-    for part in ("first v1 (", "judge llm:m (", "judged 60 (labelled 30, none 30)", "skipped 0"):
-        assert part in caption
-    for part in ("failed 0", "Counted: traces with the code as primary.", r"95 \% intervals"):
-        assert part in caption
+def test_a_caption_has_two_sentences_and_the_notes_are_below_the_table(
+    annotate_cli, run, calibrated
+):
+    for more in ((), calibrated):
+        text = printed(annotate_cli, "report", run, *more)
+        [caption] = re.findall(r"\\caption{(.*)}", text)
+        assert re.fullmatch(
+            r"first v1 \(\w+\); judge llm:m \(\w+\); judged 60 \(labelled 30, none 30\);"
+            r" skipped 0; failed 0\."
+            r" Counted: traces with the code as primary, with 95 \\% intervals\.",
+            caption,
+        )
+        [document] = json.loads(annotate_cli("report", run, *more, "--format", "json").out)
+        below = text[text.index(r"\end{tabular}}") :]
+        assert document["notes"]
+        assert all(latex.escape(note) in below for note in document["notes"])
 
 
 def test_none_is_ruled_off(annotate_cli, run):

@@ -9,19 +9,20 @@ from html.parser import HTMLParser
 import pytest
 
 from annotator.base.errors import AnnotatorError
+from annotator.base.text import cut_middle, measure
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.cooperbench.stats import StatsCounts, compute_statistics
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
 from annotator.reports.digits import format_limits, format_number, format_percent, format_points
 from annotator.reports.frequency import count_frequencies
-from annotator.reports.table import FORMATS, Table, render
+from annotator.reports.table import FORMATS, Table, render, select_brief
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
 from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, unwrap
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
 from validation import Estimate, compute_wilson_interval, estimate_difference
 
@@ -96,13 +97,14 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
             count_co_occurrences(open_run(run))
         ),
         ("compare", run, "--by", "model", "--values", "m1", "m2"): comparison.tabulate(
-            compare([open_run(run)], "model", "m1", "m2")
+            compare([open_run(run)], "model", ("m1", "m2"))
         ),
         ("stats", EXAMPLES): stats.tabulate(compute_statistics(counted)),
     }
     for arguments, tables in reports.items():
-        brief = [table.brief or table for table in tables] if format_ == "table" else tables
-        assert annotate_cli(*arguments, "--format", format_).out == f"{render(brief, format_)}\n"
+        brief = select_brief(tables) if format_ == "table" else tables
+        printed = annotate_cli(*arguments, "--format", format_).out
+        assert printed == unwrap(f"{render(brief, format_)}\n")
         if len(tables) == 1:
             assert tables[0].to(format_) == render(tables, format_)
             assert str(tables[0]) == (tables[0].brief or tables[0]).to("table")
@@ -188,3 +190,20 @@ def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
 def test_a_format_that_is_not_there():
     with pytest.raises(AnnotatorError, match="no format 'xlsx' of tables, only table, csv, json"):
         PLAIN.to("xlsx")
+
+
+def test_wide_letters_take_two_columns():
+    """Each of these letters is as wide as two digits."""
+    rows = [("工作", "1", "x"), ("ab", "12", "y")]
+    table = Table("", ("code", "n", "what"), rows, notes=["工" * 3 + " a" * 45])
+    lines = render([table], "table").splitlines()
+    assert lines[:4] == [
+        "code   n  what",
+        "-" * 14,
+        "工作   1     x",
+        "ab    12     y",
+    ]
+    assert lines[-1].startswith("   a")  # a long note goes on below, indented
+    # A third of 16 columns is 5: two wide letters at the end, an ellipsis, and 11 before it.
+    assert cut_middle("ab" + "工" * 20, 16) == "ab工工工工…工工"
+    assert [measure(text) for text in ("ab", "工作", "e\u0301", "😀")] == [2, 4, 1, 2]

@@ -215,6 +215,38 @@ def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, 
     assert (again.code, refused in again.err) == ((2, True) if option else (1, False))
 
 
+TRUE, SECOND = ("message:1", "Which field holds the unit?"), ("message:2", TALK[1][1])
+FALSE = ("message:1", "nobody wrote this")
+
+
+@pytest.mark.parametrize(
+    ("code", "quotes", "kind"),
+    [
+        ("C1b", (FALSE, SECOND), "quotes not in the trace"),
+        ("C1b", (FALSE,), "quotes not in the trace"),
+        ("C1b", (TRUE,), "too few separate quotes"),
+        ("C1b", (TRUE, TRUE), "too few separate quotes"),
+        (
+            *("C1b", (TRUE, ("message:3", TALK[2][1]))),  # the same agent
+            "quotes in the wrong place or by the wrong author",
+        ),
+    ],
+)
+@pytest.mark.parametrize("rejected", ["undecided", "none"])
+def test_the_notes_say_why_findings_were_rejected(
+    annotate_cli, runs, tmp_path, code, quotes, kind, rejected
+):
+    with Server(lambda _: finding(code, *quotes)) as server:
+        more = ("--model", "m", "--base-url", server.url, *set_model(reasks=0), "--out", "out")
+        annotate_cli(runs(2), "--rubric", "comm_errors", *more, "--rejected", rejected)
+    [table] = count_frequencies(open_run(tmp_path / "out"))
+    assert f"Most findings, 2 of 2, were rejected: {kind} 2. The rest says little." in table.notes
+    assert {
+        "undecided": f"In 2 undecided traces all findings were rejected: {kind} 2.",
+        "none": f"2 of the traces counted as none had findings, all rejected: {kind} 2.",
+    }[rejected] in table.notes
+
+
 @pytest.mark.parametrize(
     ("least_read", "status", "read", "reason"),
     [

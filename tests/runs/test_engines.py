@@ -398,11 +398,11 @@ def test_a_trace_comes_back_as_it_was():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspark", "ray"])
 def test_what_the_docs_say_of_other_engines(runs, tmp_path, name):
-    """The lines of docs/scaling.md as they stand there, but for folder and endpoint."""
+    """The lines of docs/howto/many-machines.md as they stand there, but for folder and endpoint."""
     if not find_spec(name) or (name == "pyspark" and not shutil.which("java")):
         pytest.skip(f"{name}, or Java for it, is not installed here")
     runs(7)
-    text = (ROOT / "docs" / "scaling.md").read_text()
+    text = (ROOT / "docs" / "howto" / "many-machines.md").read_text()
     first, spark, ray = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     begin = {
         "pyspark": "import pandas\nfrom pyspark.sql import SparkSession\n"

@@ -192,7 +192,33 @@ def test_traces_that_failed_before_do_not_stop_a_resumed_run(annotate_cli, runs,
             assert (done.code, len(server.seen)) == (1, calls), done.err
             assert status(tmp_path / "out") == "finished"
             assert statuses(tmp_path / "out") == {"labelled": 23, "failed": 23}
-    assert "23 traces could not be judged (refusal 23)" in done.err
+    assert "23 failed: 23 refusal" in done.err
+
+
+def test_failures_are_grouped_by_kind_with_what_to_do(annotate_cli, runs):
+    """Of 9 runs 4 are refused, 2 have no server, 3 are judged."""
+    runs(9)
+    answers = {n: Reply(refusal="not me") for n in (1, 2, 3, 4)}
+    answers |= {n: Reply(status=503, error={"message": "busy"}) for n in (5, 6)}
+    with Server(lambda one: answers.get(number_of(one), RIGHT)) as server:
+        args = (*ARGS, *llm(server, *ONE_CALL), *set_model(attempts=1), "--out", "out")
+        done = annotate_cli(*args)
+        every = annotate_cli(*args, "--resume", "-v").err
+    ids = [f"night/coop/shop_task/{n}/f1_f2" for n in range(7)]
+    expected = [
+        "6 failed: 4 refusal, 2 server",
+        "  refusal (4): the model refuses: not me",
+        "    The model or its filter refuses these traces. Try another model.",
+        f"    {ids[1]}, {ids[2]} and 2 more",
+        "  server (2): HTTP 503: busy (the last of 1 attempts)",
+        "    Read the message above; check that the server runs.",
+        f"    {ids[5]}, {ids[6]}",
+        "  all of them: status failed in out/annotations.jsonl",
+    ]
+    printed = done.err.splitlines()  # where notices of four blanks are joined
+    assert " ".join(line.strip() for line in expected) in " ".join(x.strip() for x in printed)
+    assert "next: the same command and --out out --resume    judge failed traces again" in printed
+    assert all(f"{ids[n]}: the model refuses: not me" in every for n in (1, 2, 3, 4))
 
 
 def test_a_judge_of_ones_own_that_always_fails_stops_too(annotate_cli, runs, tmp_path):

@@ -338,12 +338,12 @@ def test_the_cost_of_a_run_that_was_killed_is_a_lower_bound(annotate_cli, runs, 
     with Server(lambda _: RIGHT) as server:
         prices = ("--price-in", "1", "--price-out", "1")
         args = (str(runs(3)), "--rubric", "comm_errors", *llm(server, *prices), "--out", "out")
-        assert "cost at least" not in annotate_cli(*args).err
+        assert "at least $" not in annotate_cli(*args).err
         manifest, log = tmp_path / "out" / "run.json", tmp_path / "out" / "annotations.jsonl"
         manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
         done = annotate_cli(*args, "--resume")
-        assert (done.code, "cost at least" in done.err, server.calls) == (0, True, 3 + 1), done.err
+        assert (done.code, "at least $" in done.err, server.calls) == (0, True, 3 + 1), done.err
     assert json.loads(manifest.read_text())["totals"]["unreported_calls"] == 1
 
 

@@ -462,9 +462,25 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path):
     ones[1] = replace(ones[1], votes=(*ones[1].votes[:2], down))
     [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
     assert table.votes is not None
-    assert (table.votes.failed, table.votes.unanimous.k) == (1, 2)
+    assert (table.votes.failed, table.votes.unanimous.k) == (1, 1)
     assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1
     assert "1 votes in judged traces failed" in render(tabulate([table]), "table")
+
+
+def test_a_vote_that_is_missing_makes_no_trace_unanimous(annotate_cli, tmp_path):
+    """Two traces with all votes, one of them unanimous: 1/2, and A flips in 1 of 1. Three more lack
+    votes: what is left of these says neither.
+    """
+    full = [judged_by_two(1, "A", ""), judged_by_two(2, "", "")]
+    part = [judged_by_two(n, "A", "A") for n in (3, 4)]
+    part = [replace(one, votes=(one.votes[0], Vote("llm:y", 1, "failed"))) for one in part]
+    alone = replace(part[0], trace_id="u", status="undecided", primary=None)
+    run = write(tmp_path / "run", [*full, *part, alone])
+    text = " ".join(annotate_cli("report", "-v", run).out.split())
+    assert re.search(r"votes unanimous 1/2 50\.0 % \[.*?\], votes missing in 3 traces", text), text
+    assert "of those with any (where no vote is missing) work_overlap 1/1 100.0 %" in text
+    [value] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    assert value["votes"]["incomplete"] == 3
 
 
 def test_undecided_votes_of_judged_traces_are_told(tmp_path):

@@ -109,6 +109,11 @@ CASES = {
             "r.tsv": table(CELLS, "\t"),
             "r.csv.gz": gzip.compress(table(CELLS).encode()),
             "r.parquet": parquet(RECORDS),
+            "texts.jsonl": lines(*CELLS),
+            "texts.parquet": parquet(CELLS),
+            "pandas.csv": table(
+                [{**record, "messages": str(record["messages"])} for record in RECORDS]
+            ),
             "r.arrow": arrow(RECORDS),
             "stream.arrow": arrow(RECORDS, pa.ipc.new_stream),
         }.items()

@@ -59,7 +59,7 @@ def load_cases(name):
 WHOLE_RUN = load_cases("whole_run.yaml")
 CASES = {
     title: case
-    for name in ("documents.yaml", "frameworks.yaml", "cooperbench.yaml")
+    for name in ("documents.yaml", "frameworks.yaml", "harnesses.yaml", "cooperbench.yaml")
     for title, case in load_cases(name).items()
 }
 FOLDERS = ["openhands/session", "openhands/sdk"]  # each is one session

@@ -6,7 +6,7 @@ import pytest
 
 from annotator.base.errors import AnnotatorError
 from annotator.traces import read_traces
-from annotator.traces.map import suggest_map
+from annotator.traces.suggest import suggest_map
 
 RECORD = {
     "run": {"uid": "r-7"},
@@ -110,6 +110,83 @@ def test_flat_messages_are_grouped(mapped):
     ]
 
 
+TEAM = {
+    "id": "t",
+    "teams": {
+        "ann": {"log": [{"role": "user", "content": "Go"}, {"role": "assistant", "content": "A"}]},
+        "ben": {"log": [{"role": "assistant", "content": "B"}, {"role": "exit", "content": "end"}]},
+        "note": "no list here",
+    },
+}
+
+
+def summarize(trace):
+    return [(m.sender, m.author, m.text) for m in trace.messages]
+
+
+@pytest.mark.parametrize(
+    ("record", "map_text", "messages"),
+    [
+        pytest.param(
+            TEAM,
+            "messages: teams.*.log\nauthor: role\nauthors: {exit: system}\n",
+            [
+                ("user", "human", "Go"),
+                ("ann", "agent", "A"),
+                ("ben", "agent", "B"),
+                ("exit", "system", "end"),
+            ],
+            id="the key is the sender of what agents say",
+        ),
+        pytest.param(
+            {"talk": {"ann": [{"content": "A"}], "ben": [{"content": "B"}]}},
+            "messages: talk.*\n",
+            [("ann", "agent", "A"), ("ben", "agent", "B")],
+            id="messages without a role are the agent's",
+        ),
+        pytest.param(
+            {"runs": [{"name": "ann", "log": [{"content": "A"}]}, {"log": [{"content": "?"}]}]},
+            "messages: runs.*.log\n",
+            [("ann", "agent", "A"), ("unknown", "unknown", "?")],
+            id="an item's name is the sender",
+        ),
+        pytest.param(
+            {"talk": {"a": [{"sender": "Ann", "content": "A"}], "b": [{"content": "B"}]}},
+            "messages: talk.*\n",
+            [("Ann", "agent", "A"), ("b", "agent", "B")],
+            id="a message's own sender comes first",
+        ),
+        pytest.param(
+            {"talk": {"a": [{"content": "2", "at": 2}], "b": [{"content": "1", "at": 1}]}},
+            "messages: talk.*\ntime: at\n",
+            [("b", "agent", "1"), ("a", "agent", "2")],
+            id="lists are merged by time",
+        ),
+    ],
+)
+def test_a_list_of_messages_for_each_agent(mapped, record, map_text, messages):
+    (trace,) = mapped([record], map_text)
+    assert summarize(trace) == messages
+
+
+def test_lists_of_agents_beside_one_another(mapped):
+    record = {"ann": [{"content": "A"}], "ben": [{"content": "B"}], "cost": 1, "meta": {"a": 1}}
+    (trace,) = mapped([record], 'messages: "*"\n')
+    assert (trace.agents, trace.attributes) == (("ann", "ben"), {"cost": 1})
+    assert "not short scalars, left out: meta" in trace.problems
+
+
+def test_lists_without_times_and_keys_that_a_map_does_not_name_are_told(mapped):
+    record = {"talk": {"a": [{"m": {"text": "A", "calls": [1]}, "cost": 1}], "b": [{"m": {}}]}}
+    (trace,) = mapped([record], "messages: talk.*\ntext: m.text\n")
+    assert trace.problems == (
+        "talk.*: not all messages have a time: one list after another",
+        "talk.*: message 2 has no text",
+        "messages at talk.*: cost left out, not read",
+        "messages at talk.*: m: calls left out, not read",
+    )
+
+
 def test_names_of_agents(mapped):
     talk = [{"sender": "Boss (to Bob)", "content": "x"}, {"sender": "Bob v2", "content": "y"}]
     record = {"talk": talk, "agents": ["Boss (lead)", "Bob", "Cy (silent)"]}
@@ -155,6 +232,61 @@ def test_the_suggested_map_reads_the_records(mapped):
 
 
 @pytest.mark.parametrize(
+    ("record", "lines"),
+    [
+        pytest.param(
+            TEAM,
+            [
+                "messages: teams.*.log",
+                "# 2 lists of messages, the * is the sender: teams.ann.log (2), teams.ben.log (2)",
+                "author: role",
+            ],
+            id="lists under the names of agents",
+        ),
+        pytest.param(
+            {
+                "a": {"talk": [{"role": "x", "content": "1"}]},
+                "critic": [{"text": "no", "from": "c"}],
+            },
+            ["messages: a.talk", "# left out: critic (1 message)", "sender: role"],
+            id="another list is left out",
+        ),
+        pytest.param(
+            {"talk": [{"role": "x", "content": "1", "tool_calls": [1], "at": 5}], "meta": {"a": 1}},
+            [
+                "time: at",
+                "# left out of each message: tool_calls",
+                "# left out of the record: meta",
+            ],
+            id="keys of messages and of the record",
+        ),
+        pytest.param(
+            {"runs": [{"name": "a", "log": [{"content": "1"}]}]},
+            ["messages: runs.*.log", "text: content"],
+            id="lists in the items of a list",
+        ),
+        pytest.param(
+            {"message_id": 1, "dialog_id": 2, "speaker": "a", "text": "x"},
+            ["sender: speaker", "group_by: dialog_id"],
+            id="the id of a message groups nothing",
+        ),
+        pytest.param(
+            {"rounds": [{"turns": [{"speaker": "a", "text": "1"}]}] * 2},
+            [
+                "messages: rounds.*.turns",
+                "# 2 lists of messages: rounds.0.turns (1), rounds.1.turns (1)",
+            ],
+            id="messages that name their speaker",
+        ),
+    ],
+)
+def test_a_suggested_map_says_what_it_reads_and_leaves_out(mapped, record, lines):
+    text = suggest_map(record)
+    assert set(lines) <= set(text.split("\n")), text
+    assert mapped([record], text)[0].messages
+
+
+@pytest.mark.parametrize(
     "key",
     [
         *("a: b", "#c", "- d", "& e", "!f", "x\nmessages: g", "null", "1", "\x1b[31m", "\u200b"),
@@ -163,7 +295,7 @@ def test_the_suggested_map_reads_the_records(mapped):
 )
 def test_a_map_is_suggested_for_any_key(mapped, key):
     text = suggest_map({key: [{"speaker": "a", "utterance": "hi", "y": "z"}], f"{key}_id": "k"})
-    assert text.count("\n") == 4
+    assert text.count("\n") == 5
     (trace,) = mapped([{key: [{"speaker": "a", "utterance": "hi"}], f"{key}_id": "k"}], text)
     assert (trace.id, trace.messages[0].text) == ("k", "hi")
 

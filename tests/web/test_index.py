@@ -504,23 +504,27 @@ def test_labels_of_rubrics_of_the_runs_only(two_runs, tmp_path):
         read_person_labels([write_labels(tmp_path / "l.jsonl", rows[1:])], open_runs(runs))
 
 
-def test_gold_decides_and_several_without_it_are_refused(two_runs, tmp_path):
+def test_gold_decides_and_without_it_all_are_shown(two_runs, tmp_path, opened):
     rubric, runs = two_runs
     people = [label("t1", rubric, "alpha", by="A"), label("t1", rubric, "beta", by="B")]
     file = write_labels(tmp_path / "l.jsonl", people)
-    with pytest.raises(AnnotatorError, match="several annotators: A, B"):
-        read_person_labels([file], open_runs(runs))
-    assert read_person_labels([file], open_runs(runs), ["B"])["faults"]["t1"].primary == "beta"
+    for names, expected in (((), "alpha beta"), ("B", "beta"), ("BA", "beta alpha")):
+        labels = read_person_labels([file], open_runs(runs), names)
+        assert [one.primary for one in labels["faults"]["t1"]] == expected.split()
+        assert all_rows(opened(runs, labels), text="t1")[0].human == (expected.split()[0],)
     write_labels(file, [*people, label("t1", rubric, "gamma", by="gold")])
-    assert read_person_labels([file], open_runs(runs))["faults"]["t1"].primary == "gamma"
+    [gold] = read_person_labels([file], open_runs(runs))["faults"]["t1"]
+    assert gold.primary == "gamma"
 
 
 def test_labels_of_the_test_split_are_not_looked_at(two_runs, tmp_path):
     rubric, runs = two_runs
     rows = [label("t1", rubric, "alpha", split="dev"), label("t2", rubric, "beta", split="test")]
+    rows.append(label("t1", rubric, "beta", by="B", split="test"))
     file = write_labels(tmp_path / "l.jsonl", rows)
-    assert list(read_person_labels([file], open_runs(runs))["faults"]) == ["t1"]
-    write_labels(file, rows[1:])
+    labels = read_person_labels([file], open_runs(runs))["faults"]
+    assert {trace_id: len(own) for trace_id, own in labels.items()} == {"t1": 1}
+    write_labels(file, rows[1:2])
     with pytest.raises(AnnotatorError, match="held-out test set"):
         read_person_labels([file], open_runs(runs))
 

@@ -306,7 +306,7 @@ def draw_representations(facts: TraceFacts) -> Iterator[Fact]:
             first, second = (sanitize_line(use.says, 120) for use in uses)
             says = (
                 f"{sanitize_line(thing, 120)} in {sanitize_line(conflict.path, 200)}:"
-                f" {format_agent(agent)}'s patch has {first}, {format_agent(partner)}'s {second}."
+                f" {format_agent(agent)}'s patch: {first}; {format_agent(partner)}'s: {second}."
             )
             spans = tuple(
                 quote_lines(*side, use.lines, _find_hunk(side[1], use))

@@ -20,7 +20,7 @@ _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
 }
 
 _RELIABLE_CODES: Mapping[str, frozenset[str]] = {"symptoms": frozenset(["implementation_failure"])}
-"""The codes with a recall above one half on labelled runs, by its lower limit (docs/judges.md)."""
+"""The codes with a recall above one half, by its lower limit (docs/reference/judges.md)."""
 
 
 def list_codes(rubric: Rubric) -> frozenset[str]:
@@ -33,13 +33,13 @@ def list_codes(rubric: Rubric) -> frozenset[str]:
         *first_ids, last = _RUBRICS
         raise AnnotatorError(
             f"the rules judge has no rules for {rubric.id!r}; it knows "
-            f"{', '.join(first_ids)} and {last}. Use --judge llm"
+            f"{', '.join(first_ids)} and {last}. Give --model NAME"
         )
     codes = frozenset(_RUBRICS[rubric.id][0])
     if missing := codes - {code.id for code in rubric.codes}:
         raise AnnotatorError(
             f"the rules judge needs the code(s) {', '.join(sorted(missing))}, "
-            f"which this {rubric.id!r} does not have. Use --judge llm"
+            f"which this {rubric.id!r} does not have. Give --model NAME"
         )
     return codes
 

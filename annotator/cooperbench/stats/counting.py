@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import format_count, list_first
+from annotator.base.text import Note, format_count, list_first
 from annotator.cooperbench.stats import channel, communication, difficulty, outcomes, pairs
 from annotator.cooperbench.stats.model import Channel, Difficulty, Group, Stats
 from annotator.cooperbench.stats.tally import Tally
@@ -134,99 +134,96 @@ def _make_group(
     )
 
 
-_TASKLESS = (
-    "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled runs, 95 %. {}:"
-    " runs count as independent."
-)
-_BY_TASK = (
-    "Shares: Wilson 95 % for the effective number of runs (design effect over tasks, at least 1);"
-    " their differences: Newcombe with these; means and ratios: resampled tasks, 95 %."
-)
-_UNKNOWN = "Not known whether they passed, so in no success rate: {}."
-_UNMERGED = "With messages but no merge result, so only in the column all: {}."
-_NOTHING = (
-    "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or merges:"
-    " {}. Their messages are in the column all."
-)
-_SILENT = "Without messages, so in no mean of the communication: {} of several agents."
-_UNREAD_STEPS = "With steps that cannot be read, so in no share of steps: {}."
-_OTHER_SETTING = "Neither solo nor coop, so in no success rate and no curve: {}."
-_OBSERVED = "Observed, not caused: runs with and without a conflict differ in their tasks as well."
-_NO_CHANNEL = (
-    "Some agents did not speak. To tell whether they could, name the runs with a channel:"
-    " --channel ATTRIBUTE=VALUE."
-)
-_NO_VALUE = (
-    "{} of several agents without {}: whether they could speak is unknown. {} spoke (group: spoke);"
-    " the rest are in no group."
-)
-_SPOKE_ANYWAY = (
-    "{} spoke although {} says that they could not ({}): they are in the group spoke alone, and"
-    " nothing is compared with could not. Name their values too, or correct them."
-)
-_ONE_SETTING = (
-    "Curves leave out {} (a task with its features) with coop runs only and {} with solo runs only,"
-    " counted for each model."
-)
-_CURVES = "Curves: Wilson 95 % over {0}, areas by trapezoids; retention: resampled {0}, 95 %."
-_UNPLACED = "Without a task, so in no curve: {}."
-_ONE_MODEL = "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
-_PARTIAL = "The difficulty of {} rests on some of the models only."
-_UNEQUAL = (
-    "Curves count runs, as the paper does; here pairs have different numbers of runs, and those"
-    " with more weigh more."
-)
-_EMPTY = "Empty buckets are left out, the line goes straight across: {}."
+_NOTES = {
+    "independent": "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled"
+    " runs, 95 %. {}: runs count as independent.",
+    "tasks": "Shares: Wilson 95 % for the effective number of runs (design effect over tasks, at"
+    " least 1); their differences: Newcombe with these; means and ratios: resampled tasks, 95 %.",
+    "outcome-unknown": "Not known whether they passed, so in no success rate: {}.",
+    "unmerged": "With messages but no merge result, so only in the column all: {}.",
+    "nothing-to-merge": "Nothing to merge (an agent crashed or a patch is empty), so in no rate of"
+    " conflicts or merges: {}. Their messages count.",
+    "silent": "Without messages, so in no mean of the communication: {} of several agents.",
+    "steps-unread": "With steps that cannot be read, so in no share of steps: {}.",
+    "other-setting": "Neither solo nor coop, so in no success rate and no curve: {}.",
+    "observed": "Observed, not caused: runs with and without a conflict differ in their tasks as"
+    " well.",
+    "no-channel": "Some agents did not speak. To tell whether they could, name the runs with a"
+    " channel: --channel ATTRIBUTE=VALUE.",
+    "channel": "Agents could speak if {} is {}; with another value they could not.",
+    "no-channel-value": "{} of several agents without {}: whether they could speak is unknown. {}"
+    " spoke (group: spoke); the rest are in no group.",
+    "spoke-anyway": "{} spoke although {} says that they could not ({}): they are in the group"
+    " spoke alone, and nothing is compared with could not. Name their values too, or correct them.",
+    "one-setting": "Curves leave out {} (a task with its features) with coop runs only and {} with"
+    " solo runs only, counted for each model.",
+    "curves": "Curves: Wilson 95 % over {0}, areas by trapezoids; retention: resampled {0}, 95 %.",
+    "unplaced": "Without a task, so in no curve: {}.",
+    "one-model": "Difficulty rests on the solo runs of one model: its solo curve falls by"
+    " construction.",
+    "partial": "The difficulty of {} rests on some of the models only.",
+    "unequal": "Curves count runs, as the paper does; here pairs have different numbers of runs,"
+    " and those with more weigh more.",
+    "empty-buckets": "Empty buckets are left out, the line goes straight across: {}.",
+}
 
 
-def _list_notes(group: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
+def _write(id_: str, *values: object) -> Note:
+    return Note(_NOTES[id_].format(*values), id_)
+
+
+def _list_notes(group: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[Note]:
     """Yield the notes below the tables, those about the curves last."""
     talk = group.communication
     taskless = "No trace tells its task" if counted.cluster else "--cluster none"
-    yield _TASKLESS.format(taskless) if group.tasks is None else _BY_TASK
+    yield _write("independent", taskless) if group.tasks is None else _write("tasks")
     others = sum(n for name, n in group.settings if name not in (outcomes.SOLO, outcomes.COOP))
-    yield from _fill((group.unknown, "trace", _UNKNOWN), (talk.unmerged, "run", _UNMERGED))
-    yield from _fill((talk.nothing_to_merge, "run", _NOTHING), (talk.silent, "run", _SILENT))
+    yield from _count(
+        ("outcome-unknown", group.unknown, "trace"),
+        ("unmerged", talk.unmerged, "run"),
+        ("nothing-to-merge", talk.nothing_to_merge, "run"),
+        ("silent", talk.silent, "run"),
+    )
     yield from _list_channel_notes(group, counted)
-    yield from _fill((talk.unread_steps, "run", _UNREAD_STEPS), (others, "run", _OTHER_SETTING))
-    yield _OBSERVED
+    yield from _count(("steps-unread", talk.unread_steps, "run"), ("other-setting", others, "run"))
+    yield _write("observed")
     yield from _list_curve_notes(group, curves)
 
 
-def _fill(*notes: tuple[int, str, str]) -> Iterator[str]:
+def _count(*counts: tuple[str, int, str]) -> Iterator[Note]:
     """Yield the notes whose count is not 0, with the count and its unit in them."""
-    return (note.format(format_count(number, unit)) for number, unit, note in notes if number)
+    return (_write(id_, format_count(number, unit)) for id_, number, unit in counts if number)
 
 
-def _list_channel_notes(group: Group, counted: StatsCounts) -> Iterator[str]:
+def _list_channel_notes(group: Group, counted: StatsCounts) -> Iterator[Note]:
     named = counted.channel
     if named is None:
         if group.communication.silent:
-            yield _NO_CHANNEL
+            yield _write("no-channel")
         return
-    name, values = named.attribute, " or ".join(named.values)
-    yield f"Agents could speak if {name} is {values}; with another value they could not."
+    name = named.attribute
+    yield _write("channel", name, " or ".join(named.values))
     if group.no_channel_value:
         runs = format_count(group.no_channel_value, "run")
-        yield _NO_VALUE.format(runs, name, group.spoke_without_value)
+        yield _write("no-channel-value", runs, name, group.spoke_without_value)
     if group.spoke_anyway:
         values = list_first(sorted(counted.contradicting), 10)
-        yield _SPOKE_ANYWAY.format(format_count(group.spoke_anyway, "run"), name, values)
+        yield _write("spoke-anyway", format_count(group.spoke_anyway, "run"), name, values)
 
 
-def _list_curve_notes(group: Group, curves: Difficulty) -> Iterator[str]:
+def _list_curve_notes(group: Group, curves: Difficulty) -> Iterator[Note]:
     buckets = curves.pooled.buckets
     if curves.solo_only or curves.coop_only:
-        yield _ONE_SETTING.format(format_count(curves.coop_only, "pair"), curves.solo_only)
+        yield _write("one-setting", format_count(curves.coop_only, "pair"), curves.solo_only)
     if buckets:
-        yield _CURVES.format("pairs" if group.tasks is None else "tasks")
-    yield from _fill((curves.unplaced, "run", _UNPLACED))
+        yield _write("curves", "pairs" if group.tasks is None else "tasks")
+    yield from _count(("unplaced", curves.unplaced, "run"))
     if buckets and curves.models == 1:
-        yield _ONE_MODEL
-    yield from _fill((curves.partial, "pair", _PARTIAL))
+        yield _write("one-model")
+    yield from _count(("partial", curves.partial, "pair"))
     if curves.unequal:
-        yield _UNEQUAL
+        yield _write("unequal")
     filled = {round(difficulty.BUCKETS * bucket.low) for bucket in buckets}
     empty = [n for n in range(difficulty.BUCKETS) if n not in filled]
     if empty and buckets:
-        yield _EMPTY.format(", ".join(f"{n / 10:.1f}-{(n + 1) / 10:.1f}" for n in empty))
+        yield _write("empty-buckets", ", ".join(f"{n / 10:.1f}-{(n + 1) / 10:.1f}" for n in empty))

@@ -5,19 +5,27 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from annotator.base.errors import AnnotatorError, BudgetReached
 from annotator.base.text import describe_validation
 from annotator.base.yaml import read_yaml
 from annotator.judges.llm.provider import Provider
 from annotator.judges.llm.response import read_dollars, read_usage
+from annotator.judges.llm.settings import is_local
 from annotator.rubrics.annotations import Usage
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from genai_prices.types import PriceCalculation, TieredPrices
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
 _UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of
@@ -41,24 +49,77 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """Return the dollars for the tokens of ``usage``."""
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        put = min(usage.cache_write_tokens, usage.input_tokens - cached)
-        fresh = usage.input_tokens - cached - put
+        fresh, cached, put = _split_input(usage)
         dollars = fresh * self.input + cached * self.cached + usage.output_tokens * self.output
         dollars += put * (self.input if self.cache_write is None else self.cache_write)
         return dollars / 1_000_000
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers and their source, for the record of a run."""
+        return {name: getattr(self, name) for name in Price.__slots__}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.input:g} USD per million tokens of input and {self.output:g} of output"
+            f" ({self.source})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TieredPrice(Price):
+    """A price of genai-prices, which may depend on the length of the input and on the hour.
+
+    The numbers are those of a short input.
+    """
+
+    model: str = ""
+    url: str = ""
+    in_batches: bool = False
+
+    def of(self, usage: Usage) -> float:
+        """Return the dollars for the tokens of one call."""
+        _, cached, put = _split_input(usage)
+        tokens = {"cache_read_tokens": cached, "cache_write_tokens": put}
+        tokens |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        bill = _compute_bill(self.model, self.url, self.in_batches, tokens)
+        return float(bill.total_price)
+
+
+def _compute_bill(
+    model: str, url: str, in_batches: bool, tokens: Mapping[str, int]
+) -> "PriceCalculation":
+    """Return what genai-prices computes. Raises LookupError if it does not list the model."""
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    context = {"processing": "batch"} if in_batches else None
+    return calc_price(Tokens(**tokens), model, provider_api_url=url, price_context=context)
+
+
+def _split_input(usage: Usage) -> tuple[int, int, int]:
+    """Return the tokens of input that are new, from the provider's cache, and written to it."""
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    put = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    return usage.input_tokens - cached - put, cached, put
 
 
 class _PriceEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     model: str
     host: str | None = None
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
+    input: float | None = Field(default=None, ge=0)
+    output: float | None = Field(default=None, ge=0)
     cached: float | None = Field(default=None, ge=0)
     cache_write: float | None = Field(default=None, ge=0)
     batch: float = Field(default=1.0, gt=0, le=1)
     context: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def check_prices(self) -> "_PriceEntry":
+        """Raise ValueError for half a price."""
+        if (self.input is None) != (self.output is None):
+            raise ValueError("input and output are given together")
+        return self
 
     def is_for(self, model: str, host: str) -> bool:
         """Whether this is the entry of a model at a host."""
@@ -76,11 +137,33 @@ class _PriceFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """The price files about one model; None where they have nothing."""
+    """The first entry of the price files about a model at a URL, and the file's name and date."""
 
-    price: Price | None = None
-    batch: Price | None = None
-    context: int | None = None
+    model: str
+    url: str
+    entry: _PriceEntry | None = None
+    source: str = ""
+
+    @property
+    def context(self) -> int | None:
+        """The longest input in tokens; None: unknown.
+
+        genai-prices does not decide it: its windows may include the answer, and a newer list must
+        not change what a judge reads.
+        """
+        return self.entry.context if self.entry else None
+
+    def find_price(self, *, in_batches: bool) -> Price | None:
+        """Return the price of the entry, else that of genai-prices; None: unknown."""
+        entry = self.entry
+        if entry is None or entry.input is None or entry.output is None:
+            return _find_public_price(self.model, self.url, in_batches)
+        factor = entry.batch if in_batches else 1.0
+        cached = entry.input if entry.cached is None else entry.cached
+        write = None if entry.cache_write is None else entry.cache_write * factor
+        return Price(
+            entry.input * factor, entry.output * factor, cached * factor, self.source, write
+        )
 
 
 def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> ModelListing:
@@ -93,20 +176,52 @@ def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> ModelListi
     for path in (*files, _SHIPPED):
         file = _read_file(path)
         fitting = [entry for entry in file.models if entry.is_for(model, host)]
-        if fitting:
-            entry = max(
-                fitting, key=lambda entry: entry.model == model
-            )  # before entry without the date
-            source = f"{path.name} as of {file.as_of}"
-            prices = _build_price(entry, 1.0, source), _build_price(entry, entry.batch, source)
-            return ModelListing(*prices, entry.context)
-    return ModelListing()
+        if fitting:  # an entry with the date goes before one without
+            entry = max(fitting, key=lambda entry: entry.model == model)
+            return ModelListing(model, url, entry, f"{path.name} as of {file.as_of}")
+    return ModelListing(model, url)
 
 
-def _build_price(entry: _PriceEntry, factor: float, source: str) -> Price:
-    cached = entry.input if entry.cached is None else entry.cached
-    write = None if entry.cache_write is None else entry.cache_write * factor
-    return Price(entry.input * factor, entry.output * factor, cached * factor, source, write)
+def _find_public_price(model: str, url: str, in_batches: bool) -> Price | None:
+    """Return the price of a model at a public address by genai-prices; None: unknown."""
+    if is_local(url):
+        return None
+    try:
+        prices = _compute_bill(model, url, in_batches, {}).model_price
+    except LookupError:
+        return None
+    read, written = _find_base(prices.input_mtok), _find_base(prices.output_mtok)
+    if read is None or written is None:
+        return None
+    cached = _find_base(prices.cache_read_mtok)
+    source = f"genai-prices {version('genai-prices')}, newest price {_find_newest()}"
+    if any(rate is not None and hasattr(rate, "tiers") for rate in vars(prices).values()):
+        source += ", dearer for long prompts"
+    return TieredPrice(
+        *(read, written, read if cached is None else cached, source),
+        *(_find_base(prices.cache_write_mtok), model, url, in_batches),
+    )
+
+
+def _find_base(rate: "Decimal | TieredPrices | None") -> float | None:
+    """Return the dollars per million tokens of a short input."""
+    from genai_prices.types import TieredPrices
+
+    base = rate.base if isinstance(rate, TieredPrices) else rate
+    return None if base is None else float(base)
+
+
+def _find_newest() -> date:
+    """Return the date of the newest price of genai-prices that is in force."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    today = datetime.now(UTC).date()
+    models = [model for provider in get_snapshot().providers for model in provider.models]
+    dated = [price for model in models if isinstance(model.prices, list) for price in model.prices]
+    variants = [variant for model in models for variant in model.price_variants or ()]
+    limits = (*(price.constraint for price in dated), *(price.constraint for price in variants))
+    starts = (getattr(limit, "start_date", today) for limit in limits)
+    return max(start for start in starts if start < today)
 
 
 @lru_cache(maxsize=16)
@@ -128,7 +243,8 @@ def estimate_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple
     if price is None:
         return 0.0, _UNPRICED
     answer = min(_LONG_ANSWER, cap or _LONG_ANSWER)
-    return price.of(Usage(input_tokens=tokens)), price.of(Usage(output_tokens=answer))
+    prompt = price.of(Usage(input_tokens=tokens))
+    return prompt, price.of(Usage(input_tokens=tokens, output_tokens=answer)) - prompt
 
 
 def count_minimum_tokens(body: Mapping[str, Any]) -> int:

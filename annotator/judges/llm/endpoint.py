@@ -79,10 +79,13 @@ class _HttpClient(DefaultAioHttpClient):
     A streamed download (of batch results) is not held in memory; its caller bounds it.
     """
 
-    def __init__(self, key_header: str = "Authorization", key: str = "", **options: Any) -> None:
+    def __init__(
+        self, key: str, secrets: Secrets, key_header: str = "Authorization", **options: Any
+    ) -> None:
         super().__init__(**options)
         self._key_header = key_header
         self._key = key
+        self._secrets = secrets
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is too long."""
@@ -96,7 +99,8 @@ class _HttpClient(DefaultAioHttpClient):
         try:
             response = await super().send(request, **options | {"stream": True})
         except aiohttp.ClientError as error:  # no HTTP; httpx2 does not map it
-            raise httpx2.RemoteProtocolError(str(error), request=request) from None
+            reason = self._secrets.redact(str(error))  # openai logs it
+            raise httpx2.RemoteProtocolError(reason, request=request) from None
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
@@ -155,7 +159,7 @@ def open_client(
             default_query=query,
             timeout=options.timeout,
             max_retries=attempts - 1,
-            http_client=open_http(options, connections, key_header=header, key=key),
+            http_client=open_http(options, key, connections, key_header=header),
         )
 
 
@@ -173,7 +177,7 @@ def build_headers(options: Options) -> dict[str, str]:
     return {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
 
 
-def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
+def open_http(options: Options, key: str, connections: int, **more: Any) -> httpx2.AsyncClient:
     """Return the HTTP client of an API, with at most so many connections.
 
     Raises:
@@ -186,6 +190,8 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
     return _HttpClient(
+        key,
+        Secrets.of(options, key),
         verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
         # No proxy leads to this machine.
         mounts={f"all://{host}": None} if is_local(options.base_url) else None,
@@ -247,7 +253,7 @@ class _AnthropicClient:
             default_query=query,
             timeout=options.timeout,
             max_retries=0,
-            http_client=open_http(options, connections),
+            http_client=open_http(options, key, connections),
         )
 
     async def post(self, body: Mapping[str, Any]) -> object:
@@ -283,7 +289,7 @@ class _GeminiClient:
         logging.getLogger("google_genai").setLevel(logging.ERROR)
         genai: Any = import_module("google.genai")
         self._error: type[Any] = import_module("google.genai.errors").APIError
-        self._http = open_http(options, connections, params=query)
+        self._http = open_http(options, key, connections, params=query)
         version = _VERSION.search(address)
         http: Fields = {
             "base_url": address[: version.start()] if version else address,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from annotator.base.errors import Pending, UnreadableTrace
@@ -120,7 +120,7 @@ class LLMJudge(Model):
         """The response format, API, price and limits in use, and the refused formats."""
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
-        price = asdict(self.price) if self.price else None
+        price = self.price.as_dict() if self.price else None
         api = {"api": self.api} if self.api != options.api else {}
         sent = json.dumps(options.parameters(1))
         unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
@@ -433,8 +433,7 @@ class LLMJudge(Model):
         """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
         price = self.price
         priced = (
-            f"{price.input:g} USD per million tokens of input and {price.output:g} of output"
-            f" ({price.source}), nothing cached by the provider"
+            f"{price}, nothing cached by the provider"
             if price
             else "price not known (--price-in, --price-out, or --prices FILE)"
         )

@@ -159,10 +159,10 @@ class Model:
     def price(self) -> Price | None:
         """Dollars per million tokens; None: unknown."""
         options = self.options
-        price = self._listed.batch if self.session.in_batches else self._listed.price
-        if price and price.cache_write is None:
-            price = replace(price, cache_write=price.input * options.provider.cache_write)
         if options.price_in is None and options.price_out is None and options.price_cached is None:
+            price = self._listed.find_price(in_batches=self.session.in_batches)
+            if type(price) is Price and price.cache_write is None:
+                price = replace(price, cache_write=price.input * options.provider.cache_write)
             return price
         if options.price_in is None or options.price_out is None:
             raise AnnotatorError(

@@ -47,18 +47,19 @@ def render(tables: Sequence[Table]) -> str:
         parts.append(_write_float(table, _choose_label(table.name, labels)))
         if n % _FLOATS == 0 and n < len(floats):
             parts.append(r"\clearpage")
-    if prose := [text for table in tables if not table.header for text in _list_sentences(table)]:
+    texts = [table for table in tables if not table.header]
+    if prose := [text for table in texts for text in (*_list_titles(table), *_list_notes(table))]:
         parts.append(r"\noindent{\footnotesize " + _write_prose(prose) + r"\par}")
     return "\n\n".join(parts)
 
 
-def _list_sentences(table: Table) -> list[str]:
+def _list_titles(table: Table) -> list[str]:
     title = table.caption or (table.title and f"{table.title}.")
-    return [
-        *([title] if title else ()),
-        *table.sentences,
-        *map(_end_sentence, filter(None, table.lines)),
-    ]
+    return [title] if title else []
+
+
+def _list_notes(table: Table) -> list[str]:
+    return [*table.sentences, *map(_end_sentence, filter(None, table.lines))]
 
 
 def _end_sentence(line: str) -> str:
@@ -118,11 +119,12 @@ def _write_float(table: Table, label: str) -> str:
     columns = "l" + _SENTENCES * (texts - 1) + "r" * (len(header) - texts)
     for n in reversed(table.rules):
         lines.insert(n, r"\midrule")
+    notes = _write_prose(_list_notes(table))
     return "\n".join(
         [
             rf"\begin{{{environment}}}[htbp]",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{_write_prose(_list_sentences(table))}}}",
+            rf"\caption{{{_write_prose(_list_titles(table))}}}",
             rf"\label{{{label}}}",
             r"\smallskip",
             # Wider than the text, it sticks out on both sides and not off the page.
@@ -133,6 +135,7 @@ def _write_float(table: Table, label: str) -> str:
             *lines,
             r"\bottomrule",
             r"\end{tabular}}",
+            *([r"\par\smallskip", rf"\parbox{{\linewidth}}{{{notes}}}"] if notes else ()),
             rf"\end{{{environment}}}",
         ]
     )

@@ -41,12 +41,12 @@ def _show(table: Table, console: Console) -> None:
     if table.lines:
         if table.header and table.notes:
             console.print()
-        for line in table.lines:
+        for line in table.prose:
             console.print(Text(line), soft_wrap=True)
     if table.notes:
         if table.header:
             console.print()
-        for note in table.sentences:
+        for note in table.wrapped:
             console.print(Text(note, "dim"))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from annotator.base.text import measure
 from annotator.reports.table import Line, Table
 
 _WIDTH, _LEAST_BAR, _LONGEST_BAR = 80, 8, 30  # columns
@@ -14,17 +15,17 @@ def render(tables: Sequence[Table]) -> str:
 
 def _write_table(table: Table) -> str:
     if not table.header:
-        return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
+        return "\n".join([*filter(None, [table.title]), *table.prose, *table.wrapped])
     lines = [table.title, ""] if table.title else []
     lines += _add_bars(align_lines(table.cells, table.rules, table.texts), table)
     if table.lines:
         lines += [*([""] if table.notes else ()), *table.lines]
-    return "\n".join([*lines, *(["", *table.sentences] if table.notes else ())])
+    return "\n".join([*lines, *(["", *table.wrapped] if table.notes else ())])
 
 
 def _add_bars(lines: list[str], table: Table) -> list[str]:
     """Return the lines of a table with a bar beside each share, if there is room for them."""
-    width = max(map(len, lines))
+    width = max(map(measure, lines))
     room = min(_WIDTH - width - 3, _LONGEST_BAR)  # of 100 %; "|" takes a column
     if not table.bars or room < _LEAST_BAR:
         return lines
@@ -33,7 +34,8 @@ def _add_bars(lines: list[str], table: Table) -> list[str]:
     lines_with_bars = []
     for n, line in enumerate(lines):
         bar = None if n == 0 or n in rules else next(bars)
-        lines_with_bars.append(f"{line:<{width}}  {_draw_bar(*bar, room)}" if bar else line)
+        blanks = " " * (width - measure(line) + 2)
+        lines_with_bars.append(f"{line}{blanks}{_draw_bar(*bar, room)}" if bar else line)
     return lines_with_bars
 
 
@@ -48,15 +50,15 @@ def align_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1)
     header and before those of the other rows whose numbers ``rules`` has. The first ``texts``
     columns are aligned to the left.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(widths[n]) if n < texts else cell.rjust(widths[n])
-            for n, cell in enumerate(row)
-        ).rstrip()
-        for row in rows
-    ]
-    rule = "-" * max(map(len, lines))
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        blanks = [" " * (widths[n] - measure(cell)) for n, cell in enumerate(row)]
+        padded = enumerate(zip(row, blanks, strict=True))
+        lines.append(
+            "  ".join(x + gap if n < texts else gap + x for n, (x, gap) in padded).rstrip()
+        )
+    rule = "-" * max(map(measure, lines))
     for n in sorted({0, *rules}, reverse=True):
         lines.insert(n + 1, rule)
     return lines

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, sanitize_line
+from annotator.base.text import cut_middle, format_count, measure, sanitize_line
 from annotator.reports.digits import (
     UNDEFINED,
+    find_bar,
     find_limits,
     format_bounds,
     format_limits,
@@ -15,24 +16,23 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.notes import rank_notes
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from validation import Estimate, Interval
 
 # The marks of corrected shares.
-_MARKS = {
+MARKS = {
     "thin": "fewer than 5 labels where the judge gave this code",
     "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, too",
 }
-_NOTES = 2  # that are shown
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
-_LEAST_NAME = 16  # characters of a code's name
+LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
 _NAMED = 3  # codes in the sentence
-_WIDTH = 80
+WIDTH = 80
 _SHORT_CODE = 6  # one that is this short says little by itself: C3a
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,8 +54,6 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         if bounded or getattr(note, "id", "") not in ("bounds", "screens")
     ]
     votes = full.lines[:1] if table.votes else []
-    hidden = max(len(notes) - _NOTES, 0) + len(full.lines) - len(votes)
-    more = [f"{format_count(hidden, 'more note')}: -v"] if hidden else []
     blocks = [
         explain_marks(row.labels.mark for row in rows if row.labels),
         votes,
@@ -63,15 +61,15 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), _WIDTH)}",
+        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), WIDTH)}",
         header=header,
         rows=lines,
-        notes=[*notes[:_NOTES], *more],
+        notes=select_notes(notes, len(full.lines) - len(votes)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
         records=(),
-        bars=[_find_bar(row) for row in rows],
+        bars=[find_bar(_get_share(row)) for row in rows],
         brief=None,
     )
 
@@ -115,7 +113,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
     of = "traces with a code" if table.of_labelled else "judged traces"
     if (table.people or table.correction) and not table.of_labelled:
         of = "traces"
-    size = f"{_round(value)} % of {of}"
+    size = f"{round_percent(value)} % of {of}"
     if len(tops) > 1:
         few = f"{', '.join(names[:-1])} and {names[-1]}"
         top = f"Most common: {few if len(tops) <= _NAMED else f'{len(tops)} codes'}, {size} each"
@@ -124,7 +122,7 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         share = _get_share(tops[0])
         if share and (ends := find_limits(share)):
             level = f"{100 * share.confidence:g} %"
-            top += f" ({level} interval {_round(ends[0])} to {_round(ends[1])})"
+            top += f" ({level} interval {round_percent(ends[0])} to {round_percent(ends[1])})"
     larger = [row.code for row in codes if table.correction and _may_exceed(row, value)]
     unknown = f"; not known: {', '.join(larger[:_NAMED])}" if larger else ""
     return f"{top}{by}{unknown}."
@@ -141,7 +139,8 @@ def _has_unshared(rows: Sequence[Row]) -> bool:
     return any(row.count and not row.labels and not _has_share(row) for row in rows)
 
 
-def _round(share: float) -> str:
+def round_percent(share: float) -> str:
+    """Return a share in whole percent; below 1 % with a decimal."""
     return format_number(100 * share, 1 if 0 < share < 0.01 else 0)
 
 
@@ -185,8 +184,8 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    names = [cut_middle(_write_name(row), max(_LEAST_NAME, _WIDTH - used)) for row in rows]
+    used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
+    names = [cut_middle(_write_name(row), max(LEAST_NAME, WIDTH - used)) for row in rows]
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -217,16 +216,10 @@ def _has_share(row: Row) -> bool:
     return find_share(row) is not None
 
 
-def _find_bar(row: Row) -> tuple[float, float] | None:
-    share = _get_share(row)
-    ends = find_limits(share)
-    return (share.value, ends[1]) if share and share.value is not None and ends else None
-
-
 def explain_marks(marks: Iterable[str]) -> list[str]:
     """Return a line for each kind of mark among ``marks`` that needs one."""
     kinds = set(marks)
-    return [f"{mark}: {text}." for mark, text in _MARKS.items() if mark in kinds]
+    return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in kinds]
 
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
@@ -238,10 +231,10 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     for code in codes:
         example = table.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, _WIDTH - 4 - len(name))
+        trace = sanitize_line(example.trace_id, WIDTH - 4 - len(name))
         lines.append(f"  {name}  {trace}")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
             text = _COLOUR.sub("", quote).strip()
-            lines.append(f'    "{sanitize_line(text, _WIDTH - 9 - len(label))}"  {label}')
+            lines.append(f'    "{sanitize_line(text, WIDTH - 9 - len(label))}"  {label}')
     return lines

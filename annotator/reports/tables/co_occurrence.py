@@ -1,10 +1,12 @@
 """Pairs of codes in the same traces, as tables."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
-from annotator.base.text import sanitize_line
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
+from annotator.reports.notes import select_notes
 from annotator.reports.table import Table, make_columns, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
@@ -32,6 +34,7 @@ def _make_table(pairs: CoOccurrence) -> Table:
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
     return Table(
         title=title,
+        brief=_make_brief(pairs),
         header=("code", *names),
         rows=[(name, *row) for name, row in zip(names, cells, strict=True)],
         notes=pairs.notes,
@@ -53,4 +56,33 @@ def _make_table(pairs: CoOccurrence) -> Table:
             "n": pairs.judged,
             "notes": pairs.notes,
         },
+    )
+
+
+def _make_brief(pairs: CoOccurrence) -> Table:
+    """Return the codes that were found, below a sentence with the most frequent pair."""
+    rows = [n for n, code in enumerate(pairs.codes) if pairs.counts[n][n]]
+    names = {n: cut_middle(sanitize_line(pairs.codes[n]), 32) for n in rows}
+    together = {(a, b): pairs.counts[a][b] or 0 for a, b in combinations(rows, 2)}
+    first, second = max(together, key=lambda pair: together[pair], default=(0, 0))
+    top_count = together.get((first, second), 0)
+    text = f"None of {format_count(pairs.judged, 'judged trace')} has two codes."
+    if top_count:
+        text = f"Most often together: {names[first]} and {names[second]}, in {top_count} of"
+        text += f" {format_count(pairs.judged, 'judged trace')}."
+    others = [sanitize_line(code, 64) for n, code in enumerate(pairs.codes) if n not in names]
+    text += f" In no trace, or not known: {', '.join(others)}." if others else ""
+    judge = sanitize_line(pairs.judge, 60)
+    return Table(
+        title=f"{sanitize_line(pairs.rubric)} v{pairs.version}, judge {judge}\n\n{wrap_line(text)}",
+        header=("code", *names.values()) if names else (),
+        rows=[
+            (
+                names[a],
+                *(UNDEFINED if (count := pairs.counts[a][b]) is None else str(count) for b in rows),
+            )
+            for a in rows
+        ],
+        notes=select_notes(pairs.notes),
+        matrix=True,
     )

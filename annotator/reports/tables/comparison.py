@@ -1,12 +1,15 @@
 """Comparisons as tables for every format; the same digits in each."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from textwrap import fill
 from typing import Any
 
-from annotator.base.text import sanitize_line
+from annotator.base.text import cut_middle, sanitize_line
 from annotator.reports.comparison import Difference, GroupComparison
-from annotator.reports.digits import UNDEFINED, format_number, format_percent, format_points
+from annotator.reports.conditions import ConditionComparison
+from annotator.reports.digits import UNDEFINED, format_p, format_percent, format_points
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import (
     Column,
     Line,
@@ -16,7 +19,20 @@ from annotator.reports.table import (
     name_judge,
     name_rubric,
 )
+from annotator.reports.tables.brief import (
+    LEAST_NAME,
+    WIDTH,
+    round_percent,
+)
+from annotator.reports.tables.conditions import (
+    explain_untested,
+    format_relation,
+    tabulate_conditions,
+)
 from annotator.rubrics import NONE
+from validation import Estimate
+
+_LONGEST_SIDE = 8  # of a name that heads a column
 
 _COLUMNS = (
     *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
@@ -34,11 +50,17 @@ _COLUMNS = (
 )
 
 
-def tabulate(comparisons: Sequence[GroupComparison]) -> list[Table]:
+def tabulate(comparisons: Sequence[GroupComparison | ConditionComparison]) -> list[Table]:
     """Return comparisons as tables. They print differences in percentage points; the records hold
     them as shares.
     """
-    return [_make_table(compared) for compared in comparisons]
+    tables: list[Table] = []
+    for compared in comparisons:
+        if isinstance(compared, GroupComparison):
+            tables.append(_make_table(compared))
+        else:
+            tables += tabulate_conditions(compared)
+    return tables
 
 
 def _make_table(compared: GroupComparison) -> Table:
@@ -50,7 +72,7 @@ def _make_table(compared: GroupComparison) -> Table:
     }
     judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
     names = [compared.attribute, compared.first, compared.second]
-    return Table(
+    table = Table(
         title=title,
         header=header,
         rows=rows,
@@ -64,6 +86,93 @@ def _make_table(compared: GroupComparison) -> Table:
         ],
         columns=_COLUMNS,
         document=asdict(compared) | about | {"judges": judges},
+    )
+    return replace(table, brief=_make_brief(compared, table))
+
+
+def _make_brief(compared: GroupComparison, full: Table) -> Table:
+    """Return the table for a terminal of 80 columns, the largest share first."""
+    codes = [row for row in compared.rows if row.code != NONE]
+    none = [row for row in compared.rows if row.code == NONE]
+    rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
+    rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
+    corrected = any(row.corrected for row in rows)
+    sides = [sanitize_line(side, 60) for side in (compared.first, compared.second)]
+    if max(map(len, sides)) > _LONGEST_SIDE:
+        sides = ["first", "second"]
+    level = f"{100 * compared.confidence:g} % interval"
+    gap = "pooled" if compared.pooled else "corrected" if corrected else "difference"
+    columns: dict[str, list[str]] = {
+        f"{sides[0]} %": [format_percent(row.first) for row in rows],
+        f"{sides[1]} %": [format_percent(row.second) for row in rows],
+        gap: [format_points(_get_gap(row))[0] for row in rows],
+        level: [format_points(_get_gap(row))[1] for row in rows],
+        "p (Holm)": [
+            format_p(row.corrected_adjusted if row.corrected else row.adjusted) for row in rows
+        ],
+    }
+    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
+    names = [cut_middle(row.code, max(LEAST_NAME, WIDTH - used)) for row in rows]
+    judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
+    values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
+    sizes = ", ".join(
+        f"{f'{side} ' if sides[0] == 'first' else ''}{sanitize_line(value, 60)} (n={n})"
+        for side, value, n in values
+    )
+    rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
+    by = sanitize_line(compared.attribute, 40)
+    head = fill(f"{rubric}, judge {judges}, by {by}: {sizes}", WIDTH)
+    return replace(
+        full,
+        title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
+        header=("code", *columns) if rows else (),
+        rows=list(zip(names, *columns.values(), strict=True)),
+        notes=select_notes(rank_notes(compared.notes, corrected=corrected)),
+        records=(),
+        brief=None,
+    )
+
+
+def _get_gap(row: Difference) -> Estimate:
+    return row.corrected or row.difference
+
+
+def _find_largest(row: Difference) -> float:
+    return max(row.first.value or 0.0, row.second.value or 0.0)
+
+
+def _summarize(compared: GroupComparison) -> str:
+    """Return the result in a sentence: the code that differs most, by its p."""
+    corrected = any(row.corrected for row in compared.rows)
+    tests = [
+        (row, row.corrected_test, row.corrected_adjusted)
+        if corrected
+        else (row, row.test, row.adjusted)
+        for row in compared.rows
+    ]
+    family = sum(p is not None for *_, p in tests)
+    tested = [
+        (test.p, -abs(_get_gap(row).value or 0.0), row.code, row, p)
+        for row, test, p in tests
+        if test and test.p is not None and p is not None and row.code != NONE
+    ]
+    between = " and ".join(sanitize_line(x, 40) for x in (compared.first, compared.second))
+    if not tested:
+        why = explain_untested([test for _, test, _ in tests])
+        return f"No code can be tested between {between}: {why}."
+    *_, top, p = min(tested, key=lambda each: each[:3])
+    gap, limits = format_points(_get_gap(top))
+    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
+    values = "corrected by the labels"
+    if not corrected:
+        first, second = (round_percent(side.value or 0.0) for side in (top.first, top.second))
+        values = f"{first} % against {second} %"
+    result = f"{values}, {gap} points{level}, p {format_relation(p)} (Holm over {family} tests)"
+    if p < 1 - compared.confidence:
+        return f"Between {between}, {top.code} differs most: {result}."
+    return (
+        f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
+        f" {result}."
     )
 
 
@@ -93,15 +202,15 @@ def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
             f"{row.second.k}/{row.second.n}",
             format_percent(row.second),
             *format_points(row.difference),
-            _format_p(row.test.p),
-            _format_p(row.adjusted),
+            format_p(row.test.p),
+            format_p(row.adjusted),
         )
         if corrected:
             p = row.corrected_test.p if row.corrected_test else None
             cells += (
                 *format_points(row.corrected),
-                _format_p(p),
-                _format_p(row.corrected_adjusted),
+                format_p(p),
+                format_p(row.corrected_adjusted),
             )
         rows.append(cells)
     level = f"{100 * compared.confidence:g} % interval"
@@ -109,12 +218,6 @@ def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     name = "corrected (pooled)" if compared.pooled else "corrected"
     more = (name, level, "p", "p (Holm)") if corrected else ()
     return (*header, *more), rows
-
-
-def _format_p(value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return "<.0001" if value < 0.0001 else format_number(value, 4)
 
 
 def _write_title(compared: GroupComparison) -> str:

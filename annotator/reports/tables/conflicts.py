@@ -2,18 +2,37 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.conflicts import KINDS, PairCounts, PatchPair, count_pairs
-from annotator.reports.digits import UNDEFINED, format_limits, format_percent
+from annotator.reports.digits import (
+    UNDEFINED,
+    describe_limits,
+    find_bar,
+    find_limits,
+    format_limits,
+    format_percent,
+    format_ratio,
+)
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import Line, Table, flatten, make_columns
 from validation import Estimate
 
+_MEANINGS = {
+    "shape": "of an attribute: list, dict, ...",
+    "element": "of an attribute's elements",
+    "result": "of a function",
+    "signature": "parameters of a function",
+    "names": "two names for one role",
+    "class": "its kind or its fields",
+}
+_EXAMPLES = 2
 _Group = tuple[str | None, Sequence[PatchPair]]
 _ROWS = (*KINDS, "any", "none")
 _HEADER = ("pairs", "n", "%", "95 % interval", "tasks")
+_BRIEF_HEADER = ("pairs", "%", "95 % interval")
 _SHARES = make_columns("""
     attribute attribute_value kind count n value low high method confidence design_effect tasks
     reason
@@ -21,24 +40,25 @@ _SHARES = make_columns("""
 _LIST = make_columns("""
     trace_id kind path name ours_patch ours_says ours_lines theirs_patch theirs_says theirs_lines
 """)
-_MISSES = (
+_MISSES = Note(
     "True shares of conflicts are higher: in a test on 48 unseen pairs, 20 of 24 conflicts were"
-    " found, and all 20 were right (docs/representations.md)."
+    " found, and all 20 were right (docs/reference/stats.md).",
+    "conflicts-missed",
 )
 
 
 def tabulate(counts: PairCounts) -> list[Table]:
     """Return the shares of pairs with a conflict: by kind, and by each value of an attribute.
 
-    The first table is the heading and has all numbers, the last one has the notes.
+    The first table is the heading and has all numbers, the last one has the notes. The brief form
+    of the first is that of all.
     """
     values = sorted({pair.value for pair in counts.pairs if pair.value is not None})
     groups = [(value, [x for x in counts.pairs if x.value == value]) for value in values]
     every: list[_Group] = [(None, counts.pairs), *groups]
     records = [_make_record(counts.by, *group, kind) for group in every for kind in _ROWS]
     document = {**asdict(counts), "shares": records}
-    head = Table(title=_write_heading(counts), records=records, columns=_SHARES, document=document)
-    tables = [head, _tabulate_kinds("conflicts by kind", counts.pairs)]
+    tables = [_tabulate_kinds("conflicts by kind", counts.pairs)]
     if counts.by:
         by = sanitize_line(counts.by, 80)
         rows = [
@@ -50,19 +70,68 @@ def tabulate(counts: PairCounts) -> list[Table]:
             _tabulate_kinds(f"conflicts, {by} = {row[0]}", x[1])
             for row, x in zip(rows, groups, strict=True)
         ]
-    return [*tables, Table(notes=list(_write_notes(counts, every)))]
-
-
-def _write_heading(counts: PairCounts) -> str:
-    size = (
-        f"{format_count(len(counts.pairs), 'pair')} of patches in"
-        f" {format_count(counts.traces, 'trace')}"
+    notes = list(_write_notes(counts, every))
+    head = Table(
+        title=_write_size(counts),
+        records=records,
+        columns=_SHARES,
+        document=document,
+        brief=_make_brief(counts, groups, notes, len(tables)),
     )
+    return [head, *tables, Table(notes=notes)]
+
+
+def _make_brief(
+    counts: PairCounts, groups: Sequence[_Group], notes: Sequence[str], tables: int
+) -> Table:
+    """Return the first screen: a sentence, the kinds or the groups, two examples, two notes."""
+    every = count_pairs(counts.pairs)
+    if not every.n:
+        notes = [note for note in notes if getattr(note, "id", "") in ("", "uncounted")]
+    if groups:
+        names = [sanitize_line(str(value), 40) for value, _ in groups]
+        shares = [count_pairs(pairs) for _, pairs in groups]
+        header = cut_middle(sanitize_line(counts.by or ""), 40), *_BRIEF_HEADER
+    else:
+        names = [f"{kind} ({_MEANINGS[kind]})" for kind in KINDS]
+        shares = [count_pairs(counts.pairs, kind) for kind in KINDS]
+        header = "kind", *_BRIEF_HEADER
+    cells = zip([*names, "any" if not groups else "all"], [*shares, every], strict=True)
+    examples = [replace(x, conflicts=x.conflicts[:1]) for x in counts.pairs if x.conflicts]
+    lines = [line for pair in examples[:_EXAMPLES] for line in _write_lines(pair)]
+    rows = [(name, format_ratio(x), format_percent(x), format_limits(x)) for name, x in cells]
+    return Table(
+        title=f"{_write_size(counts)}\n\n{wrap_line(_write_summary(counts, every))}",
+        header=header if every.n else (),
+        rows=rows if every.n else (),
+        last=True,
+        bars=[find_bar(share) for share in (*shares, every)] if every.n else (),
+        lines=wrap_lines("\n".join(["For example:", *lines])).splitlines() if lines else [],
+        notes=select_notes(rank_notes(notes, corrected=False), tables=tables),
+    )
+
+
+def _write_size(counts: PairCounts) -> str:
     tasks = len({pair.task for pair in counts.pairs if pair.task})
-    named = (
-        f"{format_count(tasks, 'task')} ({'+'.join(counts.cluster)})" if tasks else "tasks unknown"
-    )
-    return f"{size}  {sanitize_line(named)}  unreadable {counts.unreadable}"
+    by = sanitize_line("+".join(counts.cluster))
+    of = f" of {format_count(tasks, 'task')} ({by})" if tasks else ""
+    unreadable = f"; {counts.unreadable} unreadable" if counts.unreadable else ""
+    pairs, traces = len(counts.pairs), counts.traces
+    size = f"{format_count(pairs, 'pair')} of patches in {format_count(traces, 'trace')}"
+    return f"{size}{of}{unreadable}"
+
+
+def _write_summary(counts: PairCounts, share: Estimate) -> str:
+    if not share.n:
+        return "No pair can be compared."
+    counted = [pair.conflicts for pair in counts.pairs if not pair.uncounted]
+    kinds = Counter(kind for conflicts in counted for kind in {x.kind for x in conflicts})
+    by_kind = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
+    size = f"In {share.inputs['k']} of {share.n} pairs, {format_percent(share)} %"
+    ends = find_limits(share)
+    limits = describe_limits(ends and (100 * ends[0], 100 * ends[1]), 1)
+    tail = f": {by_kind}" if by_kind else ""
+    return f"{size}{limits}, the patches do not fit together{tail}."
 
 
 def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:
@@ -92,18 +161,24 @@ def _make_record(
 
 
 def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:
-    yield "pairs: pairs of patches with such a conflict; a pair may have several kinds."
+    yield Note(
+        "pairs: pairs of patches with such a conflict; a pair may have several kinds.", "pairs"
+    )
     yield _MISSES
-    for reason, n in Counter(x.uncounted for x in counts.pairs if x.uncounted).items():
-        yield f"In no share: {format_count(n, 'pair')} ({reason})."
+    uncounted = Counter(x.uncounted for x in counts.pairs if x.uncounted)
+    for reason, n in uncounted.most_common():
+        yield Note(f"In no share: {format_count(n, 'pair')} ({reason}).", "uncounted")
     if counts.alone:
         yield f"Without two patches: {format_count(counts.alone, 'trace')}."
     if counts.missing:
-        yield f"Of the run, but not where it was read: {format_count(counts.missing, 'trace')}."
+        yield Note(
+            f"Of the run, but not where it was read: {format_count(counts.missing, 'trace')}.",
+            "missing",
+        )
     shares = [count_pairs(pairs) for _, pairs in groups]
     reasons = [share.reason if share.n else "no pair to compare" for share in shares]
     for reason in dict.fromkeys(filter(None, reasons)):
-        yield f"{UNDEFINED}: {reason}."
+        yield Note(f"{UNDEFINED}: {reason}.", "undefined")
 
 
 def list_conflicts(pairs: Sequence[PatchPair]) -> Table:

@@ -109,6 +109,7 @@ def _find_size(row: Row) -> tuple[float, int]:
 def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
     common = _describe_table(table)
     names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
+    intervals = ", with 95 % intervals" if any(row.share for row in table.all_rows) else ""
     notes = table.notes
     if meanings:
         definitions = read_definitions(table.rubric, table.rubric_sha256)
@@ -129,7 +130,7 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
         below=len(table.code_groups),
         texts=2 if meanings else 1,
         instead=() if table.judged else ["", *explain_unjudged(table)],
-        caption=f"{write_heading(table)}. Counted: {table.counted}.",
+        caption=f"{write_heading(table)}. Counted: {table.counted}{intervals}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
         records=[common | _make_record(row, table) for row in table.all_rows],
         schema=SCHEMA,
@@ -251,7 +252,11 @@ def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
 
 def describe_votes(votes: Votes) -> list[str]:
     """Return how far the votes agree, a line each."""
-    lines = [f"votes unanimous  {_write_share(votes.unanimous)} of the traces with votes"]
+    missing = same = ""
+    if votes.incomplete:
+        missing = f", votes missing in {format_count(votes.incomplete, 'trace')}"
+        same = " (where no vote is missing)"
+    lines = [f"votes unanimous  {_write_share(votes.unanimous)}{missing}"]
     for pair in votes.pairs:
         kappa = pair.kappa
         value = UNDEFINED if kappa.value is None else format_number(kappa.value, 2)
@@ -260,7 +265,7 @@ def describe_votes(votes: Votes) -> list[str]:
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {sanitize_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
-        "flips: traces where some votes have the code and some have not, of those with any"
+        f"flips: traces where some votes have the code and some have not, of those with any{same}"
     )
     lines += [
         f"  {sanitize_line(code, 64)}  {_write_share(flip)}"
@@ -268,7 +273,7 @@ def describe_votes(votes: Votes) -> list[str]:
         if flip.value is not None
     ]
     never = [sanitize_line(code, 64) for code, flip in votes.flips.items() if flip.value is None]
-    return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
+    return lines + ([f"  in no vote{same}: {', '.join(never)}"] if never else [])
 
 
 def _write_share(share: Interval) -> str:
@@ -392,6 +397,7 @@ def _record_votes(votes: Votes | None) -> dict[str, object] | None:
     ]
     return {
         "unanimous": votes.unanimous.as_dict(),
+        "incomplete": votes.incomplete,
         "ties": votes.ties,
         "failed": votes.failed,
         "pairs": pairs,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.base.text import sanitize_line
-from annotator.calibration.sample.draw import Assumed, Planned
+from annotator.calibration.sample.draw import Planned
 from annotator.reports.digits import UNDEFINED, format_number
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE
@@ -45,26 +45,19 @@ def tabulate(planned: Sequence[Planned]) -> Table:
 
 def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
     """Yield the assumptions of the widths."""
-    by_code = {cell.assumed for cell in codes.values()}
-    if by_code == {Assumed()} or len(by_code) == 1:
-        [assumed] = by_code
-        missed = (
-            "misses as many as it flags wrongly"
-            if assumed.recall is None
-            else f"flags {format_number(100 * assumed.recall, 0)} % of what there is"
-        )
+    if len({cell.assumed for cell in codes.values()}) == 1:
+        assumed = next(iter(codes.values())).assumed
+        missed = "misses as many as it flags wrongly"
+        if assumed.recall is not None:
+            missed = f"flags {_round(assumed.recall)} % of what there is"
         yield (
-            f"Assumed: the judge is right in {format_number(100 * assumed.precision, 0)} % of what"
-            f" it flags, and {missed} (--precision, --recall, --calibration)."
+            f"Assumed: the judge is right in {_round(assumed.precision)} % of what it flags, and"
+            f" {missed} (--precision, --recall, --calibration)."
         )
     else:
         assumptions = ", ".join(
-            f"{sanitize_line(code, 64)} {format_number(100 * cell.assumed.precision, 0)}"
-            + (
-                ""
-                if cell.assumed.recall is None
-                else f"/{format_number(100 * cell.assumed.recall, 0)}"
-            )
+            f"{sanitize_line(code, 64)} {_round(cell.assumed.precision)}"
+            + ("" if cell.assumed.recall is None else f"/{_round(cell.assumed.recall)}")
             for code, cell in codes.items()
         )
         yield f"Assumed of the judge, precision/recall in %: {assumptions}."
@@ -79,3 +72,7 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
         )
     else:
         yield "No trace tells its task: traces are taken as independent."
+
+
+def _round(share: float) -> str:
+    return format_number(100 * share, 0)

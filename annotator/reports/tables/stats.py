@@ -25,6 +25,7 @@ from annotator.reports.digits import (
     format_points,
 )
 from annotator.reports.table import Line, Table, make_columns
+from annotator.reports.tables.stats_brief import make_brief
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
@@ -36,14 +37,9 @@ _COLUMNS = make_columns("""
 
 def tabulate(stats: Stats) -> list[Table]:
     """Return the statistics as tables: prose with all the numbers first and the notes last, between
-    them the tables of the groups and then of the whole. The records are not in percent.
+    them the tables of the groups and then of the whole. The records are not in percent. The brief
+    form of the first is that of all.
     """
-    head = Table(
-        title=_write_heading(stats),
-        records=[_make_record(*number) for number in _list_numbers(stats)],
-        columns=_COLUMNS,
-        document=asdict(stats),
-    )
     tables = [table for group in stats.groups for table in _tabulate_group(group)]
     tables += [_compare_success(stats.groups)] if stats.groups[1:] else []
     tables += [
@@ -51,6 +47,14 @@ def tabulate(stats: Stats) -> list[Table]:
         _tabulate_conflicts(stats.difficulty),
         *_tabulate_curves(stats),
     ]
+    brief = make_brief(stats, len(tables))
+    head = Table(
+        title=brief.title.split("\n")[0],
+        records=[_make_record(*number) for number in _list_numbers(stats)],
+        columns=_COLUMNS,
+        document=asdict(stats),
+        brief=brief,
+    )
     return [head, *tables, Table(notes=stats.notes)]
 
 
@@ -78,14 +82,11 @@ def _make_table(title: str, header: Line, rows: Sequence[Line], lines: Sequence[
     return Table(title=title, header=header, rows=rows, lines=lines, name=f"stats-{title}")
 
 
-def _write_heading(stats: Stats) -> str:
-    overall = stats.groups[0]
-    settings = ", ".join(f"{_clean_name(name)} {n}" for name, n in overall.settings)
-    tasks = ["tasks unknown"] if stats.cluster else []
-    if overall.tasks is not None:
-        tasks = [f"{overall.tasks} tasks ({_clean_name('+'.join(stats.cluster))})"]
-    left_out = f"unreadable {stats.unreadable}", f"not traces {stats.ignored}"
-    return "  ".join([f"{overall.traces} traces ({settings})", *tasks, *left_out])
+def _make_shares(
+    title: str, names: Line, shares: Sequence[tuple[str, Estimate]], lines: Sequence[str]
+) -> Table:
+    rows = [(name, *_write_share(share)) for name, share in shares]
+    return _make_table(title, (*names, *_SHARE), rows, lines)
 
 
 def _tabulate_group(group: Group) -> Iterator[Table]:
@@ -130,10 +131,10 @@ def _tabulate_steps(talk: Communication, of: str) -> Table:
 
 
 def _tabulate_openings(talk: Communication, of: str) -> Table:
-    header = ("runs", "conflicts", *_SHARE)
-    rows = [(opening.of, *_write_share(opening.conflicts)) for opening in talk.openings]
+    shares = [(opening.of, opening.conflicts) for opening in talk.openings]
     below = _write_gap("difference, plan minus no plan", talk.difference)
-    return _make_table(f"merge conflicts by the first message{of}", header, rows, below)
+    title = f"merge conflicts by the first message{of}"
+    return _make_shares(title, ("runs", "conflicts"), shares, below)
 
 
 def _tabulate_timing(group: Group, of: str) -> Table:
@@ -187,40 +188,35 @@ def _tabulate_merges(group: Group, of: str) -> Table:
 
 
 def _tabulate_merge_success(group: Group, of: str) -> Table:
-    header = ("merged runs that passed", "passed", *_SHARE)
-    rows, estimates = [], []
+    shares: list[tuple[str, Estimate]] = []
     below: list[str] = []
     for merge in group.merge_success:
         setting = _clean_name(merge.setting)
         steps = (("naive", merge.naive), ("then union", merge.union), ("in the end", merge.final))
-        for step, share in steps:
-            rows.append((f"{setting}, {step}", *_write_share(share)))
-            estimates.append((f"{setting}, {step}", share))
+        shares += [(f"{setting}, {step}", share) for step, share in steps]
         gains = (("naive, then union", merge.union_gain), ("then in the end", merge.final_gain))
         for step, gain in gains:
             below += _write_gap(f"gain of the same runs, {setting}, {step}", gain)
-    return _make_table(f"merge success{of}", header, rows, (*below, *_list_reasons(estimates)))
+    names = "merged runs that passed", "passed"
+    return _make_shares(f"merge success{of}", names, shares, (*below, *_list_reasons(shares)))
 
 
 def _tabulate_success(group: Group, of: str) -> Table:
-    rows: list[Line] = []
-    estimates: list[tuple[str, Estimate]] = []
+    shares: list[tuple[str, Estimate]] = []
     below: list[str] = []
     for success in group.success:
         model = "all models" if success.model is None else _clean_name(success.model)
-        sides = ((f"{model}, solo", success.solo), (f"{model}, coop", success.coop))
-        rows += [(name, *_write_share(share)) for name, share in sides]
-        estimates += sides
+        shares += ((f"{model}, solo", success.solo), (f"{model}, coop", success.coop))
         below += _write_gap(f"difference, {model}, solo minus coop", success.gap)
-    header = ("runs", "passed", *_SHARE)
-    return _make_table(f"success{of}", header, rows, (*below, *_list_reasons(estimates)))
+    below += _list_reasons(shares)
+    return _make_shares(f"success{of}", ("runs", "passed"), shares, below)
 
 
 def _tabulate_sizes(sizes: Sizes, of: str) -> Table:
-    header = ("number of agents", "passed", *_SHARE)
-    rows = [(str(size), *_write_share(share)) for size, share in sizes.shares]
+    shares = [(str(size), share) for size, share in sizes.shares]
     below = _write_gap("difference, fewest of several minus most", sizes.difference)
-    return _make_table(f"success by number of agents{of}", header, rows, below)
+    names = "number of agents", "passed"
+    return _make_shares(f"success by number of agents{of}", names, shares, below)
 
 
 def _compare_success(groups: Sequence[Group]) -> Table:

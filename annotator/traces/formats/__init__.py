@@ -37,9 +37,9 @@ _FOLDERS = {
 }
 _NAMES = (
     *("mast", "magentic-one", "tau-bench", "swe-agent", "openhands", "atif", "inspect"),
-    *("claude-code", "codex", "codex-exec", "opentelemetry", "span-export", "openai-agents"),
-    *("autogen", "langchain", "pydantic-ai", "google-adk", "crewai", "smolagents", "api-log"),
-    "generic",
+    *("claude-code", "codex", "codex-exec", "opencode", "gemini-cli", "mlflow", "opentelemetry"),
+    *("span-export", "span-tree", "marble", "agentbench", "openai-agents", "autogen", "langchain"),
+    *("pydantic-ai", "google-adk", "crewai", "smolagents", "by-agent", "api-log", "generic"),
 )
 _DOCUMENTS = {"cooperbench-export": "annotator.cooperbench.export"} | {
     name: f"annotator.traces.formats.{name.replace('-', '_')}" for name in _NAMES

@@ -1,7 +1,8 @@
-"""Outputs of a crew (CrewAI): the result of each agent for its task.
+"""Outputs of a crew (CrewAI): the result of each agent for its task; and its ``output_log_file``.
 
-Tested with crewai 1.x (`CrewOutput.model_dump`, `TaskOutput`). If an output holds the messages of
-its agent, they are read and its result is not repeated.
+Tested with crewai 1.x (`CrewOutput.model_dump`, `TaskOutput`, the log in JSON). If an output holds
+the messages of its agent, they are read and its result is not repeated. Of a log, outputs of tasks
+are the messages.
 """
 
 from collections.abc import Iterator
@@ -9,22 +10,34 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
-from annotator.traces.model import Trace
-from annotator.traces.records import expect_object, get_list, get_text
+from annotator.traces.model import AgentEnd, Outcome, Trace
+from annotator.traces.records import expect_object, get_list, get_text, parse_time
+from annotator.traces.unread import note_unread
 
 name = "crewai"
 
 _OBSERVATION = "\nObservation:"
+_LOG_KEYS = ("timestamp", "task_name", "task", "agent", "status", "output")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a crew's output, or a list of outputs of tasks."""
+    """Whether a document is a crew's output, a list of outputs of tasks, or a log."""
+    if _is_entry(document) or (isinstance(document, list) and any(map(_is_entry, document[:1]))):
+        return True
     first = next(iter(_list_outputs(document)), None)
     return isinstance(first, dict) and {"agent", "raw", "description"} <= first.keys()
 
 
+def group(document: Any) -> str | None:
+    """Return "" for an entry of a log on lines; None for anything whole."""
+    return "" if _is_entry(document) else None
+
+
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for an output that is no object."""
+    entries = [document] if _is_entry(document) else get_list(document)
+    if any(map(_is_entry, entries[:1])):
+        return _read_log(entries, trace_id, path)
     chat = Conversation()
     tasks: dict[str, str] = {}
     for n, item in enumerate(_list_outputs(document), 1):
@@ -41,6 +54,41 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if latest.author != "agent" or not result or result not in latest.text:
             chat.add(Utterance(agent, "agent", [result]), "tasks")
     return chat.trace(name, trace_id, path, tasks=tasks)
+
+
+def _is_entry(item: Any) -> bool:
+    return isinstance(item, dict) and {"task", "agent", "status", "timestamp"} <= item.keys()
+
+
+def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
+    """Return the trace of a log. Old versions write the output of a completed task as its task."""
+    chat = Conversation()
+    tasks: dict[str, list[str]] = {}
+    ends: dict[str, AgentEnd] = {}
+    for n, item in enumerate(entries, 1):
+        entry = expect_object(item, f"entry {n}")
+        note_unread(chat, "entry", entry, _LOG_KEYS)
+        agent = (get_text(entry.get("agent")) or "").strip()
+        task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
+        output, time = get_text(entry.get("output")), parse_time(entry.get("timestamp"))
+        agent_tasks = tasks.setdefault(agent, [])
+        ends[agent] = AgentEnd(agent, None, status)
+        if status == "completed" and (output or task not in agent_tasks):
+            chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
+        elif status == "completed":
+            chat.problems.append(f"entry {n}: a completed task without an output")
+        elif output:
+            chat.add(Utterance(agent, "agent", [output], time=time, kind=status), "log")
+        elif status != "started":
+            chat.ignored[f"status {status or 'unknown'}"] += 1
+        if task not in agent_tasks and (status != "completed" or output):
+            agent_tasks.append(task)
+    for agent, end in ends.items():
+        if end.status == "started":
+            chat.problems.append(f"{agent}: its last task was started, and has no output")
+    chat.outcome = Outcome(agents=tuple(ends.values()))
+    described = {agent: "\n\n".join(texts) for agent, texts in tasks.items() if texts}
+    return chat.trace(name, trace_id, path, tasks=described)
 
 
 def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:

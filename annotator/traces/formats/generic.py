@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from annotator.traces.cells import parse_cell
 from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.model import Trace
 from annotator.traces.records import (
@@ -23,10 +24,13 @@ takes_records_apart = True  # a record among messages is a trace by itself
 
 _LISTS = (
     *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
-    *("contents", "turns", "dialogue", "chat"),
+    *("contents", "turns", "dialogue", "chat", "dialog", "transcript", "utterances", "chat_log"),
 )
 _PROMPTS = ("system", "system_instruction", "systemInstruction")
-_CONVERSATION = ("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id")
+CONVERSATION_KEYS = (
+    *("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id"),
+    *("dialogue_id", "dialog_id", "conv_id", "episode_id"),
+)
 
 
 def matches(document: Any) -> bool:
@@ -44,14 +48,14 @@ def group(document: Any) -> str | None:
         return ""
     if _find_list(document) is not None:
         return None
-    return get_first_text(document, *_CONVERSATION) or ""
+    return get_first_text(document, *CONVERSATION_KEYS) or ""
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for a message that is no object."""
     record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
     key = "" if isinstance(document, list) else _find_list(record) or ""
-    items = list(record[key])
+    items = list(parse_cell(record[key]))
     for name_of_prompt in _PROMPTS:
         prompt = record.get(name_of_prompt)
         prompt = prompt.get("parts") if isinstance(prompt, dict) else prompt
@@ -87,7 +91,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 def _find_list(record: Mapping[str, Any]) -> str | None:
     """Return the key under which a record holds its messages."""
     for key in _LISTS:
-        value = record.get(key)
+        value = parse_cell(record.get(key))
         if isinstance(value, list) and (key == "messages" or (value and is_message(value[0]))):
             return key
     return None

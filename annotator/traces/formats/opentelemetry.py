@@ -20,21 +20,24 @@ name = "opentelemetry"
 _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("agent", "invoke_agent", "create_agent", "workflow"), "agent"),
     **dict.fromkeys(("llm", "chat", "text_completion", "generate_content"), "model"),
-    **dict.fromkeys(("completion", "generation"), "model"),
+    **dict.fromkeys(("completion", "generation", "chat_model"), "model"),
     **dict.fromkeys(("tool", "execute_tool"), "tool"),
 }
 _OPERATIONS = (
     *("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"),
-    *("llm.request.type", "langfuse.observation.type"),
+    *("llm.request.type", "langfuse.observation.type", "mlflow.spanType"),
 )
 _MODELS = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     "langfuse.observation.model.name",
 )
-_INPUTS = ("input.value", "traceloop.entity.input", "langfuse.observation.input")
+_INPUTS = (
+    *("input.value", "traceloop.entity.input", "langfuse.observation.input"),
+    "mlflow.spanInputs",
+)
 _OUTPUTS = (
     *("gen_ai.tool.call.result", "output.value", "traceloop.entity.output"),
-    "langfuse.observation.output",
+    *("langfuse.observation.output", "mlflow.spanOutputs"),
 )
 
 
@@ -74,7 +77,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a :class:`SpanRecord` from flat or nested attributes of a span."""
     tree = _nest(fields)
-    kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "")
+    kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "").strip('"')
     role: Role = _ROLES.get(kind, "other")
     inputs = _find_messages(tree, ("gen_ai.system_instructions", "gen_ai.input.messages"))
     inputs = inputs or _find_messages(tree, ("llm.input_messages", "gen_ai.prompt"))
@@ -99,10 +102,10 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(item: Mapping[str, Any]) -> SpanRecord:
-    fields = _read_attributes(item)
+    fields = read_span_attributes(item)
     messages: dict[str, list[Any]] = {"inputs": [], "outputs": []}
     for event in _list_objects(item, "events"):
-        inner = _read_attributes(event) if isinstance(event, dict) else {}
+        inner = read_span_attributes(event) if isinstance(event, dict) else {}
         title = get_text(_get(event, "name")) or ""
         if title.startswith("gen_ai.client."):
             fields |= inner
@@ -203,7 +206,7 @@ def _get_first(tree: Mapping[str, Any], *paths: str) -> Any:
     return None
 
 
-def _read_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+def read_span_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a span's or an event's attributes as an object."""
     value = item.get("attributes")
     if isinstance(value, dict):

@@ -2,13 +2,14 @@
 
 Tested with langsmith 0.4 (runs), Langfuse's API (traces with ``observations``; observations),
 Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), openai-agents
-(`Span.export`). They differ in the names of keys only: one table below.
+(`Span.export`). They differ in the names of keys only.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
+from annotator.traces.formats.agent_names import find_agent_name
 from annotator.traces.formats.opentelemetry import read_fields
 from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
 from annotator.traces.model import Trace
@@ -126,11 +127,9 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
         title = title or kind.rpartition("/")[2].partition(":")[0]
     inputs, outputs = walk_path(item, keys.inputs), walk_path(item, keys.outputs)
     outputs = outputs or get_dict(walk_path(item, "span_data.response")).get("output") or outputs
-    paths = ("metadata.agent_name", "extra.metadata.langgraph_node", "metadata.langgraph_node")
-    names = (get_text(walk_path(item, path)) for path in paths)
     values: dict[str, Any] = {
         "role": role,
-        "agent": title if role == "agent" else next(filter(None, names), None),
+        "agent": title if role == "agent" else find_agent_name(item, title, role),
         "model": get_text(walk_path(item, keys.model)),
         "inputs": find_messages(inputs),
         "outputs": [read_tool_text(outputs)] if role == "tool" else find_messages(outputs),

@@ -48,18 +48,19 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     speakers = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
     speakers = speakers or [span for span in ordered if span.role == "agent"]
     speaker_ids = {span.id for span in speakers}
+    speaking = {_find_agent(span, by_id) for span in speakers}
     chat = Conversation()
     texts = Counter[str]()
     for moment, span, is_output in _list_moments(ordered, speaker_ids):
-        agent = next(
-            (each.agent for each in _list_ancestors(span, by_id) if each.agent), "assistant"
-        )
+        agent = _find_agent(span, by_id)
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
         counts = Counter[str]()  # two equal messages of one call are two
         for utterance in _read_all(items, agent, is_output, span, moment):
             key = "\n".join(utterance.pieces).strip()
             counts[key] += 1
             is_old = counts[key] <= texts[key] and (not is_output or span.role == "tool")
+            if utterance.author == "human" and _is_below_agent(span, by_id, speaking):
+                utterance = replace(utterance, author="system")  # an agent's task for another one
             if is_old or (not key and not utterance.reasoning and not utterance.omitted):
                 continue
             texts[key] += 1
@@ -95,6 +96,17 @@ def _list_ancestors(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Iterat
             return
         yield current
         current = by_id.get(current.parent or "")
+
+
+def _find_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+    names = (each.agent for each in _list_ancestors(span, by_id) if each.agent)
+    return next(names, "assistant")
+
+
+def _is_below_agent(span: SpanRecord, by_id: Mapping[str, SpanRecord], speaking: set[str]) -> bool:
+    """Whether the agent of a span works for another one: a speaker whose span is above its own."""
+    others = speaking - {_find_agent(span, by_id)}
+    return any(each.agent in others for each in _list_ancestors(span, by_id))
 
 
 def _find_inputs(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:

@@ -7,7 +7,7 @@
   let page; // what the cards stand on: {overview, quotes, show, link}
 
   // A finding's place in the address, and the name of what is marked for it: no blank is in it.
-  const keyOf = (one, n) => `${one.run ?? "person"}.${encodeURIComponent(one.rubric)}.${n}`;
+  const keyOf = (one, n) => `${one.run ?? `person-${encodeURIComponent(one.annotator)}`}.${encodeURIComponent(one.rubric)}.${n}`;
 
   // What is known of a code; a judge may name one that there is not, be it "constructor".
   const own = (values, key) => (Object.hasOwn(values, key) ? values[key] : undefined);

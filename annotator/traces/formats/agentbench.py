@@ -1,0 +1,82 @@
+"""Lines of AgentBench's ``runs.jsonl`` and ``error.jsonl``: a sample each, with its history.
+
+Tested with the layout of AgentBench 0.2 (``TaskClientOutput``). Roles are ``agent`` and ``user``,
+or those of chat APIs. The user is the benchmark, first with the task, then with the environment's
+answers.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from annotator.base.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation, read_message
+from annotator.traces.model import Outcome, Trace
+from annotator.traces.records import (
+    expect_object,
+    get_dict,
+    get_list,
+    get_text,
+    parse_time,
+    read_outcome,
+)
+from annotator.traces.unread import note_unread
+
+name = "agentbench"
+
+_ENDED = "completed"
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is the result of a sample."""
+    if not isinstance(document, dict) or "index" not in document:
+        return False
+    return isinstance(get_dict(document, "output").get("history"), list)
+
+
+def identify(document: Any) -> str | None:
+    """Return None: the index repeats in each task's file, so the id is file and line."""
+    return None
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a sample; raises UnreadableTrace for a message that is no object."""
+    output = get_dict(document, "output")
+    history = get_list(output, "history")
+    if not history:
+        raise UnreadableTrace("output.history: it holds no message")
+    chat = Conversation()
+    users = 0
+    for n, item in enumerate(history, 1):
+        fields = expect_object(item, f"message {n}")
+        if not {"role", "content"} & fields.keys():  # a reward on the way
+            note_unread(chat, "history", fields, ())
+            continue
+        note_unread(chat, "message", fields, _MESSAGE_KEYS)
+        message = read_message(fields)
+        if message.author == "human":
+            users += 1
+            message = replace(message, author="tool" if users > 1 else "system")
+        chat.add(message, "output.history")
+    chat.read_attributes(document, ("output", "time", "error", "info"))
+    ended = get_text(output.get("status"))
+    chat.set_attributes(status=ended)
+    passed, rule = _read_outcome(output.get("result"))
+    if rule:
+        chat.attributes |= {"passed": passed, "outcome_rule": rule}
+    reasons = [document.get("error"), document.get("info"), ended if ended != _ENDED else None]
+    error = "\n".join(text for reason in reasons if (text := get_text(reason))) or None
+    ended_at = parse_time(get_dict(document, "time").get("timestamp"))
+    chat.outcome = Outcome(passed=passed, error=error, ended=ended_at)
+    return chat.trace(name, trace_id, path)
+
+
+def _read_outcome(result: Any) -> tuple[bool | None, str | None]:
+    """Return whether the sample passed, and the rule; each task has a result of its own form."""
+    if isinstance(result, bool):
+        return result, "output.result"
+    fields = get_dict(result)
+    if isinstance(fields.get("result"), bool):
+        return fields["result"], "output.result.result"
+    passed, rule = read_outcome(fields)
+    return passed, rule and f"output.result.{rule}"

@@ -1,0 +1,97 @@
+"""Results of MARBLE (MultiAgentBench): a line a run, with its ``iterations``.
+
+Tested with the layout of MARBLE's engine of 2025. Of each iteration are read, in this order: what
+each agent was to do (the engine's words), the talks between agents (``From a to b: ...``), what
+each agent did, with what its tool returned, and the engine's summary.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from typing import Any
+
+from annotator.base.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation, Utterance
+from annotator.traces.model import Trace
+from annotator.traces.records import expect_object, get_dict, get_list, get_text
+from annotator.traces.unread import note_unread
+
+name = "marble"
+
+_HEADER = re.compile(r"^From (\S[^\n:]*?) to (\S[^\n:]*?): ", re.MULTILINE)
+_SESSION = re.compile(r"^In Session \S+ *$", re.MULTILINE)
+_RESULT = "Result from the model:"
+_RETURNED = "Result from the function:"
+_KEYS = (
+    *("iteration", "task_assignments", "task_results", "summary", "continue_simulation"),
+    *("communications", "total_milestones", "agent_kpis"),
+)
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is the result of a run."""
+    if not isinstance(document, dict) or "coordination_mode" not in document:
+        return False
+    return isinstance(document.get("iterations"), list)
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a run; raises UnreadableTrace for an iteration that is no object."""
+    chat = Conversation()
+    tasks: dict[str, str] = {}
+    task = get_text(document.get("task")) or ""
+    for n, item in enumerate(document["iterations"], 1):
+        fields = expect_object(item, f"iteration {n}")
+        note_unread(chat, "iteration", fields, _KEYS)
+        for agent, assignment in get_dict(fields, "task_assignments").items():
+            tasks.setdefault(agent, task)
+            chat.add(
+                Utterance("engine", "system", [_stringify(assignment)], (agent,)), "iterations"
+            )
+        for talk in get_list(fields, "communications"):
+            for utterance in _split_talk(_stringify(talk)):
+                chat.add(utterance, "communications")
+        for agent, result in _list_results(fields.get("task_results")):
+            tasks.setdefault(agent, task)
+            text, _, returned = _stringify(result).partition(_RETURNED)
+            text = text.removeprefix(_RESULT).strip()
+            if result is None:
+                chat.problems.append(f"task_results: {agent} has no result")
+            elif text:
+                chat.add(Utterance(agent, "agent", [text]), "task_results")
+            if returned.strip():
+                chat.add(Utterance("function", "tool", [returned.strip()]), "task_results")
+        if summary := get_text(fields.get("summary")):
+            chat.add(Utterance("engine", "system", [summary]), "iterations")
+    if not chat.messages:
+        raise UnreadableTrace("no message in its iterations")
+    chat.read_attributes(document, ("task", "iterations"))
+    return chat.trace(name, trace_id, path, tasks=tasks if task else {})
+
+
+def _split_talk(text: str) -> Iterator[Utterance]:
+    """Yield the messages of a talk; a text in another form has no known author."""
+    text = _SESSION.sub("", text)
+    headers = list(_HEADER.finditer(text))
+    before = text[: headers[0].start()] if headers else text
+    if before.strip():
+        yield Utterance("communication", "unknown", [before.strip()])
+    for header, following in zip_longest(headers, headers[1:]):
+        message = text[header.end() : following.start() if following else len(text)]
+        yield Utterance(header[1], "agent", [message.strip("\n")], (header[2],), kind="message")
+
+
+def _list_results(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield agents and their results, in either of the two forms that the engine writes."""
+    for item in [value] if isinstance(value, dict) else get_list(value):
+        fields: Mapping[str, Any] = get_dict(item)
+        if "agent_id" in fields:
+            yield get_text(fields["agent_id"]) or "", fields.get("result")
+        else:
+            yield from fields.items()
+
+
+def _stringify(value: Any) -> str:
+    text = get_text(value)
+    return text if text is not None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,440 @@
+"""`--group`, and `annotate compare` of three conditions or more."""
+
+import base64
+import csv
+import io
+import json
+import math
+import re
+import zlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import annotator as an
+from tests.calibration.build import label, make_run, said, said_in_words
+from tests.conftest import EXAMPLES
+
+ARMS = ("solo", "pair", "crew")
+
+
+def study(tasks=12, shares=(1, 3, 6)):
+    """Of each arm a trace of each task; alpha in the first ``shares`` of the tasks, else beta."""
+    return [
+        said(f"{arm}/p/{n}/f1", "alpha" if n < share else "beta", project="p", task=str(n))
+        for arm, share in zip(ARMS, shares, strict=True)
+        for n in range(tasks)
+    ]
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    return make_run(tmp_path / "run", rubric, study())
+
+
+ARM = ("--group", "arm=^([^/]+)/")
+
+
+def compared(annotate_cli, *arguments):
+    done = annotate_cli("compare", *arguments, "--format", "json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+# Groups
+
+
+def tables(annotate_cli, run, *options):
+    """The judged traces with each value of ``arm``."""
+    done = annotate_cli("report", run, *options, "--by", "arm", "--format", "json")
+    assert done.code == 0, done.err
+    counted = {table["group"]["value"]: table["judged"] for table in json.loads(done.out)}
+    return counted, done.err
+
+
+TABLE = "trace_id,arm\n" + "".join(f"{one.trace_id},{one.trace_id[:4]}\n" for one in study())
+
+
+@pytest.mark.parametrize(
+    ("group", "counts"),
+    [
+        ("arm=^([^/]+)/", {"solo": 12, "pair": 12, "crew": 12}),
+        ("arm=(?P<x>p)(?P<arm>air)|(?P<y>s)olo", {"-": 24, "air": 12}),
+        ("arm=crew|pair|solo", {"solo": 12, "pair": 12, "crew": 12}),
+        ("arm=task:^1(.)", {"-": 30, "0": 3, "1": 3}),
+        (TABLE, {"solo": 12, "pair": 12, "crew": 12}),
+        (TABLE.replace(",", ";"), {"solo": 12, "pair": 12, "crew": 12}),
+        ("\ufefftrace_id,arm,other\nsolo/p/1/f1,x,\npair/p/1/f1,,y\n", {"-": 35, "x": 1}),
+    ],
+)
+def test_a_group_is_an_attribute(annotate_cli, tmp_path, run, group, counts):
+    if "\n" in group:
+        (tmp_path / "study.csv").write_text(group)
+        group = "study.csv"
+    found, err = tables(annotate_cli, run, "--group", group)
+    assert found == counts
+    missing = counts.get("-", 0)
+    assert (f"{missing} of 36 traces have no arm: " in err) == bool(missing)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("arm", "--group arm: expected NAME=REGEX"),
+        ("arm=", "expected NAME=REGEX"),
+        ("arm=(a", "not a regular expression"),
+        ("arm=(a)(b)", "2 groups, and none is named arm"),
+        ("run=(a)", "run has a meaning of its own"),
+        ("arm=^(duo)/", "no trace matches; their ids are like solo/p/0/f1"),
+        ("arm=solo:(.)", "no trace has the attribute solo, only project, task"),
+        ("task=^([^/]+)/", "would have task = solo, and has task = 0 already: choose another name"),
+        ("gone.csv", "gone.csv"),
+        ("trace,arm\na,b\n", "line 1: expected a column trace_id and a column for each condition"),
+        ("trace_id\na\n", "line 1: expected a column trace_id and a column for each condition"),
+        ("", "line 1: expected a column trace_id"),
+        ("trace_id,arm,arm\na,b,c\n", "line 1: two columns arm"),
+        ("trace_id,arm\nsolo/p/0/f1\n", "line 2: 1 cells, the header has 2"),
+        ("trace_id,arm\n,b\n", "line 2: no trace_id"),
+        ("trace_id,arm\n\na,b\nb,b\na,c\n", "line 5: a is in line 3, too"),
+        ("trace_id,arm\na,b\n", "column arm: no trace has a value: it has a, the traces have ids"),
+        ("trace_id,task\nsolo/p/0/f1,9\n", "would have task = 9, and has task = 0 already"),
+    ],
+)
+def test_a_group_that_cannot_be_read_or_says_something_else(
+    annotate_cli, tmp_path, run, group, words
+):
+    if "\n" in group or not group:
+        (tmp_path / "study.csv").write_text(group)
+        group = "study.csv"
+    done = annotate_cli("report", run, "--group", group)
+    said_in_words(done)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_row_of_another_trace_is_named_with_its_line(annotate_cli, tmp_path, run):
+    (tmp_path / "study.csv").write_text(TABLE.replace("solo/p/3/f1", "solo/p/99/f1"))
+    found, err = tables(annotate_cli, run, "--group", "study.csv")
+    assert found == {"solo": 11, "pair": 12, "crew": 12, "-": 1}
+    assert "study.csv, line 5: no such trace here" in err
+    assert "1 of 36 traces has no arm: solo/p/3/f1." in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "RUN", "--format", "html", "--out", "page.html"),
+        ("figure", "RUN", "--by", "arm", "--out", "figure.svg"),
+    ],
+)
+def test_pages_and_figures_know_the_groups(annotate_cli, tmp_path, run, arguments):
+    (tmp_path / "study.csv").write_text(TABLE.replace(",crew", ",zebra"))
+    words = [run if word == "RUN" else word for word in arguments]
+    done = annotate_cli(*words, "--group", "study.csv")
+    assert done.code == 0, done.err
+    text = (tmp_path / arguments[-1]).read_text()
+    if packed := re.search('id="rows">([^<]+)<', text):
+        text = zlib.decompress(base64.b64decode(packed[1])).decode()
+    assert "zebra" in text
+
+
+def test_a_sample_says_how_many_of_each_condition_it_has(annotate_cli, run):
+    done = annotate_cli("sample", run, *ARM, "-n", "36", "--split", "all", "--out", "sheet.csv")
+    assert done.code == 0, done.err
+    assert "\narm: crew 12, pair 12, solo 12\n" in done.out
+
+
+def test_a_run_with_groups_names_the_next_command(annotate_cli, tmp_path):
+    arguments = ("run", EXAMPLES, "--rubric", "comm_errors", "--out", "out")
+    bad = annotate_cli(*arguments, "--group", "arm=^(nowhere)/")
+    assert (bad.code, (tmp_path / "out").exists()) == (2, False)
+    dry = annotate_cli(*arguments, "--group", "arm=^(nowhere)/", "--dry-run")
+    assert "no trace matches" in dry.err
+    done = annotate_cli(*arguments, "--group", "arm=^(.)")
+    assert done.err.endswith("next: annotate compare out --by arm\n")
+
+
+def test_a_run_keeps_its_groups(tmp_path, rubric):
+    """In ``run.json``, for all later commands and a resumed run; the judge does not see them."""
+    for n, outcome in enumerate(("a", "b", "c")):
+        (tmp_path / f"{outcome}.jsonl").write_text(
+            json.dumps(
+                {"id": f"{outcome}/{n}", "messages": [{"role": "assistant", "content": "x"}]}
+            )
+            + "\n"
+        )
+    seen = []
+
+    class Sees:
+        id, settings = "sees", {}
+
+        def codes(self, rubric):
+            return {code.id for code in rubric.codes}
+
+        def judge(self, trace, rubric):
+            seen.append(dict(trace.attributes))
+            return an.Verdict.none()
+
+    sources = [str(tmp_path / f"{name}.jsonl") for name in "abc"]
+    notices = []
+    folder = tmp_path / "out"
+    options = {"judge": Sees(), "only": "all", "out": folder}
+    made = an.annotate(sources, rubric, groups="arm=([ab])/", on_notice=notices.append, **options)
+    assert any("1 of 3 traces has no arm" in notice for notice in notices)
+    assert seen
+    assert not any("arm" in attributes for attributes in seen)
+    assert '"arm"' not in (folder / "annotations.jsonl").read_text()
+    arms = [annotation.attributes.get("arm") for annotation in an.open_run(folder).annotations()]
+    assert arms == ["a", "b", None]
+    with pytest.raises(an.AnnotatorError, match="conditions: was"):
+        an.annotate(sources, rubric, resume=True, **options)
+    with pytest.raises(an.AnnotatorError, match="no trace matches"):
+        an.annotate(sources, rubric, groups="arm=^z", judge=Sees(), only="all")
+    assert [a.attributes.get("arm") for a in made.save(tmp_path / "copy").annotations()] == arms
+
+
+# Three conditions
+
+
+def test_shares_of_three_conditions_and_their_test_by_hand(annotate_cli, run):
+    """Alpha in 1, 3 and 6 of 12 tasks: shares 1/12, 3/12, 6/12. In the first task all arms have
+    it, in two more two, in three more one: the residuals of the arms sum, over tasks, as below.
+    """
+    [one] = compared(annotate_cli, run, *ARM, "--by", "arm")
+    assert (one["values"], one["n"], one["kind"]) == (["crew", "pair", "solo"], [12] * 3, "paired")
+    alpha = one["rows"][0]
+    assert [(share["k"], share["n"]) for share in alpha["shares"]] == [(6, 12), (3, 12), (1, 12)]
+    p = [6 / 12, 3 / 12, 1 / 12]
+    mean = sum(p) / 3
+    between = sum(12 * (x - mean) ** 2 for x in p)
+    own = sum(12 * x * (1 - x) for x in p) / 12
+    together = sum((have - sum(p)) ** 2 for have in [3, 2, 2, 1, 1, 1] + [0] * 6) / 36
+    assert alpha["test"]["statistic"] == pytest.approx(between / (12 / 11 * (own - together)))
+    # beta is the other side of alpha; gamma and none are nowhere: two tests.
+    assert one["tests"] == 2
+    assert one["rows"][1]["test"]["p"] == alpha["test"]["p"]
+    assert alpha["adjusted"] == pytest.approx(min(1, 2 * alpha["test"]["p"]))
+    assert one["rows"][2]["adjusted"] is None
+
+
+def test_the_order_of_conditions_is_that_of_numbers(annotate_cli, tmp_path, rubric):
+    traces = [said(f"{size}b/{n}", "alpha") for size in (70, 8, 405) for n in range(6)]
+    run = make_run(tmp_path / "sizes", rubric, traces)
+    [one] = compared(annotate_cli, run, "--group", "size=^(\\d+b)", "--by", "size")
+    assert one["values"] == ["8b", "70b", "405b"]
+
+
+def test_independent_traces_by_enumeration(annotate_cli, tmp_path, rubric):
+    """Of 6, 6 and 6 traces 5, 1 and 0 have alpha: shares of all 18!/(6! 6! 6!) ways to deal them,
+    by the counts of alpha, with the same statistic.
+    """
+    arms = {"a": 5, "b": 1, "c": 0}
+    traces = [
+        said(f"{arm}/{n}", *(["alpha"] if n < k else []))
+        for arm, k in arms.items()
+        for n in range(6)
+    ]
+    run = make_run(tmp_path / "apart", rubric, traces)
+    [one] = compared(annotate_cli, run, "--group", "arm=^(.)", "--by", "arm")
+    assert one["kind"] == "independent"
+
+    def statistic(counts):
+        p = [k / 6 for k in counts]
+        between = sum(6 * (x - 1 / 3) ** 2 for x in p)
+        within = sum(2 / 3 * 6 / 5 * x * (1 - x) for x in p)
+        return between / within if within else math.inf if between else 0
+
+    more = total = 0
+    for a in range(7):
+        for b in range(7 - a):
+            if (c := 6 - a - b) <= 6:
+                ways = math.comb(6, a) * math.comb(6, b) * math.comb(6, c)
+                total += ways
+                more += ways * (statistic((a, b, c)) >= statistic((5, 1, 0)) - 1e-9)
+    p = more / total
+    alpha = one["rows"][0]
+    assert total == math.comb(18, 6)
+    assert alpha["test"]["statistic"] == pytest.approx(statistic((5, 1, 0)))
+    assert alpha["test"]["p"] == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 10_000))
+    wilson = stats.binomtest(5, 6).proportion_ci(method="wilson")
+    assert (alpha["shares"][0]["low"], alpha["shares"][0]["high"]) == pytest.approx(tuple(wilson))
+
+
+def test_the_test_keeps_its_level_with_clustered_traces():
+    """Three conditions on the same 12 tasks with large effects of the tasks: at 5 % the test
+    rejects a true null in .05 of 400 draws, at most 3 standard errors off; a chi-squared test of
+    independent traces in far more where each condition has tasks of its own.
+    """
+    from validation import SideTotals, permute_clusters
+
+    rng = np.random.default_rng(3)
+    rejected = {"shared": 0, "own": 0, "naive": 0}
+    for seed in range(400):
+        n = rng.poisson(4, (3, 12)) + 1.0
+        for design in ("shared", "own"):
+            effects = rng.beta(0.7, 1.4, (1 if design == "shared" else 3, 12))
+            k = rng.binomial(n.astype(int), np.broadcast_to(effects, (3, 12))).astype(float)
+            cells = [(k[s], n[s]) for s in range(3)]
+            if design == "own":
+                apart = [np.zeros((3, 12)) for _ in range(6)]
+                for s in range(3):
+                    apart[2 * s][s], apart[2 * s + 1][s] = cells[s]
+                cells = [(apart[2 * s].ravel(), apart[2 * s + 1].ravel()) for s in range(3)]
+                sums = np.array([[c[0].sum(), c[1].sum() - c[0].sum()] for c in cells])
+                rejected["naive"] += stats.chi2_contingency(sums).pvalue < 0.05
+            sides = [SideTotals(k_[None], n_) for k_, n_ in cells]
+            p = permute_clusters(*sides, seed=seed)[0].p
+            rejected[design] += p is not None and p < 0.05
+    slack = 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert rejected["shared"] / 400 <= 0.05 + slack
+    assert rejected["own"] / 400 <= 0.05 + slack
+    assert rejected["naive"] / 400 > 0.2
+
+
+def test_pairs_have_one_family_of_tests(annotate_cli, run):
+    one, pairs = compared(annotate_cli, run, *ARM, "--by", "arm", "--pairs")
+    assert len(pairs["pairs"]) == 3 * len(one["rows"])
+    tested = sorted(
+        (row for row in pairs["pairs"] if row["adjusted"]), key=lambda x: x["test"]["p"]
+    )
+    assert pairs["tests"] == len(tested) == 6  # alpha and beta
+    first = tested[0]
+    assert {first["first"], first["second"]} == {"crew", "solo"}
+    assert first["adjusted"] == pytest.approx(min(1, 6 * first["test"]["p"]))
+    # The difference is that of the shares of the table above, its p that of the two alone.
+    assert abs(first["difference"]["value"]) == pytest.approx(5 / 12)
+    [two] = compared(annotate_cli, run, *ARM, "--by", "arm", "--values", "crew", "solo")
+    alpha = two["rows"][0]
+    assert alpha["test"]["p"] == pytest.approx(first["test"]["p"])
+
+
+def test_without_a_condition(annotate_cli, run):
+    [one] = compared(annotate_cli, run, *ARM, "--by", "arm", "--without", "pair")
+    assert (one["first"], one["second"]) == ("crew", "solo")
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--without", "duo")
+    assert "--without duo: no judged trace has arm = duo" in done.err
+
+
+def test_traces_without_a_condition_are_counted_below_the_table(annotate_cli, tmp_path, rubric):
+    lost = [said("lost/p/1/f1", "alpha", project="p", task="1")]
+    lost += [said("gone/p/1/f1", status="undecided", project="p", task="1")]
+    run = make_run(tmp_path / "lost", rubric, [*study(), *lost])
+    group = ("--group", "arm=^(solo|pair|crew|gone)")
+    [one] = compared(annotate_cli, run, *group, "--by", "arm")
+    assert one["n"] == [12] * 3
+    assert (
+        "1 of 38 traces of faults has no arm: lost/p/1/f1. They are not compared." in one["notes"]
+    )
+    assert "arm = gone: no judged trace, so it is not compared." in one["notes"]
+
+
+@pytest.mark.parametrize("arms", [2, 3, 4, 5, 9, 20])
+@pytest.mark.parametrize("name", ["arm{}", "a_rather_long_name_of_an_arm_{}"])
+def test_a_terminal_of_80_columns(annotate_cli, tmp_path, rubric, arms, name):
+    """Every row fits, the result comes first, and at most two notes follow."""
+    traces = [
+        said(
+            f"{name.format(arm)}/p/{n}/f1",
+            "alpha" if n <= arm else "beta",
+            project="p",
+            task=f"{n}",
+        )
+        for arm in range(arms)
+        for n in range(8)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    done = annotate_cli("compare", run, *ARM, "--by", "arm")
+    head, sentence, rows, notes, *_ = done.out.split("\n\n")
+    assert max(map(len, (*head.splitlines(), *sentence.splitlines(), *rows.splitlines()))) <= 80
+    assert "Holm over 2 tests" in " ".join(sentence.split())
+    assert all(f"{name.format(arm)} (n=8)" in " ".join(head.split()) for arm in range(arms))
+    assert len(notes.splitlines()) <= 3
+    assert "next: annotate" in done.err
+
+
+def test_every_format_has_every_share(annotate_cli, run):
+    options = (run, *ARM, "--by", "arm", "--pairs")
+    for name in ("md", "latex"):
+        text = annotate_cli("compare", *options, "--format", name).out
+        assert "8.3 [0.8, 49.3]" in text or "8.3 [" in text
+        assert "crew (n=12)" in text.replace("\\\\ ", " ") or "crew" in text
+    rows = list(
+        csv.DictReader(io.StringIO(annotate_cli("compare", *options, "--format", "csv").out))
+    )
+    shares = [row for row in rows if row["row"] == "share" and row["code"] == "alpha"]
+    assert [(row["condition"], row["count"], row["n"]) for row in shares] == [
+        ("crew", "6", "12"),
+        ("pair", "3", "12"),
+        ("solo", "1", "12"),
+    ]
+    pair = next(row for row in rows if row["row"] == "pair")
+    assert (pair["condition"], pair["other"]) == ("crew", "pair")
+    assert float(pair["value"]) == pytest.approx(0.25)
+
+
+def test_corrected_shares_are_those_of_the_plain_tables(annotate_cli, calibrate, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, study())
+    rows = [
+        label(one.trace_id, rubric, "gamma" if n % 5 == 0 else one.primary)
+        for n, one in enumerate(study())
+        if n % 2 == 0
+    ]
+    options = (*calibrate(run, rows), *ARM, "--by", "arm")
+    [one] = compared(annotate_cli, run, *options)
+    alpha = one["rows"][0]
+    done = annotate_cli("report", run, *options, "--format", "json")
+    plain = {
+        table["group"]["value"]: table["rows"][0]["corrected"] for table in json.loads(done.out)
+    }
+    for value, share in zip(one["values"], alpha["corrected"], strict=True):
+        assert share["value"] == pytest.approx(plain[value]["value"])
+        assert share["low"] == pytest.approx(plain[value]["low"])
+    assert any("p tests the judge's own shares" in note for note in one["notes"])
+    assert "judged p" in annotate_cli("compare", run, *options).out
+
+
+def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, tmp_path, rubric):
+    """It rules nothing out, so its own shares are unknown; labels of all answers give theirs."""
+    traces = [
+        said(one.trace_id, "alpha", **one.attributes)
+        if one.primary == "alpha" or n % 6 == 0
+        else said(one.trace_id, status="undecided", **one.attributes)
+        for n, one in enumerate(study())
+    ]
+    run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "beta", "gamma"])
+    options = calibrate(run, [label(one.trace_id, rubric, one.primary) for one in study()])
+    [one] = compared(annotate_cli, run, *options, *ARM, "--by", "arm")
+    alpha = one["rows"][0]
+    assert [share["value"] for share in alpha["shares"]] == [None] * 3
+    assert (alpha["test"]["p"], one["tests"]) == (None, 0)
+    # Every trace is labelled: the corrected share is what people say.
+    assert [share["value"] for share in alpha["corrected"]] == pytest.approx(
+        [6 / 12, 3 / 12, 1 / 12]
+    )
+    out = annotate_cli("compare", run, *options, *ARM, "--by", "arm").out
+    assert "No code can be tested among the 3 values of arm: a judge cannot find it" in (
+        " ".join(out.split())
+    )
+
+
+@pytest.mark.parametrize("kind", ["mapping", "attribute"])
+def test_from_python(run, kind):
+    opened = an.open_run(run)
+    by = {one.trace_id: one.trace_id[:4] for one in study()} if kind == "mapping" else "task"
+    tables = an.count(opened, by=by)
+    assert len(tables) == (3 if kind == "mapping" else 12)
+    if kind == "mapping":
+        [table] = an.compare(opened, by=by)
+        assert table.header == (
+            "code",
+            "crew (n=12)",
+            "pair (n=12)",
+            "solo (n=12)",
+            "p",
+            "p (Holm)",
+        )
+        assert len(table.records) == 4 * 3
+        part = {name: value for name, value in by.items() if value != "solo"} | {"x": None}
+        [table] = an.compare(opened, by=part)
+        assert any("12 of 36 traces of faults have no group" in note for note in table.notes)
