@@ -305,11 +305,11 @@ def _report_failures(
                 click.echo(
                     f"  all of them: status failed in {escape_controls(str(file))}", err=True
                 )
-    undecided = (
-        []
-        if judged
-        else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
-    )
+    open_ = [] if judged else [a for a in run.annotations() if a.status in ("skipped", "undecided")]
+    unasked = [annotation for annotation in open_ if annotation.unasked]
+    for (status, reason), n in Counter((a.status, a.reason) for a in unasked).most_common():
+        say_notice(f"{n} of {totals['annotations']} {status}: {reason}")
+    undecided = [annotation for annotation in open_ if not annotation.unasked]
     unquoted = [annotation for annotation in undecided if annotation.failure]  # all rejected
     if as_json and unquoted and not totals["failed"]:  # else the table's place has the reason
         first = min(unquoted, key=lambda annotation: annotation.trace_id)
@@ -364,7 +364,11 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
     kinds, fits = Counter[str](), Counter[str]()
     for trace in load_traces(*traces, format=format_):
         kinds[trace.format] += 1
-        fits.update(rubric.id for rubric in rubrics if rubric.excludes(trace) is None)
+        fits.update(
+            rubric.id
+            for rubric in rubrics
+            if rubric.excludes(trace) is None and rubric.leaves_open(trace) is None
+        )
     formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
     say(f"{format_count(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
     say("Rubrics, and how many of the traces each is for:")

@@ -10,6 +10,7 @@ from annotator.prompts.truncate import PromptPart, select_passages
 from annotator.rubrics import Rubric
 from annotator.rubrics.model import PARTS
 from annotator.traces import AgentEnd, Feature, Outcome, Trace
+from annotator.traces.model import EVERYBODY
 
 _LEAST_COMMON = 200  # characters in a row that the tasks of all agents share
 _MOST_RECIPIENTS = 12  # named in a header
@@ -87,12 +88,15 @@ def _split_tasks(trace: Trace) -> Iterator[PromptPart]:
     """Yield the agents' tasks, and once the text that they share (a harness's protocol)."""
     paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
     common: list[str] = []
+    of_run = paragraphs.pop(EVERYBODY, [])
     if len(paragraphs) > 1:
         first, *others = paragraphs.values()
         shared = set(first).intersection(*others)
         common = [text for long, run in _find_runs(first, shared) if long for text in run]
-    if common:
-        yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
+    if of_run or common:
+        yield PromptPart(
+            "task", "task", "\n\n".join((*of_run, *common)), " of every agent", closed=True
+        )
     for agent, texts in paragraphs.items():
         kept = [text for long, run in _find_runs(texts, set(common)) if not long for text in run]
         yield PromptPart(f"task:{agent}", "task", "\n\n".join(kept), closed=True)

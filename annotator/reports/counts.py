@@ -5,9 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 
+from annotator.base.text import sanitize_line
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import ALL_REJECTED, Annotation
+from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, compute_wilson_interval
@@ -17,8 +18,10 @@ _BY_FINDING = "the judge reports what it recognises, and what it left open is no
 
 
 TIE, PARTIAL, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
+AUTHORS = "authors"
 """Reasons to be undecided: no code has enough votes; too little of the trace was read; all findings
-were rejected; too few votes count; the judge left it open."""
+were rejected; too few votes count; the judge left it open; and authors are unknown, so that no
+judge was asked."""
 _PARTIAL_PATTERN = re.compile(r"read [\d.]+ % of it")
 
 
@@ -31,6 +34,8 @@ def name_reason(annotation: Annotation) -> str:
         return PARTIAL
     if annotation.votes and " votes failed or are undecided" in reason:
         return LOST
+    if AUTHORS_UNKNOWN in reason:
+        return AUTHORS
     return REJECTED if reason == ALL_REJECTED else OTHER
 
 
@@ -46,6 +51,11 @@ def name_unjudged(annotation: Annotation) -> str:
     return {REJECTED: "quotes", OTHER: "open"}.get(reason, reason)
 
 
+def list_reasons(reasons: Counter[str]) -> str:
+    """Return reasons with their numbers, the most frequent first."""
+    return "; ".join(f"{sanitize_line(reason, 200)}: {n}" for reason, n in reasons.most_common())
+
+
 @dataclass(slots=True)
 class Unjudged:
     """The traces without a countable judgement for one reason, and the first of them by id."""
@@ -54,10 +64,13 @@ class Unjudged:
     status: str = ""
     trace_id: str = ""
     why: str = ""
+    reasons: Counter[str] = field(default_factory=Counter)  # of traces without a question
 
     def add(self, annotation: Annotation) -> None:
         """Count a trace."""
         self.count += 1
+        if annotation.unasked:
+            self.reasons[annotation.reason or ""] += 1
         if self.count == 1 or annotation.trace_id < self.trace_id:
             self.status, self.trace_id = annotation.status, annotation.trace_id
             self.why = explain_failure(annotation)

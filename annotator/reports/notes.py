@@ -4,7 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.text import Note, floor_percent, format_count
-from annotator.reports.counts import LOST, OTHER, PARTIAL, REJECTED, TIE, TraceCounts
+from annotator.reports.counts import (
+    AUTHORS,
+    LOST,
+    OTHER,
+    PARTIAL,
+    REJECTED,
+    TIE,
+    TraceCounts,
+    list_reasons,
+)
 from annotator.runs.run import Run
 from validation import Interval
 
@@ -19,6 +28,7 @@ _UNDECIDED = {
     PARTIAL: "{} {were} read in part.",
     REJECTED: "In {} all findings were rejected{why}.",
     LOST: "{} had too few votes that count.",
+    AUTHORS: "{} {were} not judged: it is not known who wrote the messages.",
     OTHER: "{} {were} left undecided by the judge.",
 }
 
@@ -78,6 +88,8 @@ def describe_caveats(
     yield from describe_intervals(counts, shares, whose, errors)
     yield from describe_traces(counts)
     yield from _describe_undecided(counts)
+    if skipped := counts.unjudged.get("skipped"):
+        yield Note(f"Skipped: {list_reasons(skipped.reasons)}.", "skipped")
     yield from _describe_votes(counts)
     yield from _describe_reading(counts)
     yield from describe_part(run)

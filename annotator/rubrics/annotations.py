@@ -17,6 +17,7 @@ from annotator.base.text import describe_validation, replace_surrogates
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
+AUTHORS_UNKNOWN = "authors unknown: see annotate traces"
 ALL_REJECTED = "all findings were rejected"
 """The reason of an undecided trace without an accepted finding."""
 SURPLUS = "the rubric allows one code"
@@ -314,6 +315,11 @@ class Annotation:
         """Every code found, the primary one first."""
         first = (self.primary,) if self.primary else ()
         return first + self.secondary
+
+    @property
+    def unasked(self) -> bool:
+        """Whether no judge was asked: the trace is skipped, or too few of its authors are known."""
+        return self.status == "skipped" or AUTHORS_UNKNOWN in (self.reason or "")
 
     @property
     def unanimous(self) -> bool:

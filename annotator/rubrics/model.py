@@ -12,7 +12,8 @@ from pydantic import (
     model_validator,
 )
 
-from annotator.base.text import suggest
+from annotator.base.text import format_count, suggest
+from annotator.rubrics.annotations import AUTHORS_UNKNOWN
 from annotator.traces import Origin, Trace
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
@@ -333,11 +334,30 @@ class Rubric(_Strict):
     def excludes(self, trace: Trace, *, any_outcome: bool = False) -> str | None:
         """Return why the rubric is not for this trace, or None if it is.
 
-        ``any_outcome`` ignores whether the run passed, as an unknown outcome does.
+        ``any_outcome`` ignores whether the run passed, as an unknown outcome does. Unknown authors
+        may be agents, as many as the rubric needs.
         """
         required, passed = self.applies_to.passed, trace.outcome.passed
         if not any_outcome and None not in (required, passed) and passed != required:
             return "the run passed" if passed else "the run failed"
-        if len(trace.agents) < self.applies_to.min_agents:
-            return f"{len(trace.agents)} agent(s), the rubric needs {self.applies_to.min_agents}"
+        if len(trace.agents) < self.applies_to.min_agents and not trace.has_unknown_authors:
+            return self._count_agents(trace)
         return None
+
+    def leaves_open(self, trace: Trace) -> str | None:
+        """Return why no judge can decide about a trace with unknown authors, else None.
+
+        The rubric needs more agents than are known, but for one; or it accepts no quote of a text
+        by an unknown author, and no agent is known.
+        """
+        if len(trace.agents) >= self.applies_to.min_agents or not trace.has_unknown_authors:
+            return None
+        if self.applies_to.min_agents > 1:
+            return f"{self._count_agents(trace)} ({AUTHORS_UNKNOWN})"
+        if "tools" not in self.quote_from:
+            return f"no agent is known, the rubric quotes only agents ({AUTHORS_UNKNOWN})"
+        return None
+
+    def _count_agents(self, trace: Trace) -> str:
+        agents = format_count(len(trace.agents), "agent")
+        return f"{agents}, the rubric needs {self.applies_to.min_agents}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
-from annotator.base.text import sanitize_line
+from annotator.base.text import format_count, sanitize_line
 from annotator.judges.base import RunJudge
 from annotator.judges.build import BuiltJudge, build_judge
 from annotator.rubrics import Rubric, load_rubric
@@ -26,7 +26,7 @@ from annotator.runs.manifest import (
 )
 from annotator.runs.run import Run
 from annotator.runs.store import RunDirectory, describe_usage
-from annotator.runs.verdicts import annotate, annotate_skipped, annotate_unreadable, conclude
+from annotator.runs.verdicts import annotate, annotate_unjudged, annotate_unreadable, conclude
 from annotator.traces import Ignored, Trace, Traces, TraceSource, Unreadable, load_traces
 from annotator.traces.read import ProblemKinds
 from annotator.traces.redaction import hash_patterns
@@ -175,6 +175,7 @@ class ReadSummary:
     unreadable: int = 0
     ignored: int = 0
     problems: int = 0
+    judgements: int = 0  # judgements that began
     pending: int = 0  # answers that come later
     kinds: ProblemKinds = field(default_factory=ProblemKinds)  # of problems
 
@@ -199,7 +200,8 @@ class ReadSummary:
         if self.ignored:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
-            yield f"{self.problems} problems in traces that were judged all the same"
+            same = " that were judged all the same" if self.judgements else ""
+            yield f"{format_count(self.problems, 'problem')} in traces{same}"
         file = f"{folder}/run.json" if folder else "the manifest"
         yield from describe_problems(list(self.kinds), file)
 
@@ -287,6 +289,7 @@ async def execute(
                     await slots.acquire()
                     await check_failures()
                     assert isinstance(item, Trace)  # noqa: S101 - others are recorded at once
+                    summary.judgements += 1
                     tasks.create_task(judge(item, rubric, next(numbers)))
     except BaseExceptionGroup as group:
         raise find_error(group, AnnotatorError) from group
@@ -307,14 +310,16 @@ def _list_unjudged(
     is_done: Callable[[str, str], bool],
     record: Callable[[Annotation], None],
 ) -> Iterator[Rubric]:
-    """Yield the rubrics that the judge must decide; record skipped and unreadable traces."""
+    """Yield the rubrics that the judge must decide; record the traces that it cannot judge."""
     for rubric in plan.rubrics:
         if is_done(item.id, rubric.id):
             continue
         if isinstance(item, Unreadable):
             record(annotate_unreadable(item, rubric, plan.judge.id))
         elif reason := explain_skip(item, rubric, plan.only):
-            record(annotate_skipped(item, rubric, plan.judge.id, reason))
+            record(annotate_unjudged(item, rubric, plan.judge.id, "skipped", reason))
+        elif reason := rubric.leaves_open(item):
+            record(annotate_unjudged(item, rubric, plan.judge.id, "undecided", reason))
         else:
             yield rubric
 

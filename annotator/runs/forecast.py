@@ -63,7 +63,7 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
         for rubric in plan.rubrics:
             if (item.id, rubric.id) in judged:
                 expected.done += 1
-            elif explain_skip(item, rubric, plan.only):
+            elif explain_skip(item, rubric, plan.only) or rubric.leaves_open(item):
                 expected.skipped += 1
             else:
                 expected.judged += 1
@@ -99,7 +99,10 @@ def sample_pilot(plan: Plan, size: int) -> Plan:
         item.id
         for item in plan.traces.find()
         if isinstance(item, Trace)
-        and any(explain_skip(item, rubric, plan.only) is None for rubric in plan.rubrics)
+        and any(
+            explain_skip(item, rubric, plan.only) is None and rubric.leaves_open(item) is None
+            for rubric in plan.rubrics
+        )
     ]
     if not ids:
         raise AnnotatorError("--pilot: no trace would be judged; see annotate traces --explain")

@@ -116,9 +116,11 @@ def _reject_surplus(finding: Finding, primary: str) -> Rejected:
     return Rejected(finding.code, reason, tuple(quote.quote for quote in finding.evidence))
 
 
-def annotate_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
-    """Return the annotation of a skipped trace."""
-    return replace(_make_blank(trace, rubric, judge), status="skipped", reason=reason)
+def annotate_unjudged(
+    trace: Trace, rubric: Rubric, judge: str, status: Status, reason: str
+) -> Annotation:
+    """Return the annotation of a trace that no judge is asked about."""
+    return replace(_make_blank(trace, rubric, judge), status=status, reason=reason)
 
 
 def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:

@@ -13,6 +13,8 @@ DEFAULT_CLUSTER = ("project", "task")
 def find_cluster(attributes: Mapping[str, Any], names: Collection[str]) -> str | None:
     """Return a trace's cluster by its attributes; None if it has none of ``names``."""
     values = [attributes.get(name) for name in names]
+    if "task" in names and attributes.get("task") is None:  # it is a text
+        values = [attributes.get("task_hash" if name == "task" else name) for name in names]
     if all(value is None for value in values):
         return None
     plain = [value for value in values if isinstance(value, str) and "/" not in value]

@@ -3,12 +3,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from annotator.base.text import replace_surrogates
+from annotator.base.text import format_count, replace_surrogates, sanitize_line
 from annotator.traces.authors import (
     classify_word,
     find_author,
@@ -16,14 +16,17 @@ from annotator.traces.authors import (
     has_role_words,
     is_call_role,
 )
-from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
+from annotator.traces.model import EVERYBODY, Author, Message, Outcome, Step, Trace, join_pieces
 from annotator.traces.records import (
+    RESULT_KEYS,
     expect_object,
+    find_task,
     get_dict,
     get_first_text,
     get_list,
     get_text,
     name_type,
+    parse_nested,
     parse_time,
     read_attributes,
     read_outcome,
@@ -36,7 +39,30 @@ _TEXT = ("message", "content", "text", "value", "utterance", "body")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
-_REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
+_REASONING = ("reasoning_content", "reasoning", "thinking", "thought", "thoughts")
+_CALLS = (
+    *("tool_calls", "toolCalls", "toolInvocations", "tool_invocations", "invalid_tool_calls"),
+    *("function_calls", "functionCalls", "tool_uses", "toolUses"),
+)
+_RESULTS = ("tool_results", "toolResults", "tool_outputs", "toolOutputs")
+# Keys of a message without words of the conversation, or with words that another key has, too.
+_HARMLESS = frozenset(
+    (
+        *("id", "_id", "uuid", "index", "idx", "n", "step", "step_id", "turn", "turn_id", "round"),
+        *("message_id", "parent_id", "parent", "parentId", "run_id", "session_id", "thread_id"),
+        *("dialogue_id", "dialog_id", "conv_id", "episode_id"),
+        *("conversation_id", "trace_id", "chat_id", "call_id", "tool_call_id", "tool_use_id"),
+        *("toolCallId", "toolUseId", "date", "created", "createdAt", "updated_at", "completed_at"),
+        *("usage", "usage_metadata", "token_usage", "tokens", "token_count", "cost", "latency"),
+        *("model", "model_name", "provider", "finish_reason", "stop_reason", "stop_sequence"),
+        *("status", "state", "is_error", "isError", "object", "logprobs", "phase"),
+        *("cache_control", "response_metadata", "additional_kwargs", "metadata", "lc", "example"),
+        *("reasoning_details", "thinking_blocks", "encrypted_content", "tool_responses"),
+        *("turn_idx", "requestor", "tool_call_ids", "function", "mask", "cutoff_date"),
+        *RESULT_KEYS,
+        *("signature", "is_demo", "weight", "version", "format", "event_id", "invocation_id"),
+    )
+)
 _EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
 _CALL_TYPE = re.compile(r"(?:.*[-_])?(?:tool_use|call)|mcp_approval_request|program")
 _RESULT_TYPE = re.compile(
@@ -51,10 +77,14 @@ _GEMINI_RESULTS = (
 _ARGUMENTS = ("arguments", "input", "args", "action", "query", "queries", "code", "operation")
 _TOOL = ("name", "toolName", "type")
 _RETURNED = ("output", "outputs", "result", "results", "stdout", "stderr", "logs")
+_CALL_RETURNED = (*_RETURNED, "response", "observation", "error")
 _IN_ITEMS = {"call_id", "arguments", "input", "action", "output", "summary", "content", "thinking"}
 _PART_TEXTS = (
     *("text", "value", "refusal", "output", "content", "result", "response"),
     *("logs", "stdout", "stderr"),
+)
+_READ = frozenset(
+    (*_SENDER, *_SPEAKERS, *_RECIPIENT, *_TIME, *_KIND, *_CALLS, "function_call", "refusal")
 )
 _EXECUTED = re.compile(r"exitcode: -?\d+ \(execution (?:succeeded|failed)")
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
@@ -62,7 +92,9 @@ _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A message before it is numbered; ``reasoning`` becomes steps; ``omitted`` is no text."""
+    """A message before it is numbered; ``reasoning`` becomes steps; ``omitted`` is no text;
+    ``unread`` are its keys that hold something and are neither read nor harmless.
+    """
 
     sender: str
     author: Author
@@ -72,6 +104,7 @@ class Utterance:
     kind: str | None = None
     reasoning: Sequence[str] = ()
     omitted: Sequence[str] = ()
+    unread: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -83,10 +116,13 @@ class Conversation:
     problems: list[str] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=Outcome)
+    task: str = ""  # what the run was asked, if the record has it
     ignored: Counter[str] = field(default_factory=Counter)  # lines without messages, by type
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)  # keys, by where they are
 
     def add(self, utterance: Utterance, where: str) -> None:
         """Append a message, and its thoughts as steps; thoughts alone are no message."""
+        self.unread.update((where, key) for key in utterance.unread)
         pieces = [replace_surrogates(piece) for piece in utterance.pieces if piece]
         sender = replace_surrogates(utterance.sender)
         if utterance.reasoning:
@@ -118,8 +154,13 @@ class Conversation:
         )
         self.messages.append(message)
 
+    def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
+        """Note the keys of a message that hold something and are neither read nor harmless."""
+        self.unread.update((where, key) for key in list_unread(fields, read))
+
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
+        self.task = find_task(record) or self.task
         attributes, problems = read_attributes(record, frozenset(consumed))
         self.attributes |= attributes
         self.problems += problems
@@ -136,6 +177,17 @@ class Conversation:
         """Set the attributes that are texts and not empty."""
         self.attributes |= {key: text for key, value in values.items() if (text := get_text(value))}
 
+    def _describe_unread(self) -> Iterator[str]:
+        kinds: dict[tuple[str, int], list[str]] = {}
+        for (where, key), n in self.unread.items():
+            kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
+        for (where, n), keys in kinds.items():
+            names = f"key{'s' if len(keys) > 1 else ''} {', '.join(sorted(keys))}"
+            yield f"{where}: {names} left out ({format_count(n, 'message')})"
+
+    def _list_requests(self) -> Iterator[str]:
+        return (m.text for m in self.messages if m.author in ("human", "system"))
+
     def trace(
         self,
         format: str,
@@ -145,9 +197,12 @@ class Conversation:
         tasks: Mapping[str, str] | None = None,
         patches: Mapping[str, str] | None = None,
     ) -> Trace:
-        """Return the trace of this conversation."""
+        """Return the trace of this conversation. ``tasks``: what each agent was asked."""
+        if self.task and not any(self.task in text for text in self._list_requests()):
+            tasks = {EVERYBODY: self.task, **(tasks or {})}
         for kind, n in self.ignored.items():
             self.problems.append(f"{n} lines of type {kind} left out: no messages")
+        self.problems += self._describe_unread()
         steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
         return Trace(
             id=trace_id,
@@ -210,6 +265,8 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return a message as several if it holds results of tools beside the words of its author."""
     if _is_item(fields):
         return _split_call(fields)
+    if results := list(_list_results(fields)):
+        return [*split_message(_drop_results(fields)), *results]
     key = "content" if fields.get("content") else "parts"
     content = fields.get(key)
     if not isinstance(content, list) or classify_word(fields.get("role")) == "tool":
@@ -223,6 +280,47 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [
         {**(fields if n == calling else without_calls), key: run} for n, (_, run) in enumerate(runs)
     ]
+
+
+def _list_calls(fields: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the calls under a key: a list, an object, or one of them as text."""
+    value = parse_nested(fields.get(key))
+    return [value] if isinstance(value, dict) else get_list(value)
+
+
+def _list_results(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the results that a message holds beside its calls, or in them, as messages."""
+    time = {key: fields[key] for key in _TIME if key in fields}
+    for key in (*_RESULTS, *(key for key in _CALLS if key != "invalid_tool_calls")):
+        for item in _list_calls(fields, key):
+            inner = get_dict(item)
+            flat = {**inner, **get_dict(inner, "function")}
+            names = _CALL_RETURNED if key in _CALLS else (*_CALL_RETURNED, *_PART_TEXTS)
+            values = [flat[name] for name in dict.fromkeys(names) if flat.get(name)]
+            values = [item] if key in _RESULTS and isinstance(item, str) else values
+            texts = [text for value in values for text in _write_result(value)]
+            if texts:
+                block = {"type": "tool_result", "content": texts}
+                tool = get_first_text(flat, *_TOOL[:2])
+                yield {"role": "tool", "name": tool, "content": [block], **time}
+
+
+def _write_result(value: Any) -> list[str]:
+    return list(_list_inner_texts(value)) or [json.dumps(value, ensure_ascii=False)]
+
+
+def _drop_results(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message without the results of its calls."""
+    rest = {key: value for key, value in fields.items() if key not in _RESULTS}
+    for key in _CALLS:
+        if calls := _list_calls(fields, key):
+            rest[key] = [
+                {name: value for name, value in call.items() if name not in _CALL_RETURNED}
+                if isinstance(call, dict)
+                else call
+                for call in calls
+            ]
+    return rest
 
 
 def _split_call(block: Any) -> list[Any]:
@@ -263,7 +361,28 @@ def read_message(
         read_time(fields),
         recipients=_read_recipients(fields),
         kind=get_first_text(fields, *_KIND),
+        unread=() if is_item else list_unread(fields, _READ),
     )
+
+
+def list_unread(fields: Mapping[str, Any], read: Collection[str]) -> tuple[str, ...]:
+    """Return the keys of a message that hold something and are neither read nor harmless.
+
+    A second key with the same text is harmless.
+    """
+    text = _find_text(fields)
+    return tuple(
+        key
+        for key, value in fields.items()
+        if value not in (None, "", [], {}, False) and key not in read and key not in _HARMLESS
+        if value != text and not (key in _REASONING and isinstance(value, str))
+    )
+
+
+def _find_text(fields: Mapping[str, Any]) -> Any:
+    """Return the content of a message: the first of its keys that holds something."""
+    values = (fields[key] for key in (*_TEXT, "parts") if key in fields)
+    return next((value for value in values if value not in (None, "", [])), None)
 
 
 def _is_item(fields: Mapping[str, Any]) -> bool:
@@ -371,23 +490,22 @@ def read_parts(content: Any) -> Parts:
 
 def _read_parts(fields: Mapping[str, Any]) -> Parts:
     """Return the parts of a message: of its content, its reasoning and its calls."""
-    content = None
-    for key in (*_TEXT, "parts"):
-        if key in fields and (content := fields[key]) not in (None, "", []):
-            break
-    parts = read_parts(content)
+    parts = read_parts(_find_text(fields))
     for key in _REASONING:
         if isinstance(thought := fields.get(key), str) and thought:
             parts.reasoning.append(thought)
     if refusal := get_text(fields.get("refusal")):
         parts.texts.append(refusal)
-    calls = [] if parts.has_call else get_list(fields, "tool_calls")  # some write both
-    for call in (*calls, *get_list(fields, "invalid_tool_calls")):
-        if isinstance(call, dict):
-            function = call.get("function", call.get("custom", call))
-            if isinstance(function, str):
-                function = call | {"name": function}  # Inspect's
-            parts.texts += list_call_texts(function)
+    in_content = parts.has_call  # some write calls there, too
+    for key in _CALLS:
+        for call in _list_calls(fields, key):
+            if isinstance(call, str):
+                parts.texts.append(call)
+            elif isinstance(call, dict) and (not in_content or key == "invalid_tool_calls"):
+                function = call.get("function", call.get("custom", call))
+                if isinstance(function, str):
+                    function = call | {"name": function}  # Inspect's
+                parts.texts += list_call_texts(function)
     parts.texts += list_call_texts(get_dict(fields, "function_call"))
     parts.texts = [text for text in parts.texts if text]
     return parts

@@ -17,12 +17,14 @@ from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     expect_object,
     find_record_id,
+    find_task,
     get_dict,
     get_text,
     name_type,
     parse_nested,
     parse_number,
     parse_time,
+    read_attributes,
     read_outcome,
     read_pair_and_team,
     walk_path,
@@ -264,7 +266,10 @@ class MapReader:
                 consumed.update(read)
             chat.read_attributes(record, consumed)
         else:
-            chat.read_attributes({path: walk_path(record, path) for path in keys.attributes})
+            named = {path: walk_path(record, path) for path in keys.attributes}
+            chat.attributes, problems = read_attributes(named, tasks=())
+            chat.problems += problems
+            chat.task = find_task(record)
 
     def _read_patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
         if self.keys.patches is None:

@@ -22,6 +22,9 @@ of an environment); a harness (system and task prompts, notices); or unknown. On
 are evidence of what an agent said."""
 
 
+EVERYBODY = ""
+"""In :attr:`Trace.tasks`, the name for all agents: what the run was asked."""
+
 MergeState = Literal["clean", "conflict", "nothing to merge", "unknown"]
 """How the merge of the agents' patches went; see :attr:`Trace.merge_state`."""
 CLEAN: MergeState = "clean"
@@ -192,7 +195,9 @@ class Trace:
 
     @cached_property
     def tasks(self) -> Mapping[str, str]:
-        """The text of the task that each agent was given, where it is known."""
+        """The text of the task that each agent was given, where it is known; under ``EVERYBODY``
+        that of the run.
+        """
         return self.read_tasks()
 
     @property
@@ -213,6 +218,11 @@ class Trace:
     def spoken(self) -> tuple[Message, ...]:
         """The messages that agents wrote, in order."""
         return tuple(message for message in self.messages if message.author == "agent")
+
+    @cached_property
+    def has_unknown_authors(self) -> bool:
+        """Whether it is not known who wrote some message."""
+        return any(message.author == "unknown" for message in self.messages)
 
     @cached_property
     def agents(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Values of JSON records: texts, times, ids, outcomes and facts to group by."""
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -29,6 +30,25 @@ _TYPE_NAMES: Mapping[type, str] = {
 
 RESULT_KEYS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
 """Keys that may hold the result of a run; the first that does decides."""
+
+_OTHER_RESULTS = (
+    *("is_corrected", "solved", "is_solved", "succeeded", "successful", "is_successful"),
+    *("is_success", "is_resolved", "is_passed", "task_success"),
+)
+# Objects that hold results, or words for them: {"outcome": {"status": "failure"}}.
+_OUTCOMES = (
+    *("outcome", "result", "results", "evaluation", "eval", "eval_result", "evaluation_result"),
+    *("verdict", "test_result", "final_status"),
+)
+_STATUSES = ("status", "outcome", "result", "verdict", "label")
+_SUCCESS = frozenset(("success", "succeeded", "successful", "passed", "pass", "resolved"))
+_SUCCESS |= {"solved", "correct"}
+_FAILURE = frozenset(("failure", "failed", "fail", "unresolved", "unsolved", "unsuccessful"))
+_FAILURE |= {"incorrect", "not resolved", "not_resolved", "wrong"}
+
+TASK_KEYS = ("question", "task", "instruction", "problem_statement", "goal")
+"""Keys that say what a run was asked."""
+_TASK_TEXTS = (*TASK_KEYS, "description", "text", "prompt", "content")
 
 LABEL_KEYS = frozenset(
     (
@@ -210,35 +230,100 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     """Return whether a run passed, and the rule that says so; None and None if not known.
 
     A boolean (also as text, or as 0 and 1) and a reward of at least 1 count. A score counts only
-    if it is 0 or 1: nothing says what another one is worth.
+    if it is 0 or 1: nothing says what another one is worth. Without any of ``RESULT_KEYS`` other
+    words for a result count, if they do not contradict each other: ``solved``, or
+    ``outcome.status`` with a word such as ``failure``.
     """
     for key in RESULT_KEYS:
-        value = record.get(key)
-        if isinstance(value, bool):
-            return value, key
-        value = parse_number(value)
-        if isinstance(value, float):
-            if key == "reward":
-                return value >= 1, "reward >= 1"
-            if value in (0, 1):
-                return value == 1, f"{key} == 1"
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true", key
+        passed, rule = _read_result(key, record.get(key))
+        if passed is not None:
+            return passed, rule
+    results = [pair for pair in _list_results(record) if pair[0] is not None]
+    same = len({passed for passed, _ in results}) == 1
+    return results[0] if same else (None, None)
+
+
+def _list_results(record: Mapping[str, Any]) -> Iterator[tuple[bool | None, str | None]]:
+    """Yield what the other words of a record say, each with its rule."""
+    for key in _OTHER_RESULTS:
+        yield _read_result(key, record.get(key))
+    for name in _OUTCOMES:
+        value = record.get(name)
+        yield _read_word(name, value)
+        for key, inner in get_dict(value).items():
+            if key in RESULT_KEYS or key in _OTHER_RESULTS:
+                passed, rule = _read_result(key, inner)
+                yield passed, f"{name}.{rule}"
+            elif key in _STATUSES:
+                yield _read_word(f"{name}.{key}", inner)
+
+
+def _read_result(key: str, value: Any) -> tuple[bool | None, str | None]:
+    if isinstance(value, bool):
+        return value, key
+    value = parse_number(value)
+    if isinstance(value, float):
+        if key == "reward":
+            return value >= 1, "reward >= 1"
+        if value in (0, 1):
+            return value == 1, f"{key} == 1"
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true", key
     return None, None
 
 
+def _read_word(path: str, value: Any) -> tuple[bool | None, str | None]:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    passed = True if word in _SUCCESS else False if word in _FAILURE else None
+    return passed, f"{path} == {word}"
+
+
+def _is_outcome(key: str, value: Any) -> bool:
+    """Whether an object holds results only, so that :func:`read_outcome` reads all of it."""
+    result_keys = {*RESULT_KEYS, *_OTHER_RESULTS, *_STATUSES}
+    return key in _OUTCOMES and isinstance(value, dict) and result_keys.issuperset(value)
+
+
+def find_task(record: Mapping[str, Any]) -> str:
+    """Return what a run was asked: the texts under ``TASK_KEYS`` of its record, or ""."""
+    texts = (_read_task(record.get(key)) for key in TASK_KEYS)
+    return "\n\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _read_task(value: Any) -> str:
+    """Return a text, the texts of a list, or the first text of an object; numbers are no texts."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = "\n".join(value)
+    if isinstance(value, dict):
+        value = next((value[key] for key in _TASK_TEXTS if isinstance(value.get(key), str)), "")
+    return replace_surrogates(value.strip()) if isinstance(value, str) else ""
+
+
 def read_attributes(
-    record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
+    record: Mapping[str, Any],
+    consumed: Collection[str] = (),
+    where: str = "",
+    tasks: Collection[str] = TASK_KEYS,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the scalars of a record as attributes, and a note for each value left out."""
+    """Return the scalars of a record as attributes, and a note for each value left out.
+
+    What the run was asked (``tasks``) is no attribute, but a ``task`` of one word is. For a longer
+    one there is ``task_hash``: runs of one task are a cluster.
+    """
     attributes: dict[str, Any] = {}
+    _, rule = read_outcome(record)
     problems: list[str] = []
     nested: list[str] = []
     for key, value in record.items():
         name = replace_surrogates(key)
         if key in consumed:
             continue
-        if key in LABEL_KEYS:
+        if key in tasks and (task := _read_task(value)):
+            if key == "task":
+                is_name = isinstance(value, str) and len(task.split()) == 1 and len(task) <= 200
+                digest = hashlib.sha256(task.encode()).hexdigest()[:12]
+                attributes |= {"task": task} if is_name else {"task_hash": digest}
+        elif key in LABEL_KEYS:
             problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
         elif isinstance(value, float) and not math.isfinite(value):
             problems.append(f"{where}{name} is {value}, left out")
@@ -246,7 +331,7 @@ def read_attributes(
             nested.append(name)
         elif value is None or isinstance(value, bool | int | float | str):
             attributes[name] = replace_surrogates(value) if isinstance(value, str) else value
-        elif value:
+        elif value and not (_is_outcome(key, value) and (rule or "").startswith(f"{key}.")):
             nested.append(name)
     if nested:
         problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")

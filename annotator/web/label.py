@@ -287,7 +287,9 @@ async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
 
 def _list_tasks(trace: Trace) -> list[dict[str, str]]:
     try:
-        return [{"agent": agent, "text": text} for agent, text in trace.tasks.items()]
+        return [
+            {"agent": agent or "all agents", "text": text} for agent, text in trace.tasks.items()
+        ]
     except UnreadableTrace as error:
         return [{"agent": "tasks", "text": f"cannot be read: {error}"}]
 

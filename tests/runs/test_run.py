@@ -566,6 +566,41 @@ def test_a_message_of_50_megabytes_is_judged_or_failed(annotate_cli, tmp_path):
     assert len(annotations(tmp_path / "out")) == 2
 
 
+UNKNOWN = {"mas_name": "Novel", "trace_id": 1, "trace": "A log that nobody can split."}
+PERSON = {"mas_name": "Novel", "trace_id": 2, "trace": [{"role": "user", "content": "Hi."}]}
+
+
+@pytest.mark.parametrize(
+    ("rubric", "trace", "status", "reason"),
+    [  # mast needs one agent and takes quotes of tools, who_and_when only those of agents
+        ("mast", UNKNOWN, "none", None),
+        (
+            "comm_errors",
+            UNKNOWN,
+            "undecided",
+            "0 agents, the rubric needs 2 (authors unknown: see annotate traces)",
+        ),
+        (
+            "who_and_when",
+            UNKNOWN,
+            "undecided",
+            "no agent is known, the rubric quotes only agents"
+            " (authors unknown: see annotate traces)",
+        ),
+        ("mast", PERSON, "skipped", "0 agents, the rubric needs 1"),
+    ],
+)
+def test_unknown_authors_may_be_agents(rubric, trace, status, reason, annotate_cli, tmp_path):
+    (tmp_path / "log.jsonl").write_text(json.dumps(trace))
+    with Server(lambda request: NOTHING) as server:
+        done = annotate_cli("log.jsonl", "--rubric", rubric, "--out", "out", *llm(server))
+    [found] = annotations(tmp_path / "out").values()
+    assert (found.status, found.reason) == (status, reason)
+    assert done.code == (status != "none")
+    assert (f"1 of 1 {status}: {reason}" in done.err) == (status != "none")
+    assert (" that were judged all the same" in done.err) == (status == "none")
+
+
 def test_null_fields_and_double_ids_are_listed(annotate_cli, tmp_path):
     records = [
         {"id": "a", "messages": [{"from": None, "message": None}, {"from": "x", "message": "Hi"}]},
@@ -580,7 +615,7 @@ def test_null_fields_and_double_ids_are_listed(annotate_cli, tmp_path):
     found = annotations(tmp_path / "out")
     second = f"a [{tmp_path}/all.jsonl:2]"
     assert {key[0]: one.status for key, one in found.items()} == {
-        "a": "skipped",  # of one agent: nobody is known to have written the other message
+        "a": "undecided",  # one agent is known; who wrote the other message is not
         second: "failed",
     }
 

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import format_count, sanitize_line
+from annotator.reports.counts import list_reasons
 from annotator.reports.digits import (
     UNDEFINED,
     format_bounds,
@@ -224,6 +225,7 @@ _ADVICE: Mapping[str, str] = {
     "lost": "Too few votes count. annotate view RUN shows them.",
     "open": "The judge left them open. Ask a model (--model), or label some: annotate sample.",
     "skipped": "The rubric is not for them. If only their outcome excludes them: --all.",
+    "authors": "Name the authors of messages: --map, --agent-name. See annotate traces --explain.",
 }
 
 
@@ -239,6 +241,8 @@ def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
     for kind, reason in reasons:
         yield ""
         yield f"{kind}: {format_count(reason.count, 'trace')} {reason.status}"
+        if len(reason.reasons) > 1:
+            yield f"  {list_reasons(reason.reasons)}"
         yield f"  for example {sanitize_line(reason.trace_id, 200)}: {reason.why}"
         yield f"  {_ADVICE[kind]}"
     if table.status and table.status != "finished":

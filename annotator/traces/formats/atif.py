@@ -15,6 +15,12 @@ from annotator.traces.records import expect_object, get_dict, get_list, get_text
 name = "atif"
 
 
+_READ = (
+    *("source", "message", "tool_calls", "reasoning_content", "observation", "timestamp"),
+    *("is_copied_context", "metrics", "reasoning_effort"),
+)
+
+
 def matches(document: Any) -> bool:
     """Whether a document is such a trajectory."""
     if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
@@ -57,6 +63,7 @@ def _add_steps(
         step = expect_object(item, f"step {n}")
         source = get_text(step.get("source"))
         author = authors.get(source, "unknown")
+        chat.note_unread("steps", step, _READ)
         _add_message(chat, step, agent if author == "agent" else source or "", author)
         for result in get_list(step.get("observation"), "results"):
             fields = result if isinstance(result, dict) else {"content": result}

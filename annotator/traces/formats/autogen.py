@@ -32,6 +32,10 @@ _ASKS = "UserInputRequestedEvent"  # by who relays a person
 _CHUNK = "ModelClientStreamingChunkEvent"  # its text comes again in a message
 _MODELS = {"MagenticOneOrchestrator", "FileSurfer", "WebSurfer"}  # use one and do not say so
 _THINKS = ("AssistantMessage", "ThoughtEvent")
+_READ = (
+    *("type", "source", "content", "result", "thought", "target", "models_usage", "created_at"),
+    *("tool_calls", "results", "code_blocks"),  # those of a summary or a block: in other words, too
+)
 _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 
@@ -63,6 +67,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         kind, source = get_text(fields.get("type")), get_text(fields.get("source"))
         if kind == _CHUNK or (kind in _SYSTEM and not fields.get("content")):
             continue
+        chat.note_unread("messages", fields, _READ)
         message = _read(fields)
         if message.author == "agent" and source in people:
             message = replace(message, author="human")

@@ -78,7 +78,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             message = expect_object(item, f"{agents_key}.{agent}: message {n}")
             note_unread(chat, "message", message, _MESSAGE_KEYS)
             time = read_time({**get_dict(message, "extra"), **message})
-            rows += [(time, replace(utterance, time=time)) for utterance in _read(message, agent)]
+            rows += [
+                (time, replace(utterance, time=time, unread=()))  # those are noted above
+                for utterance in _read(message, agent)
+            ]
     if all(time is not None for time, _ in rows):
         rows.sort(key=lambda row: row[0] or 0.0)
     elif len(ends) > 1:

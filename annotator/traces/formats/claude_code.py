@@ -29,6 +29,9 @@ _NOTICES = (
 _TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
+_READ = ("role", "content", "type")
+
+
 def matches(record: Any) -> bool:
     """Whether a record is a line of such a session."""
     if not isinstance(record, dict):
@@ -61,6 +64,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         for key, value in (("model", message.get("model")), ("version", record.get("version"))):
             if (text := get_text(value)) and text != "<synthetic>":
                 chat.attributes.setdefault(key, text)
+        chat.note_unread("messages", message, _READ)
         chat.add(_read(record, message), "session")
     return chat.trace(name, trace_id, path)
 

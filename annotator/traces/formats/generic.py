@@ -10,6 +10,7 @@ from annotator.traces.model import Trace
 from annotator.traces.records import (
     RESULT_KEYS,
     find_record_id,
+    find_task,
     get_dict,
     get_first_text,
     read_attributes,
@@ -69,7 +70,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         )
     fields = get_dict(record, "attributes")
     run, lists = read_pair_and_team({**record, **fields})
-    inner, problems = read_attributes(fields, lists, "attributes: ")
+    inner, problems = read_attributes(fields, lists, "attributes: ", tasks=())
     ids = ["id"] if find_record_id(record) else []
     patches = read_patches(record.get("patches"))
     consumed = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
@@ -81,7 +82,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     wrong = outer.pop("passed", None)  # read_outcome sets it again if it is a result
     if wrong is not None and read_outcome({"passed": wrong})[0] is None:
         chat.problems.append(f"passed is {wrong!r}, not true or false")
-    chat.attributes = {**outer, **inner}
+    chat.attributes, chat.task = {**outer, **inner}, find_task(record)
     chat.read_outcome({**record, **chat.attributes})
     chat.outcome = replace(chat.outcome, **run)
     return chat.trace(name, trace_id, path, patches=patches)

@@ -13,6 +13,9 @@ from annotator.traces.records import expect_object, get_dict, get_list, get_text
 name = "google-adk"
 
 
+_READ = ("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info")
+
+
 def matches(document: Any) -> bool:
     """Whether a document is a session."""
     first = next(iter(get_list(document, "events")), None)
@@ -24,6 +27,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     for n, item in enumerate(document["events"], 1):
         event = expect_object(item, f"event {n}")
+        chat.note_unread("events", event, _READ)
         parts = read_parts(get_dict(event, "content").get("parts"))
         if not (parts.texts or parts.reasoning or parts.omitted):
             continue  # of a state, or of a transfer: nothing was said

@@ -4,7 +4,8 @@ Tested with the traces of AgentRx, and Who&When's hand-crafted half. ``Orchestra
 note of the orchestrator: a message to itself with a kind. ``Orchestrator (-> WebSurfer)`` is a
 message to one agent. Every item is a message, so step 1 of AgentRx's labels is message 1. In
 Who&When's records (``history``) agent and step of the mistake are people's labels, and step 0 is
-message 1. The prompt that starts its other half's chats has an agent's name and is the harness's.
+message 1. The prompt that starts its other half's chats has an agent's name, and the labels count
+it as that agent's step 0: it is the agent's, of the kind ``task``.
 """
 
 import re
@@ -52,13 +53,13 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if any(get_dict(item).get("name") for item in items):
         chat = read_chat(items, "history")  # agents by name, as in Who&When's other half
         if chat.messages and chat.messages[0].text.startswith(_PROMPT):
-            first = chat.messages[0]
-            task = replace(first, author="system", sender="task", recipients=(first.sender,))
-            chat.messages[0] = task
+            chat.messages[0] = replace(chat.messages[0], kind="task")
     else:
         chat = Conversation()
         for n, item in enumerate(items, 1):
-            chat.add(_read(expect_object(item, f"message {n}")), "messages")
+            fields = expect_object(item, f"message {n}")
+            chat.note_unread("messages", fields, ("role", "content"))
+            chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)
     prompts = get_dict(record, "system_prompt").items()

@@ -2,8 +2,8 @@
 
 Tested with the records of arXiv 2503.13657 and of its followers. ``trace_id`` repeats over
 frameworks and models, so the id is ``mas_name/llm_name/benchmark_name/trace_id``. A ``trajectory``
-is a list of messages, or a framework's log as one text: a message of an unknown author. Failure
-modes are people's labels.
+is a list of messages, or a framework's log as text: split by speaker (``framework_logs``), else a
+message of an unknown author. Failure modes are people's labels.
 """
 
 from dataclasses import replace
@@ -11,8 +11,9 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
+from annotator.traces.formats.framework_logs import read_log
 from annotator.traces.model import Message, Trace
-from annotator.traces.records import get_text, name_type, parse_nested
+from annotator.traces.records import find_task, get_text, name_type, parse_nested
 
 name = "mast"
 
@@ -36,20 +37,24 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     content, problem = parse_nested(document["trace"]), None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(content, dict):
-            problem = content.get("problem_statement", problem)
-            content = parse_nested(content.get("trajectory"))
+            problem = content.get("problem_statement", content.get("prompt", problem))
+            content = parse_nested(content.get("trajectory", content.get("content")))
     statement = get_text(problem[0] if isinstance(problem, list) and problem else problem)
+    if isinstance(content, list) and content and isinstance(content[0], str):
+        content = "\n".join(map(str, content))  # a log, line by line
     if isinstance(content, list):
         chat = read_chat(content, "trajectory")
         chat.messages[:1] = [_mark_task(message, statement) for message in chat.messages[:1]]
     elif text := get_text(content):
-        chat = Conversation()
-        system = get_text(document["mas_name"]) or "log"
-        chat.add(Utterance(system, "unknown", [text]), "trajectory")
+        chat = read_log(text) or Conversation()
+        if not chat.messages:
+            system = get_text(document["mas_name"]) or "log"
+            chat.add(Utterance(system, "unknown", [text]), "trajectory")
     else:
         problem = f"found {name_type(content)}, expected messages or a text"
         raise UnreadableTrace(f"trace: trajectory: {problem}")
     chat.read_attributes(document, ("trace",))
+    chat.task = find_task({"problem_statement": problem}) or chat.task
     chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
     return chat.trace(name, trace_id, path)
 

@@ -171,7 +171,7 @@ def _flatten(message: Any) -> Any:
     if isinstance(contents, dict):
         parts = _sort_numbered(contents)
         inner = [item.get("message_content", item) for item in parts if isinstance(item, dict)]
-        message = {**message, "content": inner}
+        message = {**message, "content": inner, "contents": None}
     return message
 
 

@@ -20,6 +20,9 @@ _AUTHORS: dict[str, Author] = {
 }
 
 
+_READ = ("part_kind", "timestamp", "tool_name", "content", "args", "outcome", "scope", "retry")
+
+
 def matches(document: Any) -> bool:
     """Whether a document is a list of requests and responses."""
     first = document[0] if isinstance(document, list) and document else None
@@ -42,6 +45,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             instructions = text
         for value in get_list(fields, "parts"):
             block = expect_object(value, f"message {n}: part")
+            chat.note_unread("parts", block, _READ)
             chat.add(_read(block, fields.get("timestamp")), "messages")
     return chat.trace(name, trace_id, path)
 

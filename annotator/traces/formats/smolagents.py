@@ -17,6 +17,13 @@ _MARKS = {"task", "system_prompt", "step_number", "plan"}
 _OTHER_MARKS = {"task_images", "observations", "model_output_message", "model_output"}
 
 
+_READ = (
+    *("model_output", "model_output_message", "plan", "tool_calls", "error", "observations"),
+    *("system_prompt", "task", "timing"),
+    *("step_number", "code_action", "action_output", "is_final_answer"),  # said elsewhere, too
+)
+
+
 def matches(document: Any) -> bool:
     """Whether a document is a list of steps, or a result with one."""
     first = next(iter(_list_steps(document)), None)
@@ -29,7 +36,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for a step that is no object."""
     chat = Conversation()
     for n, item in enumerate(_list_steps(document), 1):
-        for utterance in _read(expect_object(item, f"step {n}")):
+        step = expect_object(item, f"step {n}")
+        chat.note_unread("steps", step, _READ)
+        for utterance in _read(step):
             if utterance.pieces or utterance.omitted:
                 chat.add(utterance, "steps")
     record = document if isinstance(document, dict) else {}

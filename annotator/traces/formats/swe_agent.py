@@ -90,7 +90,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:
     """Return the utterance of a message. User messages after the first answer are outputs."""
-    fields = {**fields, "thought": None}  # it is in the text, too
+    fields = {**fields, "thought": None, "action": None, "extra": None}  # in the text, too
     if not fields.get("content") and not fields.get("text"):
         fields["content"] = fields.get("system_prompt") or fields.get("content")
     message = read_message(fields)
