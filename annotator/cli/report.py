@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
 from annotator.cli.compare import put_comparison
 from annotator.cli.options import (
@@ -240,7 +241,7 @@ def command(
         form.write(request, path)
         say_written(path)
         if format_ == "html":
-            click.echo(f"next: open {sanitize_line(str(path), 1000)} in a browser", err=True)
+            click.echo(f"next: open {sanitize_line(name_place(path), 1000)} in a browser", err=True)
         if push:
             from annotator.runs.dataset import push_dataset
 

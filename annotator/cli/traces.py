@@ -120,7 +120,8 @@ def command(
         say(dump_json({"summary": summary.as_dict()}))
     else:
         parts = [_render_problems(kinds, verbose=verbose)] if kinds else []
-        say("\n\n".join([*([""] if listed else ()), *parts, _render_summary(summary)]))
+        text = "\n\n".join([*parts, _render_summary(summary)])
+        say(f"\n{text}" if listed else text)
     if not summary.formats:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if format_ == "auto" and not as_json:

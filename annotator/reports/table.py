@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, load_plugin
-from annotator.base.text import replace_surrogates, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import replace_surrogates, sanitize_line, wrap_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
@@ -102,15 +102,14 @@ class Table:
     @property
     def wrapped(self) -> list[str]:
         """The notes in lines of 80 characters."""
-        wrap = wrap_line if self.header else wrap_lines  # prose has no hanging indent
-        return [wrap(note) for note in self.sentences]
+        return [wrap_line(note) for note in self.sentences]
 
     @property
     def prose(self) -> list[str]:
         """The lines; where they replace a table, in lines of 80 characters."""
         if self.header:
             return list(self.lines)
-        return [wrap_lines(line) for line in self.lines]
+        return [wrap_line(line) for line in self.lines]
 
     @property
     def cells(self) -> list[Line]:

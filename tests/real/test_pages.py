@@ -10,7 +10,7 @@ from typing import Any
 from annotator.rubrics.annotations import read_annotations
 from tests.web.conftest import tool
 
-BLOCK = re.compile(r'<script type="text/plain" data-trace="\d+" data-id="[^"]+">([^<]+)</script>')
+BLOCK = re.compile(r'<script type="text/plain" data-id="[^"]+">([^<]+)</script>')
 
 
 def text_of(trace: dict[str, Any], source: str) -> str:

@@ -366,7 +366,9 @@ def test_three_who_each_find_another_error_are_never_none(annotate_cli, runs, tm
     assert asked.get("require") == (None if require in (None, "majority") else require)
 
 
-def test_the_first_sample_goes_alone_where_a_provider_may_cache(annotate_cli, runs, tmp_path):
+def test_the_first_sample_goes_alone_where_a_provider_may_cache(
+    annotate_cli, runs, tmp_path, monkeypatch
+):
     """Of each trace one answer is there before the others are asked for, and these go together."""
     answered: dict[str, int] = {}
     before: list[tuple[int, int]] = []
@@ -381,7 +383,8 @@ def test_the_first_sample_goes_alone_where_a_provider_may_cache(annotate_cli, ru
 
     with Server(responder) as server:
         file = tmp_path / "judge.yaml"
-        file.write_text("model: m\nwarm: true\nseed: 7\nsamples: 3\nmode: tools\n")
+        monkeypatch.setattr("annotator.judges.llm.model.is_local", lambda url: False)
+        file.write_text("model: m\nseed: 7\nsamples: 3\nmode: tools\n")
         args = (runs(3), "--rubric", "comm_errors", "--base-url", server.url, "--judge", file)
         done = annotate_cli(*args, "--no-cache", "--out", "out")
         assert done.code == 0, done.err
