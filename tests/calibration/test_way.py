@@ -20,7 +20,7 @@ def run(tmp_path, rubric):
     return make_run(tmp_path / "run", rubric, traces)
 
 
-def test_the_way(annotate_cli, run, rubric):
+def test_the_way(annotate_cli, run, rubric, monkeypatch):
     """A person finds alpha in 16 of the judge's 20, and in none of the others. By hand: agreement
     36 of 40; alpha .4; by chance (20*16 + 20*24) / 1600 = .5, kappa (.9 - .5) / .5 = .8.
     """
@@ -53,6 +53,14 @@ def test_the_way(annotate_cli, run, rubric):
     assert "calibration.json (--no-calibration: the judge alone)" in table.err
     alone = annotate_cli("report", run, "--format", "json", "--no-calibration")
     assert "corrected" not in alone.out
+    pages = []
+    monkeypatch.setattr("annotator.web.view.view", lambda request, *_: pages.append(request))
+    for options in ((), ("--no-calibration",)):
+        shown = annotate_cli("view", run, *options)
+        drawn = annotate_cli("figure", run, "--out", f"{run}.svg", *options)
+        for done in (shown, drawn):
+            assert ("shares are corrected by" in done.err) is not bool(options)
+    assert [bool(request.calibrations) for request in pages] == [True, False]
 
 
 def test_the_commonest_codes_are_named_together(annotate_cli, tmp_path, rubric):
