@@ -9,7 +9,7 @@ from pathlib import Path
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import find_url, is_hub, localize
 from annotator.base.text import format_count, sanitize_line
-from annotator.calibration.sample.design import list_trace_ids, read_sources
+from annotator.calibration.sample.design import list_neighbours, list_trace_ids, read_sources
 from annotator.labels import Label, LabelFiles, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
@@ -115,6 +115,8 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
                 f"{request.annotator} has labelled this sheet as rater {3 - request.rater}: give"
                 " the other person's name with --annotator NAME"
             )
+        if sheet:
+            _check_sample(request.file, sheet, items, store)
         yield Work(rubric, items, library, store, notes=notes)
 
 
@@ -191,6 +193,28 @@ def _find_rater(store: LabelStore, item: Item) -> int | None:
     """Return the rater as whom the store's annotator labelled a trace of this sample, if any."""
     drawing = store.get_drawing(item.trace_id)
     return drawing.get("rater") if drawing.get("design") == item.extra.get("design") else None
+
+
+def _check_sample(file: Path, sheet: Path, items: Sequence[Item], store: LabelStore) -> None:
+    """Raise if the store has labels of another sample, which can have no weights together with
+    those of the sheet. A top-up is no other sample: its design has the traces of both rounds.
+    """
+    own = {item.extra.get("design") for item in items}
+    others = {name for name in store.decisions if store.get_drawing(name).get("design") not in own}
+    sampled = set(list_trace_ids(None, "", None, [sheet]))
+    if not sampled or not others or others <= sampled:
+        return
+    ids = others | {item.trace_id for item in items}
+    if any(ids <= set(list_trace_ids(None, "", path, ())) for path in list_neighbours([sheet])):
+        return  # the first sheet of a top-up
+    separate = sheet.with_name(f"{sheet.stem}-labels.jsonl")
+    raise AnnotatorError(
+        f"{sanitize_line(str(file))}: {format_count(len(others), 'label')} by {store.annotator} of"
+        " another sample, which cannot be weighted together with this one. Label this sheet into a"
+        f" file of its own (--labels {sanitize_line(str(separate))}), and give annotate calibrate"
+        " one of the files (--labels). For more traces of the same sample, draw them with annotate"
+        " sample --top-up"
+    )
 
 
 def _hide_id(item: Item, seen: Collection[str | None]) -> Item:

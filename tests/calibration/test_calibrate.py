@@ -292,6 +292,15 @@ def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, 
     assert row_of(made, "gamma")["corrected"]["value"] == pytest.approx(1.5 / 23)
 
 
+def test_thin_tells_where_labels_are_few_if_the_judge_never_gives_a_code(
+    calibrate, tmp_path, rubric
+):
+    pairs = [("beta", "beta")] * 10 + [("beta", "alpha")] * 2
+    made, out = calibrate(*simple(tmp_path, rubric, pairs))
+    assert row_of(made, "alpha")["mark"] == "thin"
+    assert "if it gave it to no trace, fewer than 5 where a person did." in " ".join(out.split())
+
+
 def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path, rubric):
     pairs = [("beta", "beta"), ("alpha", "alpha"), ("beta", "alpha"), ("alpha", "alpha")] * 10
     run, file = simple(tmp_path, rubric, pairs, tasks=1)

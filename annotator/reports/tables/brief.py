@@ -22,11 +22,12 @@ from validation import Estimate, Interval
 
 # The marks of corrected shares.
 MARKS = {
-    "thin": "fewer than 5 labels where the judge gave this code",
+    "thin": "fewer than 5 labels where the judge gave this code; if it gave it to no trace, fewer"
+    " than 5 where a person did. Label more traces, or report its interval",
     "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
     "one-sided": "no label where the judge gave it, or none where it did not",
-    "open": "undecided traces may have it, too",
+    "open": "undecided traces may have it, and none of them has a label",
 }
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 LEAST_NAME = 16  # characters of a code's name
