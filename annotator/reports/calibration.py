@@ -17,7 +17,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.table import Table, render
-from annotator.reports.tables.brief import explain_marks
+from annotator.reports.tables.brief import explain_labels, explain_marks
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
@@ -301,10 +301,7 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
         )
     if labels.design == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
-    marks = explain_marks(row.mark for row in calibration.rows)
-    yield " ".join(
-        ("labels: where the judge gave the code + others where a person gave it.", *marks)
-    )
+    yield explain_labels(row.mark for row in calibration.rows)
     yield from (*calibration.cautions, *calibration.warnings)
     for name, ids in (
         ("not in run", labels.not_in_run),

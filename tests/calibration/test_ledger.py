@@ -43,7 +43,7 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
     assert {one["labels_sha256"] for one in lines(file)} == {hash_label_files([file])}
     assert "2 judges were compared with these test labels" in done.out
     shown = annotate_cli("report", "-v", one, "--calibration", one / "calibration.json").out
-    assert "split test, look 2, 2 judges" in shown
+    assert "of the test split, used 1 time before, by 2 judges in all" in " ".join(shown.split())
 
 
 def test_looks_are_at_labels_not_at_a_file(calibrate, tmp_path, rubric, file):

@@ -107,7 +107,6 @@ def test_every_format_says_whose_labels_they_are(annotate_cli, file, rubric, tmp
             "gold",
             "not a judge",
             "labels.jsonl",
-            "split all",
             "n 10 (with a code 5, none 5)",
         ):
             assert word in text

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, measure, sanitize_line
+from annotator.base.text import cut_middle, format_count, measure, sanitize_line, wrap_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -52,7 +52,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     notes = [
         note
         for note in rank_notes(full.notes, corrected=bool(table.correction))
-        if bounded or getattr(note, "id", "") not in ("bounds", "screens")
+        if getattr(note, "id", "") not in (("marks",) if bounded else ("marks", "bounds", "screens"))
     ]
     votes = full.lines[:1] if table.votes else []
     blocks = [
@@ -218,7 +218,18 @@ def _has_share(row: Row) -> bool:
 
 
 def explain_marks(marks: Iterable[str]) -> list[str]:
-    """Return a line for each kind of mark among ``marks`` that needs one."""
+    """Return lines of 80 columns: a sentence for each kind of mark among ``marks``."""
+    lines = (wrap_line(text, "   ") for text in _list_marks(marks))
+    return [part for line in lines for part in line.splitlines()]
+
+
+def explain_labels(marks: Iterable[str]) -> str:
+    """Return the meaning of the columns of labels and marks, in one line."""
+    counts = "labels: where the judge gave the code + others where a person gave it."
+    return " ".join((counts, *_list_marks(marks)))
+
+
+def _list_marks(marks: Iterable[str]) -> list[str]:
     kinds = set(marks)
     return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in kinds]
 
