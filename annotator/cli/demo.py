@@ -16,6 +16,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
 from annotator.cli.options import verbose_option
 from annotator.cli.output import put_tables, say
+from annotator.cli.pages import require_web
 from annotator.reports.digits import format_limits, format_percent
 from annotator.rubrics import NONE, load_rubric
 
@@ -71,12 +72,21 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     for line in (
         "",
         "next:",
-        f"  annotate view {folder_}    every finding in its trace",
+        f"  annotate view {folder_}    every finding in its trace{_need_web()}",
         f"  annotate sample {folder_} -n 20    runs to label yourself",
         f"  annotate demo --rubric {other}",
         "  annotate traces/ --rubric symptoms --model NAME    your own runs",
     ):
         click.echo(line, err=True)
+
+
+def _need_web() -> str:
+    """Return how to install the server of the pages, if it is missing."""
+    try:
+        require_web()
+    except AnnotatorError as error:
+        return f"\n    ({error})"
+    return ""
 
 
 def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:

@@ -360,7 +360,7 @@ def _write_limits(estimate: Estimate) -> str:
     """Return limits that may lie outside 0 and 100 %."""
     if estimate.low is None or estimate.high is None:
         return UNDEFINED
-    return f"[{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    return f"[{format_number(100 * estimate.low, 1)}, {format_number(100 * estimate.high, 1)}]"
 
 
 def _describe_label(label: Label) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -98,7 +99,8 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             work = _prepare_adjudication(request.pair, compared, rubric, library, store)
             rows = LabelFiles([sheet] if sheet else ()).read_rows(rubric.scheme(), Problems())
             seen = {row.fields.get("trace_id") for row in rows}
-            yield replace(work, items=[_hide_id(item, seen) for item in work.items])
+            items = [_hide_id(item, seen) for item in work.items]
+            yield replace(work, items=items, next_command=_choose_next(request.file))
         return
     notes: list[str] = []
     if sheet:
@@ -117,7 +119,14 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             )
         if sheet:
             _check_sample(request.file, sheet, items, store)
-        yield Work(rubric, items, library, store, notes=notes)
+        yield Work(rubric, items, library, store, {}, notes, _choose_next(request.file))
+
+
+def _choose_next(file: Path) -> str:
+    """Return the command that compares a file of labels with a judge."""
+    if Path(file.parent, "annotations.jsonl").is_file() and file.name == _LABELS:
+        return f"annotate calibrate {shlex.quote(str(file.parent))}"
+    return f"annotate calibrate RUN --labels {shlex.quote(str(file))}"
 
 
 def _explain_runs(sources: Sequence[str]) -> str:
@@ -199,8 +208,10 @@ def _check_sample(file: Path, sheet: Path, items: Sequence[Item], store: LabelSt
     """Raise if the store has labels of another sample, which can have no weights together with
     those of the sheet. A top-up is no other sample: its design has the traces of both rounds.
     """
-    own = {item.extra.get("design") for item in items}
-    others = {name for name in store.decisions if store.get_drawing(name).get("design") not in own}
+    designs = {item.extra.get("design") for item in items}
+    others = {
+        name for name in store.decisions if store.get_drawing(name).get("design") not in designs
+    }
     sampled = set(list_trace_ids(None, "", None, [sheet]))
     if not sampled or not others or others <= sampled:
         return

@@ -261,10 +261,10 @@ def test_agreement_says_what_was_compared(calibrate, tmp_path, rubric):
     assert made["agreement"]["observed"]["value"] == 1
     assert made["agreement_of_all"]["observed"]["value"] == 0.6
     lines = out.splitlines()
-    assert lines[2] == (
+    assert (
         "judge and people are compared on 30 of 50 labelled traces; the judge left 18 undecided"
         " and 2 failed"
-    )
+    ) in " ".join(out.split())
     [line] = [line for line in lines if line.startswith("agreement on all 50")]
     assert "30/50  60.0 %" in line
     # People label what it left undecided alone: nothing is compared, and shares have no value.

@@ -214,7 +214,9 @@ def test_a_sheet_that_is_labelled_in_part(annotate_cli, count, rubric, tmp_path)
     assert any("1 traces of the sheet are not labelled yet" in note for note in table["notes"])
     # Elsewhere the design is found only by its name; without it a label has its own chance.
     (tmp_path / "elsewhere").mkdir()
-    copy = write_labels(tmp_path / "elsewhere/copy.jsonl", [*strata["alpha"], *strata["none"], empty])
+    copy = write_labels(
+        tmp_path / "elsewhere/copy.jsonl", [*strata["alpha"], *strata["none"], empty]
+    )
     design = sheet.with_name("sheet.jsonl.design.json")
     [same] = count("--labels", copy, "--design", design)
     assert same["rows"] == table["rows"]

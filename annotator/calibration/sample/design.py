@@ -284,8 +284,7 @@ def find_design(
         _check_weights(labels.values())
         return None, []
     designs = read_recorded_designs(run) if run else []
-    known = {design.id for design in designs}
-    if not names <= known:
+    if not names <= {design.id for design in designs}:
         designs += map(read_design, list_neighbours(label_files))
     complete = [
         design
@@ -310,7 +309,7 @@ def find_design(
 
 
 def _check_weights(labels: Iterable[Label]) -> None:
-    """Raise if only some labels are of a sample, and their inclusion probabilities are not known."""
+    """Raise if only some labels are of a sample and carry no inclusion probabilities."""
     named = [label for label in labels if label.design and label.inclusion_probability is None]
     if named:
         other = next(label for label in labels if not label.design)

@@ -52,7 +52,8 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     notes = [
         note
         for note in rank_notes(full.notes, corrected=bool(table.correction))
-        if getattr(note, "id", "") not in (("marks",) if bounded else ("marks", "bounds", "screens"))
+        if getattr(note, "id", "")
+        not in (("marks",) if bounded else ("marks", "bounds", "screens"))
     ]
     votes = full.lines[:1] if table.votes else []
     blocks = [
@@ -219,8 +220,7 @@ def _has_share(row: Row) -> bool:
 
 def explain_marks(marks: Iterable[str]) -> list[str]:
     """Return lines of 80 columns: a sentence for each kind of mark among ``marks``."""
-    lines = (wrap_line(text, "   ") for text in _list_marks(marks))
-    return [part for line in lines for part in line.splitlines()]
+    return [line for text in _list_marks(marks) for line in wrap_line(text, "   ").splitlines()]
 
 
 def explain_labels(marks: Iterable[str]) -> str:
@@ -243,8 +243,9 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     for code in codes:
         example = table.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, WIDTH - 4 - len(name))
-        lines.append(f"  {name}  {trace}")
+        trace = sanitize_line(example.trace_id, 1000)  # whole, to be copied
+        gap = "  " if len(name) + measure(trace) <= WIDTH - 4 else "\n    "
+        lines += f"  {name}{gap}{trace}".split("\n")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
             text = _COLOUR.sub("", quote).strip()
