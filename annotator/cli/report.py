@@ -133,8 +133,8 @@ _SECTIONS = {
 @click.option(
     "--methods",
     is_flag=True,
-    help="Print the paragraph on methods for a paper instead of the tables, one for each of them."
-    " With --format md or latex, too.",
+    help="Print the paragraph on methods for a paper instead of the tables; with --by one on what"
+    " all groups share, and one for each. With --format md or latex, too.",
 )
 @click.option(
     "--compare",
