@@ -59,7 +59,7 @@ def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
     name = sanitize_line(tables[0].group[0], 60)
     return [
         f"For every {name} the following holds. {' '.join(common)}",
-        *(" ".join(one for one in sentences if one not in common) for sentences in paragraphs),
+        *(" ".join(text for text in sentences if text not in common) for sentences in paragraphs),
     ]
 
 
