@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,14 +217,15 @@ def describe_methods(
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> list[str]:
-    """Return the paragraph on methods for a paper, one for each table of :func:`count`, whose
-    arguments and errors are the same.
+    """Return the paragraphs on methods for a paper: one for each rubric of a run; with ``by`` one
+    on what all groups share, and one for each. Arguments and errors are those of :func:`count`.
     """
     from annotator.reports.methods import describe_methods as describe
 
     tables = _count(runs, group_calibrations(calibration), transfer, by, False, cluster, joint)
     by_id = {run.id: run for run in runs}
-    return [describe(by_id[table.run or ""], table) for table in tables]
+    grouped = groupby(tables, key=lambda table: (table.run or "", table.rubric))
+    return [text for (id_, _), some in grouped for text in describe(by_id[id_], list(some))]
 
 
 def find_calibrations(*runs: Run, on_notice: Callable[[str], None] | None = None) -> list[Path]:

@@ -4,6 +4,7 @@ A plug-in is imported when its name is used, so that a broken one breaks nothing
 """
 
 import hashlib
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,4 +151,5 @@ def explain_extra(extra: str) -> str:
         line.partition(";")[0].strip() for line in requirements if mark in line.replace("'", '"')
     ]
     packages = " ".join(f"'{package}'" for package in needed)
-    return f"pip install {packages or f'failure-annotator[{extra}]'}"
+    package = packages or f"'failure-annotator[{extra}]'"
+    return f"{shlex.quote(sys.executable)} -m pip install {package}"

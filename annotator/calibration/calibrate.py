@@ -51,7 +51,7 @@ from annotator.calibration.model import (
     Request,
     count_labels,
 )
-from annotator.calibration.sample.design import Design, find_design, list_trace_ids, read_design
+from annotator.calibration.sample.design import Design, find_design, list_trace_ids
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run
@@ -465,7 +465,8 @@ def compare_annotators(
         sample = read_judged_sample(run, scheme.id, select=clusters, cluster=request.cluster)
         for trace_id, annotation in sample.selected.items():
             clusters[trace_id] = find_cluster(annotation.attributes, request.cluster)
-    design = read_design(request.design) if request.design else None
+    reached = {label.trace_id: label for label in labels.labels}
+    design, _ = find_design(run, reached, scheme.id, request.design, request.labels.paths)
     basis = Basis(scheme, clusters, _find_weights(labels, design), request.confidence)
     answers = [basis.answers_of(side) for side in sides]
     comparison = basis.compare(f"{first} and {second}", answers[0], answers[1])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note
+from annotator.base.text import Note, format_count
 from annotator.calibration.estimates import (
     CodeEstimates,
     clear_share,
@@ -300,14 +300,22 @@ def match_traces(
     return traces
 
 
+_DESIGNS = {
+    "unknown": "how they were sampled is not recorded",
+    "uniform": "a uniform random sample",
+    "stratified": "a stratified random sample",
+}
+
+
 def describe_labels(calibration: Calibration) -> str:
     """Return how the labels were sampled and used, as one phrase."""
     labels = calibration.labels
     text = "" if labels.drawn is None else f"{labels.labelled} of {labels.drawn} drawn, "
-    text += f"design {labels.design}, split {labels.split}"
-    if look := calibration.look:
-        text += f", look {look.look}"
-        text += f", {look.judges} judges" if look.judges > 1 else ""
+    text += _DESIGNS[labels.design]
+    text += "" if labels.split == "all" else f", of the {labels.split} split"
+    if (look := calibration.look) and look.look > 1:
+        text += f", used {format_count(look.look - 1, 'time')} before"
+        text += f", by {look.judges} judges in all" if look.judges > 1 else ""
     return text
 
 

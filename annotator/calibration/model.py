@@ -51,7 +51,8 @@ class CodeRow:
     ``mark`` is one of:
 
     - ``ok``
-    - ``thin``: fewer than :data:`THIN` labels of flagged traces
+    - ``thin``: fewer than :data:`THIN` labels of flagged traces; of missed ones, if the judge gave
+      the code to no trace
     - ``few-tasks``: people found the code in fewer than five tasks
     - ``blind``: no label of a flagged trace, and no missed trace
     - ``one-sided``: the flagged or the other traces have no label; there are only limits

@@ -1,6 +1,7 @@
 """``annotate calibrate``."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import name_place
-from annotator.base.text import dump_json, list_first
+from annotator.base.text import dump_json, format_count, list_first, sanitize_line
 from annotator.calibration.ledger import LEDGER
-from annotator.calibration.model import write_calibrations
+from annotator.calibration.model import Calibration, write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
 from annotator.cli.options import (
     PATH,
@@ -29,6 +30,7 @@ from annotator.cli.output import (
     say_partial,
     say_written,
 )
+from annotator.labels.queue import has_labels
 from annotator.reports.calibration import (
     make_brief,
     render_annotators,
@@ -59,8 +61,8 @@ _SECTIONS = {
     "files",
     multiple=True,
     help="People's labels: JSONL, CSV, an export of Label Studio, Argilla or Potato, traces with"
-    " labels in their records. Repeatable.  [default:"
-    " RUN/labels*.jsonl, or those beside RUN]",
+    " labels in their records. Repeatable.  [default: RUN/labels*.jsonl, else a filled"
+    " RUN/sheet*.csv, else labels*.jsonl beside RUN]",
 )
 @click.option(
     "--rubric",
@@ -180,7 +182,10 @@ def command(
     calibrated = api.calibrate_rubrics(opened, files, against=other_runs, **options)
     calibrations = [result.calibration for result in calibrated]
     file = out or run / "calibration.json"
+    replaced = _describe_earlier(file, calibrations)
     text = write_calibrations(file, calibrations)
+    if replaced:
+        say_notice(replaced)
     if as_json:
         say(text)
     for result in () if as_json else calibrated:
@@ -203,8 +208,32 @@ def command(
     _check_thresholds(agreements, min_agreement, min_kappa)
 
 
+def _describe_earlier(file: Path, calibrations: Sequence[Calibration]) -> str:
+    """Return which labels an earlier calibration in ``file`` rests on; "" if they are the same."""
+    try:
+        earlier = api.load_calibrations(file) if file.is_file() else []
+    except AnnotatorError:
+        return f"replaced: {name_place(file)}, which was no calibration that can be read"
+    used = [(new.labels.sha256, new.labels.annotators, new.labels.split) for new in calibrations]
+    others = [
+        f"{format_count(len(calibration.labelled), 'label')} by"
+        f" {sanitize_line(list_first(calibration.labels.annotators, 3), 200)}"
+        f" ({calibration.rubric}; {list_first(calibration.labels.files, 3)})"
+        for calibration in earlier
+        if (labels := calibration.labels)
+        and (labels.sha256, labels.annotators, labels.split) not in used
+    ]
+    if not others:
+        return ""
+    return (
+        f"replaced: {name_place(file)}, which rested on {' and '.join(others)}. Calibrate by those"
+        " again to have it back; --out FILE writes elsewhere"
+    )
+
+
 def _find_labels(run: Path | None) -> tuple[Path, ...]:
-    """Return the files of labels in the directory of a run, else beside it.
+    """Return the files of labels in the directory of a run, else its filled sheets, else the files
+    of labels beside it.
 
     Raises:
         AnnotatorError: there is none.
@@ -214,6 +243,8 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
     for folder in (run, run.parent):
         candidates = sorted(folder.glob("labels*.jsonl"))
         files = tuple(file for file in candidates if not file.name.endswith(LEDGER))
+        if folder == run and not files:
+            files = tuple(sheet for sheet in sorted(run.glob("sheet*.csv")) if has_labels(sheet))
         if files:
             say_notice(f"labels: {list_first([name_place(file) for file in files], 5)}")
             return files

@@ -16,6 +16,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
 from annotator.cli.options import verbose_option
 from annotator.cli.output import put_tables, say
+from annotator.cli.pages import require_web
 from annotator.reports.digits import format_limits, format_percent
 from annotator.rubrics import NONE, load_rubric
 
@@ -44,8 +45,8 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
 
     The runs were made for this demo: two agents each, played by two writers who saw only each
     other's messages; their patches were really merged and tested. A frontier language model
-    answered the requests of an ordinary run. 30 runs were labelled by two readers, language models
-    too, blind to the model and to each other.
+    answered the requests of an ordinary run. Two readers, language models too, labelled 30 runs
+    (26 by symptoms, which is for failed runs), blind to the model and to each other.
     """
     traces = write_traces(out / "traces")
     run = judge_recorded(traces, rubric, out / rubric)
@@ -67,16 +68,25 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     if quiet:
         return
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
-    folder_, file = shlex.quote(str(out / rubric)), shlex.quote(str(labels))
+    folder_ = shlex.quote(str(out / rubric))
     for line in (
         "",
         "next:",
-        f"  annotate view {folder_}    every finding in its trace",
-        f"  annotate calibrate {folder_} --labels {file} --annotator {_READER}",
+        f"  annotate view {folder_}    every finding in its trace{_need_web()}",
+        f"  annotate sample {folder_} -n 20    runs to label yourself",
         f"  annotate demo --rubric {other}",
         "  annotate traces/ --rubric symptoms --model NAME    your own runs",
     ):
         click.echo(line, err=True)
+
+
+def _need_web() -> str:
+    """Return how to install the server of the pages, if it is missing."""
+    try:
+        require_web()
+    except AnnotatorError as error:
+        return f"\n    ({error})"
+    return ""
 
 
 def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:

@@ -8,7 +8,7 @@ import click
 from annotator import api
 from annotator.cli.options import PATH, add_path_option, add_table_options, plot_option
 from annotator.cli.output import say_partial
-from annotator.cli.tables import TableRequest, open_runs
+from annotator.cli.tables import TableRequest, find_calibrations, open_runs
 
 
 @click.command("figure", context_settings={"show_default": True})
@@ -21,9 +21,13 @@ def command(
     plot: str | None,
     out: Path,
     groups: tuple[str, ...],
+    no_calibration: bool,
     **options: Any,
 ) -> None:
-    """Draw the share of each code in RUNS with its interval, or another figure (--plot)."""
+    """Draw the share of each code in RUNS with its interval, or another figure (--plot).
+
+    The shares are corrected by RUN/calibration.json, as annotate report does.
+    """
     if plot == "confusion" and options["by"]:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if plot == "co-occurrence" and any(
@@ -33,4 +37,7 @@ def command(
     api.check_figure(out)
     opened = open_runs(runs, groups)
     say_partial(opened)
+    if plot != "co-occurrence":
+        files = options["calibration_files"]
+        options["calibration_files"] = find_calibrations(opened, files, no_calibration)
     TableRequest(opened, **options).draw(plot or "frequency", out)

@@ -130,7 +130,11 @@ calibration_option = add_path_option(
     "calibration_files",
     multiple=True,
     help="A file that annotate calibrate wrote. Adds shares corrected for the judge's errors."
-    " Repeat it for several runs: each takes its own.",
+    " Repeat it for several runs: each takes its own.  [default: RUN/calibration.json, if it"
+    " fits]",
+)
+no_calibration_option = click.option(
+    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
 )
 cluster_option = click.option(
     "--cluster",
@@ -146,6 +150,7 @@ task_option = click.option(
 )
 add_table_options = add_options(
     calibration_option,
+    no_calibration_option,
     cluster_option,
     click.option(
         "--transfer",

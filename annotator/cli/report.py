@@ -134,11 +134,8 @@ _SECTIONS = {
 @click.option(
     "--methods",
     is_flag=True,
-    help="Print the paragraph on methods for a paper instead of the tables, one for each of them."
-    " With --format md or latex, too.",
-)
-@click.option(
-    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
+    help="Print the paragraph on methods for a paper instead of the tables; with --by one on what"
+    " all groups share, and one for each. With --format md or latex, too.",
 )
 @click.option(
     "--compare",
@@ -226,8 +223,9 @@ def command(
     if figure:
         api.check_figure(figure)
     opened = open_runs(runs, groups)
-    if not (no_calibration or flags["--calibration"]) and _can_correct(flags, form):
-        options["calibration_files"] = find_calibrations(opened)
+    if _can_correct(flags, form):
+        files = options["calibration_files"]
+        options["calibration_files"] = find_calibrations(opened, files, no_calibration)
     request = TableRequest(opened, **options)
     if methods:
         put_methods(request, format_, path)
@@ -314,7 +312,5 @@ def _check_together(options: Options) -> None:
         names |= {"--methods", "--no-calibration"}
         if wrong := [name for name, value in options.items() if value and name not in names]:
             raise click.UsageError(f"--methods goes with no {wrong[0]}")
-    if options["--no-calibration"] and options["--calibration"]:
-        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
     if sides and options["--transfer"]:
         raise click.UsageError("--compare needs labels of the compared traces: no --transfer")

@@ -375,8 +375,10 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
     for rubric in rubrics:
         say(f"  {rubric.id:17}{fits[rubric.id]:>5}  {sanitize_line(rubric.title, 54)}")
     where = " ".join(shlex.quote(source) for source in traces)
-    best = "comm_errors" if fits["comm_errors"] else next(iter(fits), "comm_errors")
-    raise click.UsageError(f"--rubric is missing; try: annotate {where} --rubric {best}")
+    best = "symptoms" if fits["symptoms"] else next(iter(fits), "symptoms")
+    raise click.UsageError(
+        f"--rubric is missing; try: annotate {where} --rubric {best} (annotate rubric list: all)"
+    )
 
 
 def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:

@@ -193,7 +193,12 @@ def command(
     split = "" if sheet.design.split == "all" else f" of the {sheet.design.split} split"
     tasks = "" if sheet.tasks is None else f" ({format_count(sheet.tasks, 'task')})"
     second = sheet.rows - sheet.traces
-    doubles = f", {second} of them for a second person too (--rater 2)" if second else ""
+    doubles = ""
+    if second:
+        doubles = (
+            f", in {sheet.rows} rows: those with rater 1 are yours, the {second} with rater 2 are"
+            " for a second person (--rater 2; without one: --double 0)"
+        )
     hidden = "codes and the traces' ids" if draw.blinded else "codes"
     texts = (
         f"{sheet.traces} of {format_count(size, 'trace')}{split}{tasks} drawn into"

@@ -147,10 +147,16 @@ class TableRequest:
         )
 
 
-def find_calibrations(runs: "Sequence[Run]") -> "Sequence[Path]":
-    """Return the calibrations in the directories of runs, and print on stderr that they are used,
-    or why not.
+def find_calibrations(
+    runs: "Sequence[Run]", files: Sequence[Path], no_calibration: bool
+) -> "Sequence[Path]":
+    """Return ``files``; without any the calibrations in the directories of runs, and print on
+    stderr that they are used, or why not. With ``no_calibration`` there are none.
     """
+    if files and no_calibration:
+        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
+    if files or no_calibration:
+        return files
     files = api.find_calibrations(*runs, on_notice=say_notice)
     if files:
         names = list_first([name_place(file) for file in files], 3)

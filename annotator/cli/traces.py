@@ -18,6 +18,7 @@ from annotator.base.text import (
 )
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next
+from annotator.reports.digits import format_number
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
 from annotator.traces.model import UNKNOWN
@@ -125,7 +126,7 @@ def command(
     if not summary.formats:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if format_ == "auto" and not as_json:
-        rubric = "comm_errors" if summary.teams else "agentrx"
+        rubric = "symptoms" if summary.teams else "agentrx"
         say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judges them")
     if summary.unreadable:
         raise SystemExit(1)
@@ -217,7 +218,9 @@ def _render_summary(summary: _Summary) -> str:
     head = "; ".join([read, *(f"{n} {why}" for why, n in left.items() if n)])
     if not total:
         return f"{head}."
-    average = f"{summary.messages / total:.1f} a trace, at most {summary.most_messages}"
+    average = (
+        f"{format_number(summary.messages / total, 1)} a trace, at most {summary.most_messages}"
+    )
     counts = {}
     for name in ("formats", "settings", "outcomes", "merges"):
         keys = Counter(fields[name]).most_common()

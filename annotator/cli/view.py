@@ -7,7 +7,7 @@ import click
 
 from annotator.cli.options import PATH, add_page_options, add_table_options
 from annotator.cli.pages import add_server_options, announce_page, require_web
-from annotator.cli.tables import TableRequest, open_runs
+from annotator.cli.tables import TableRequest, find_calibrations, open_runs
 
 
 @click.command("view", context_settings={"show_default": True})
@@ -16,7 +16,12 @@ from annotator.cli.tables import TableRequest, open_runs
 @add_page_options
 @add_server_options
 def command(
-    runs: tuple[Path, ...], port: int, open_: bool, groups: tuple[str, ...], **options: Any
+    runs: tuple[Path, ...],
+    port: int,
+    open_: bool,
+    groups: tuple[str, ...],
+    no_calibration: bool,
+    **options: Any,
 ) -> None:
     """Read RUNS in the browser: tables, traces, every finding in its place, search.
 
@@ -26,5 +31,7 @@ def command(
     require_web()
     from annotator.web.view import view
 
-    request = TableRequest(open_runs(runs, groups), **options)
+    opened, files = open_runs(runs, groups), options["calibration_files"]
+    options["calibration_files"] = find_calibrations(opened, files, no_calibration)
+    request = TableRequest(opened, **options)
     view(request.select_pages(), port, announce_page(open_))

@@ -17,7 +17,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.table import Table, render
-from annotator.reports.tables.brief import explain_marks
+from annotator.reports.tables.brief import explain_labels, explain_marks
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
@@ -35,6 +35,7 @@ _DESIGNS = {
     "stratified": "A stratified sample.",
 }
 _WIDTH = 80
+_FEWEST = 10  # traces whose agreement is told in the sentence
 _NOTES = 2  # of a brief table
 _ORDER = ("left-out", "fitted", "judges", "one-task")  # of its notes, before all others
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
@@ -90,13 +91,20 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     many = "the whole set of codes of " if calibration.choice == "many" else ""
     if agreement.observed.value is None:
         yield f"The judge decided no trace that {names} labelled: agreement is not known."
+    elif labels.n < _FEWEST:
+        yield (
+            f"The judge decided {labels.n} of the {len(calibration.labelled)} traces that {names}"
+            f" labelled: too few to measure agreement (at least {_FEWEST})."
+        )
     else:
-        weighted = " when weighted by how they were drawn" if labels.design == "stratified" else ""
+        weighted = ""
+        if labels.design == "stratified":
+            weighted = " weighted by how they were drawn, the share is"
         same = sum(trace.counted.human == trace.counted.judge for trace in calibration.joined)
         kappa = agreement.kappa
         yield (
             f"Judge and {names} agree on {many}{same} of {labels.n} labelled traces,"
-            f" {_write_rate(agreement.observed)}{weighted}; kappa"
+            f"{weighted} {_write_rate(agreement.observed)}; kappa"
             f" {_write_estimate(kappa) if kappa.value is not None else 'undefined'}."
         )
         if kappa.value is None:
@@ -293,11 +301,7 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
         )
     if labels.design == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
-    yield (
-        "labels: where the judge gave the code + others where a person gave it. thin: fewer than 5"
-        " labels where the judge gave this code. blind: no labels at all. open: undecided traces"
-        " may have it too."
-    )
+    yield explain_labels(row.mark for row in calibration.rows)
     yield from (*calibration.cautions, *calibration.warnings)
     for name, ids in (
         ("not in run", labels.not_in_run),
@@ -356,7 +360,7 @@ def _write_limits(estimate: Estimate) -> str:
     """Return limits that may lie outside 0 and 100 %."""
     if estimate.low is None or estimate.high is None:
         return UNDEFINED
-    return f"[{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    return f"[{format_number(100 * estimate.low, 1)}, {format_number(100 * estimate.high, 1)}]"
 
 
 def _describe_label(label: Label) -> Iterator[str]:
@@ -400,7 +404,10 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
     what = f"agreement of {sanitize_line(pair.comparison.what, 120)}"
     lines += _describe_agreement(what, pair.comparison.agreement)
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
-        lines.append("No trace tells its task: traces are treated as independent.")
+        lines.append(
+            "No label tells its task: traces are treated as independent. With RUN the intervals"
+            " allow for its tasks, as those of annotate report --methods do."
+        )
     count = format_count(len(pair.differing), "disagreement")
     advice = "" if listed else " (--disagreements lists them)"
     lines.append(f"{count} on {_COMPARED[pair.rubric.choice]}{advice}")

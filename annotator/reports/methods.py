@@ -46,8 +46,24 @@ def render_methods(paragraphs: Sequence[str], format: str) -> str:
     return "\n\n".join(write[format](paragraph) for paragraph in paragraphs)
 
 
-def describe_methods(run: Run, table: FrequencyTable) -> str:
-    """Return the paragraph for one table of a run, with the labels that correct it, if any."""
+def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
+    """Return the paragraph for the table of a run, with the labels that correct it, if any.
+
+    For the groups of a rubric: a paragraph with the sentences that hold for all, and one for each.
+    """
+    paragraphs = [_write_sentences(run, table) for table in tables]
+    if len(tables) == 1 or not tables[0].group:
+        return [" ".join(sentences) for sentences in paragraphs]
+    first, *others = paragraphs
+    common = [sentence for sentence in first if all(sentence in other for other in others)]
+    name = sanitize_line(tables[0].group[0], 60)
+    return [
+        f"For every {name} the following holds. {' '.join(common)}",
+        *(" ".join(text for text in sentences if text not in common) for sentences in paragraphs),
+    ]
+
+
+def _write_sentences(run: Run, table: FrequencyTable) -> list[str]:
     parts = [*_describe_judging(run, table), *_describe_shares(table)]
     if table.correction:
         parts += _describe_labels(table.correction, table)
@@ -64,7 +80,7 @@ def describe_methods(run: Run, table: FrequencyTable) -> str:
             narrow = f"Some intervals of {whose} shares are too narrow ("
             text = note.replace("Interval too narrow (", narrow)
             parts.append(text.partition(" The true share")[0])
-    return " ".join(parts)
+    return parts
 
 
 def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
@@ -142,9 +158,8 @@ def _describe_shares(table: FrequencyTable) -> Iterator[str]:
             yield note
         elif id_ in _INTERVALS:
             how, _, errors = note.removesuffix(".").partition(". ")
-            yield f"{how}: they are Wilson's{_EFFECTIVE if id_ == 'tasks' else ''}."
-            if errors:
-                yield "They do not include the judge's errors."
+            wilson = f"{how}: they are Wilson's{_EFFECTIVE if id_ == 'tasks' else ''}."
+            yield wilson + (" They do not include the judge's errors." if errors else "")
 
 
 def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterator[str]:
@@ -230,24 +245,25 @@ def _describe_agreement(correction: "Correction", *, in_group: bool) -> Iterator
 def _describe_correction(correction: "Correction", table: FrequencyTable) -> Iterator[str]:
     level = f"{100 * correction.confidence:g} % intervals"
     if correction.transferred:
-        yield (
+        text = (
             f"Corrected shares use the error rates on {format_count(correction.labels, 'trace')} of"
             f" that calibration (Rogan and Gladen's estimate, {level} of Lang and Reiczigel): they"
             " are right only if the judge errs here as often as there."
         )
     else:
-        yield (
+        text = (
             "Corrected shares estimate which codes the annotators would give"
             f" {format_count(correction.traces, 'trace')}: {_describe_estimator(correction)},"
             f" {level}."
         )
         if correction.calibration.population == "corpus":
-            yield "Their intervals are for these traces only, not for future ones."
+            text += " Their intervals are for these traces only, not for future ones."
     if left := table.judged + table.undecided + table.failed - correction.traces:
-        yield (
-            f"They leave out {format_count(left, 'trace')} without the judge's decision"
+        text += (
+            f" They leave out {format_count(left, 'trace')} without the judge's decision"
             f"{'' if correction.transferred else ' and without labels'}."
         )
+    yield text
 
 
 def _describe_estimator(correction: "Correction") -> str:

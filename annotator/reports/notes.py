@@ -33,9 +33,11 @@ _UNDECIDED = {
 }
 
 
+_FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtful
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "missing", "transferred", "no-condition", "rejected-most", "no-shares"),
+    "found-none",
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
     *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
     *(
@@ -87,6 +89,12 @@ def describe_caveats(
     whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)
     yield from describe_intervals(counts, shares, whose, errors)
     yield from describe_traces(counts)
+    if counts.n >= _FEW and not counts.status["labelled"] and not counts.selection:
+        yield Note(
+            f"Found in none of {counts.n} traces. Does this judge tell the codes apart? Check it"
+            " with labels: annotate sample.",
+            "found-none",
+        )
     yield from _describe_undecided(counts)
     if skipped := counts.unjudged.get("skipped"):
         yield Note(f"Skipped: {list_reasons(skipped.reasons)}.", "skipped")

@@ -86,6 +86,7 @@ class Work:
     """The traces to label, the rubric, and the store of the labels.
 
     ``differing``: in adjudication the two labels of each trace. ``notes`` open the page.
+    ``next_command``: for when all traces are labelled.
     """
 
     rubric: Rubric
@@ -94,6 +95,7 @@ class Work:
     store: LabelStore
     differing: Mapping[str, Disagreement] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    next_command: str = "annotate calibrate RUN"
 
 
 class Labelling:
@@ -158,6 +160,7 @@ class Labelling:
             ],
             "adjudicating": pair and [pair.first.annotator, pair.second.annotator],
             "notes": [*work.notes, *work.store.notes],
+            "next": work.next_command,
         }
 
     def _state_of(self, trace_id: str) -> str:

@@ -1,5 +1,6 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import find_url, is_hub, localize
 from annotator.base.text import format_count, sanitize_line
-from annotator.calibration.sample.design import list_trace_ids, read_sources
+from annotator.calibration.sample.design import list_neighbours, list_trace_ids, read_sources
 from annotator.labels import Label, LabelFiles, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
@@ -98,7 +99,8 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             work = _prepare_adjudication(request.pair, compared, rubric, library, store)
             rows = LabelFiles([sheet] if sheet else ()).read_rows(rubric.scheme(), Problems())
             seen = {row.fields.get("trace_id") for row in rows}
-            yield replace(work, items=[_hide_id(item, seen) for item in work.items])
+            items = [_hide_id(item, seen) for item in work.items]
+            yield replace(work, items=items, next_command=_choose_next(request.file))
         return
     notes: list[str] = []
     if sheet:
@@ -115,7 +117,16 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
                 f"{request.annotator} has labelled this sheet as rater {3 - request.rater}: give"
                 " the other person's name with --annotator NAME"
             )
-        yield Work(rubric, items, library, store, notes=notes)
+        if sheet:
+            _check_sample(request.file, sheet, items, store)
+        yield Work(rubric, items, library, store, {}, notes, _choose_next(request.file))
+
+
+def _choose_next(file: Path) -> str:
+    """Return the command that compares a file of labels with a judge."""
+    if Path(file.parent, "annotations.jsonl").is_file() and file.name == _LABELS:
+        return f"annotate calibrate {shlex.quote(str(file.parent))}"
+    return f"annotate calibrate RUN --labels {shlex.quote(str(file))}"
 
 
 def _explain_runs(sources: Sequence[str]) -> str:
@@ -191,6 +202,30 @@ def _find_rater(store: LabelStore, item: Item) -> int | None:
     """Return the rater as whom the store's annotator labelled a trace of this sample, if any."""
     drawing = store.get_drawing(item.trace_id)
     return drawing.get("rater") if drawing.get("design") == item.extra.get("design") else None
+
+
+def _check_sample(file: Path, sheet: Path, items: Sequence[Item], store: LabelStore) -> None:
+    """Raise if the store has labels of another sample, which can have no weights together with
+    those of the sheet. A top-up is no other sample: its design has the traces of both rounds.
+    """
+    designs = {item.extra.get("design") for item in items}
+    others = {
+        name for name in store.decisions if store.get_drawing(name).get("design") not in designs
+    }
+    sampled = set(list_trace_ids(None, "", None, [sheet]))
+    if not sampled or not others or others <= sampled:
+        return
+    ids = others | {item.trace_id for item in items}
+    if any(ids <= set(list_trace_ids(None, "", path, ())) for path in list_neighbours([sheet])):
+        return  # the first sheet of a top-up
+    separate = sheet.with_name(f"{sheet.stem}-labels.jsonl")
+    raise AnnotatorError(
+        f"{sanitize_line(str(file))}: {format_count(len(others), 'label')} by {store.annotator} of"
+        " another sample, which cannot be weighted together with this one. Label this sheet into a"
+        f" file of its own (--labels {sanitize_line(str(separate))}), and give annotate calibrate"
+        " one of the files (--labels). For more traces of the same sample, draw them with annotate"
+        " sample --top-up"
+    )
 
 
 def _hide_id(item: Item, seen: Collection[str | None]) -> Item:

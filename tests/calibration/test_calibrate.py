@@ -261,10 +261,10 @@ def test_agreement_says_what_was_compared(calibrate, tmp_path, rubric):
     assert made["agreement"]["observed"]["value"] == 1
     assert made["agreement_of_all"]["observed"]["value"] == 0.6
     lines = out.splitlines()
-    assert lines[2] == (
+    assert (
         "judge and people are compared on 30 of 50 labelled traces; the judge left 18 undecided"
         " and 2 failed"
-    )
+    ) in " ".join(out.split())
     [line] = [line for line in lines if line.startswith("agreement on all 50")]
     assert "30/50  60.0 %" in line
     # People label what it left undecided alone: nothing is compared, and shares have no value.
@@ -290,6 +290,15 @@ def test_a_code_given_to_few_unlabelled_traces_has_a_share(calibrate, tmp_path, 
     # 3 of 23 are a larger share, and as few.
     made, _ = calibrate(*simple(tmp_path, rubric, pairs[:3] + [("alpha", "alpha")] * 20))
     assert row_of(made, "gamma")["corrected"]["value"] == pytest.approx(1.5 / 23)
+
+
+def test_thin_tells_where_labels_are_few_if_the_judge_never_gives_a_code(
+    calibrate, tmp_path, rubric
+):
+    pairs = [("beta", "beta")] * 10 + [("beta", "alpha")] * 2
+    made, out = calibrate(*simple(tmp_path, rubric, pairs))
+    assert row_of(made, "alpha")["mark"] == "thin"
+    assert "if it gave it to no trace, fewer than 5 where a person did." in " ".join(out.split())
 
 
 def test_one_task_has_values_without_intervals(annotate_cli, calibrate, tmp_path, rubric):

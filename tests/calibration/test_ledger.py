@@ -35,15 +35,17 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
         made = calibration(run / "calibration.json")
         looks.append((made["look"]["split"], made["look"]["look"], made["look"]["judges"]))
         time = "First time" if looks[-1][1] == 1 else f"Time {looks[-1][1]}"
-        assert f"{time} that this label set is used" in done.out
-        assert ("compared with these test labels" in done.out) == (looks[-1] == ("test", 2, 2))
+        assert f"{time} that this label set is used" in " ".join(done.out.split())
+        assert ("compared with these test labels" in " ".join(done.out.split())) == (
+            looks[-1] == ("test", 2, 2)
+        )
     assert looks == [("dev", 1, 1), ("dev", 2, 1), ("dev", 3, 2), ("test", 1, 1), ("test", 2, 2)]
     noted = " ".join(f"{one['look']}-{one['judge']}" for one in lines(file))
     assert noted == "1-one 2-one 3-two 1-two 2-one"
     assert {one["labels_sha256"] for one in lines(file)} == {hash_label_files([file])}
-    assert "2 judges were compared with these test labels" in done.out
+    assert "2 judges were compared with these test labels" in " ".join(done.out.split())
     shown = annotate_cli("report", "-v", one, "--calibration", one / "calibration.json").out
-    assert "split test, look 2, 2 judges" in shown
+    assert "of the test split, used 1 time before, by 2 judges in all" in " ".join(shown.split())
 
 
 def test_looks_are_at_labels_not_at_a_file(calibrate, tmp_path, rubric, file):

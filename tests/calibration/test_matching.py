@@ -47,7 +47,7 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(
         "failed: broken",
         "undecided: torn",
     ):
-        assert line in out.splitlines()
+        assert line in " ".join(out.split())
     # A caption of a report tells how many they are; their ids are for who calibrates.
     report = annotate_cli("report", "-v", ten, "--calibration", ten / "calibration.json").out
     assert "2 labelled traces are not in the run." in report

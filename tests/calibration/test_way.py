@@ -20,7 +20,7 @@ def run(tmp_path, rubric):
     return make_run(tmp_path / "run", rubric, traces)
 
 
-def test_the_way(annotate_cli, run, rubric):
+def test_the_way(annotate_cli, run, rubric, monkeypatch):
     """A person finds alpha in 16 of the judge's 20, and in none of the others. By hand: agreement
     36 of 40; alpha .4; by chance (20*16 + 20*24) / 1600 = .5, kappa (.9 - .5) / .5 = .8.
     """
@@ -53,6 +53,76 @@ def test_the_way(annotate_cli, run, rubric):
     assert "calibration.json (--no-calibration: the judge alone)" in table.err
     alone = annotate_cli("report", run, "--format", "json", "--no-calibration")
     assert "corrected" not in alone.out
+    pages = []
+    monkeypatch.setattr("annotator.web.view.view", lambda request, *_: pages.append(request))
+    for options in ((), ("--no-calibration",)):
+        shown = annotate_cli("view", run, *options)
+        drawn = annotate_cli("figure", run, "--out", f"{run}.svg", *options)
+        for done in (shown, drawn):
+            assert ("shares are corrected by" in done.err) is not bool(options)
+    assert [bool(request.calibrations) for request in pages] == [True, False]
+
+
+def test_a_blinded_sheet_tells_no_probability_and_weighs_the_same(annotate_cli, run, rubric):
+    """By hand, 20 traces with alpha and 20 without: 5 + 10 drawn, weights 4 and 2."""
+    made = []
+    for name, options in (("blind", ()), ("open", ("--show-ids",))):
+        sheet = run / f"{name}.csv"
+        drawn = ("-n", 15, "--double", 0, "--out", sheet, *options)
+        assert annotate_cli("sample", run, *drawn).code == 0
+        with sheet.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert ("inclusion_probability" in rows[0]) == bool(options)
+        own_id = make_unblind(f"gpt{n % 2}/{n}" for n in range(40))
+        for row in rows:
+            trace_id = row["trace_id"] if options else own_id(row["trace_id"])
+            number = int(trace_id.partition("/")[2])
+            row |= {"annotator": "ann", "primary": "alpha" if number < 16 else "none"}
+        with sheet.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        out = run / f"{name}.json"
+        done = annotate_cli("calibrate", run, "--labels", sheet, "--out", out)
+        assert done.code == 0, done.err
+        [calibration] = json.loads(out.read_text())["calibrations"]
+        made.append({trace["trace_id"]: trace["weight"] for trace in calibration["joined"]})
+    assert made[0] == made[1]
+    assert sum(made[0].values()) == pytest.approx(40)
+    for file in [*(run / "samples").iterdir(), *run.glob("*.design.json")]:
+        file.unlink()
+    done = annotate_cli("calibrate", run, "--labels", run / "blind.csv")
+    said_in_words(done)
+    assert "give SHEET.design.json with --design FILE" in done.err
+
+
+def test_a_filled_sheet_is_found_and_what_it_replaces_is_named(annotate_cli, run, rubric):
+    sheet = run / "sheet.csv"
+    done = annotate_cli("sample", run, "-n", 12, "--double", 4, "--uniform", "--show-ids")
+    assert "in 16 rows: those with rater 1 are yours, the 4 with rater 2" in flatten(done.out)
+    assert "no labels*.jsonl" in flatten(annotate_cli("calibrate", run).err)
+    with sheet.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rater"] for row in rows] == ["1"] * 12 + ["2"] * 4
+    for row in rows[:12]:
+        row |= {"annotator": "ann", "primary": "alpha"}
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    done = annotate_cli("calibrate", run)
+    assert (done.code, f"labels: {sheet}" in done.err, "replaced" in done.err) == (0, True, False)
+    other = label("gpt0/0", rubric, "alpha", annotator="bob")
+    write_labels(run / "labels.jsonl", [other])
+    done = annotate_cli("calibrate", run)
+    assert "which rested on 12 labels by ann (faults;" in flatten(done.err)
+    assert "The judge decided 1 of the 1 traces that bob labelled: too few" in flatten(done.out)
+    assert "kappa" not in done.out
+    assert "replaced" not in annotate_cli("calibrate", run).err
+
+
+def flatten(text):
+    return " ".join(text.split())
 
 
 def test_the_commonest_codes_are_named_together(annotate_cli, tmp_path, rubric):

@@ -113,7 +113,7 @@ def test_traces_prints_the_worst_problems_first_in_80_columns(annotate_cli, tmp_
     assert "1 trace can be read; 1 cannot be read; 12 ignored (no trace)." in lines
     assert all(len(line) <= 80 or " " not in line.strip() for line in lines)  # a long path
     assert "more kinds" not in annotate_cli("traces", ".", "-v").out
-    assert "--rubric comm_errors" in done.err
+    assert "--rubric symptoms" in done.err
 
 
 def test_traces_lists_broken_trajectories(annotate_cli, tmp_path):

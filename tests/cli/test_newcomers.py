@@ -43,7 +43,7 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     assert done.out.startswith("17 traces (17 cooperbench)\n")
     assert "  comm_errors         17  Communication errors" in done.out
     assert "  emergent             2  " in done.out  # those that passed
-    assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
+    assert f"--rubric is missing; try: annotate {TRACES} --rubric symptoms (annotate" in done.err
 
 
 def test_an_address_without_v1_is_hinted_at(annotate_cli, tmp_path):

@@ -135,3 +135,15 @@ def test_codes_in_the_same_traces_begin_with_the_most_frequent_pair(annotate_cli
         ["alpha", "20", "10"],
         ["beta", "10", "20"],
     ]
+
+
+def test_long_ids_are_whole_and_a_judge_that_finds_nothing_is_doubted(
+    annotate_cli, tmp_path, rubric
+):
+    name = "/".join(["long"] * 30)
+    make_run(tmp_path / "found", rubric, [said(name, "alpha")])
+    assert f"\n    {name}\n" in annotate_cli("report", "found").out
+    for n, doubted in ((9, False), (10, True)):
+        make_run(tmp_path / f"none{n}", rubric, [said(f"t{i}") for i in range(n)])
+        out = " ".join(annotate_cli("report", f"none{n}").out.split())
+        assert ("Does this judge tell the codes apart?" in out) == doubted

@@ -96,6 +96,8 @@ def test_a_caption_has_two_sentences_and_the_notes_are_below_the_table(
         below = text[text.index(r"\end{tabular}}") :]
         assert document["notes"]
         assert all(latex.escape(note) in below for note in document["notes"])
+        assert "labels: where the judge gave the code + others" in below
+        assert "design unknown" not in below
 
 
 def test_none_is_ruled_off(annotate_cli, run):

@@ -107,7 +107,6 @@ def test_every_format_says_whose_labels_they_are(annotate_cli, file, rubric, tmp
             "gold",
             "not a judge",
             "labels.jsonl",
-            "split all",
             "n 10 (with a code 5, none 5)",
         ):
             assert word in text
@@ -214,7 +213,10 @@ def test_a_sheet_that_is_labelled_in_part(annotate_cli, count, rubric, tmp_path)
     assert found["beta"]["value"] == pytest.approx(30 / others / 40)
     assert any("1 traces of the sheet are not labelled yet" in note for note in table["notes"])
     # Elsewhere the design is found only by its name; without it a label has its own chance.
-    copy = write_labels(tmp_path / "copy.jsonl", [*strata["alpha"], *strata["none"], empty])
+    (tmp_path / "elsewhere").mkdir()
+    copy = write_labels(
+        tmp_path / "elsewhere/copy.jsonl", [*strata["alpha"], *strata["none"], empty]
+    )
     design = sheet.with_name("sheet.jsonl.design.json")
     [same] = count("--labels", copy, "--design", design)
     assert same["rows"] == table["rows"]

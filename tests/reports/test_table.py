@@ -50,6 +50,7 @@ def test_digits_of_differences_and_other_numbers():
     assert [value for value, _ in gaps] == ["-41.3", "+6.3"]
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
     assert [format_number(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
+    assert [format_number(100 * share, 0) for share in (0.625, 0.6248, 0.615)] == ["63", "62", "62"]
     assert format_number(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
     assert format_number(0.3 - 0.1 - 0.2, 1, "+") == "+0.0"
 

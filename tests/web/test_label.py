@@ -127,6 +127,23 @@ def test_a_selection_by_mouse_across_two_messages_is_no_quote(page):
     assert page.locator("ul.evidence li").count() == 0
 
 
+def test_a_selection_that_cuts_words_takes_them_whole(page):
+    text = page.evaluate(
+        """() => {
+          const piece = document.querySelector(".message .source .piece").firstChild;
+          const words = [...piece.data.matchAll(/[a-z]{4,}/g)].slice(0, 2);
+          const range = document.createRange();
+          range.setStart(piece, words[0].index + 2);
+          range.setEnd(piece, words[1].index + 2);
+          getSelection().addRange(range);
+          return piece.data.slice(words[0].index, words[1].index + words[1][0].length);
+        }"""
+    )
+    page.keyboard.press("e")
+    page.wait_for_selector("ul.evidence li")
+    assert text in page.inner_text("ul.evidence li")
+
+
 def test_it_is_blind_to_judges_and_to_other_annotators(traces, tmp_path, serve, visit):
     tool(traces, "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     other = {"trace_id": "demo/coop/chess_clock_task/11/f2_f3", "rubric": "comm_errors"}
@@ -161,7 +178,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(traces, tmp_path, serve
     found = labels_in(tmp_path / "labels.jsonl", load_rubric("symptoms").scheme())
     assert [blind(label.trace_id) for label in found] == drawn
     assert len(drawn) == 6  # of the 15 failed ones, of which the rules decide 3
-    assert {label.inclusion_probability for label in found} == {0.4}
+    assert {label.inclusion_probability for label in found} == {None}  # it is in the design
     said = tool("calibrate", "-v", "run", "--labels", "labels.jsonl", cwd=tmp_path)
     assert "6 labels by ann. 6 of 6 drawn traces are labelled. A uniform" in said.out
 
@@ -193,6 +210,31 @@ def test_a_blinded_sheet_stays_blinded_and_each_rater_has_a_name(traces, tmp_pat
             found.store.decide(Decision(item.trace_id, "repetition"), item.extra)
     said = tool("calibrate", "-v", "run", cwd=tmp_path)
     assert "4 labels by gold, ann. 4 of 4 drawn traces are labelled." in said.out
+
+
+def test_another_sample_needs_a_file_of_its_own_and_a_top_up_does_not(traces, tmp_path):
+    tool(traces, "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    drawn = ("sample", "run", "--double", "0", "--out")
+    tool(*drawn, "run/one.csv", "-n", "6", "--floor", "1", cwd=tmp_path)
+    tool(*drawn, "run/two.csv", "-n", "5", "--uniform", "--seed", "9", cwd=tmp_path)
+    more = ("--top-up", "status:undecided=2", "--from", "run/one.csv.design.json")
+    tool(*drawn, "run/more.csv", *more, cwd=tmp_path)
+    file = tmp_path / "run/labels.jsonl"
+
+    def work(sheet):
+        return prepare(WorkRequest([str(tmp_path / sheet)], "ann", "symptoms", file))
+
+    with work("run/one.csv") as found:
+        for item in found.items:
+            found.store.decide(Decision(item.trace_id, "repetition"), item.extra)
+    refused = r"6 labels by ann of another sample.*--labels .*two-labels\.jsonl.*--top-up"
+    with pytest.raises(AnnotatorError, match=refused), work("run/two.csv"):
+        pass
+    with work("run/more.csv") as found:
+        found.store.decide(Decision(found.items[0].trace_id, None), found.items[0].extra)
+    with work("run/one.csv") as found:
+        assert len(found.items) == 6
+        assert found.next_command == f"annotate calibrate {tmp_path / 'run'}"
 
 
 def test_two_annotators_are_adjudicated(traces, tmp_path, serve, visit):

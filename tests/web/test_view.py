@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import stat
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -293,4 +294,5 @@ def test_the_extra_that_is_missing_is_said(run, annotate_cli, monkeypatch, missi
     )
     done = annotate_cli("view", "run")
     assert done.code == 2
-    assert done.err.startswith("Error: the local pages need the extra web: pip install ")
+    assert done.err.startswith("Error: the local pages need the extra web:")
+    assert f"{sys.executable} -m pip install" in " ".join(done.err.split())

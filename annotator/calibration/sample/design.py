@@ -265,11 +265,12 @@ def find_design(
 ) -> tuple[Design | None, list[str]]:
     """Return the design that labels were sampled by, or None and a note if it is missing.
 
-    It is the one in ``file``, else one that the labels name, in the run's folder or beside the only
-    label file. If labels of several rounds name several designs, it is the last round's.
+    It is the one in ``file``, else one that the labels name, in the run's folder or beside a label
+    file. If labels of several rounds name several designs, it is the last round's.
 
     Raises:
-        AnnotatorError: ``file`` is for another rubric, or a design cannot be read.
+        AnnotatorError: ``file`` is for another rubric, or a design cannot be read; or it is missing
+            and the labels carry no inclusion probabilities, as those of a blinded sheet.
     """
     if file:
         design = read_design(file)
@@ -280,10 +281,11 @@ def find_design(
         return design, []
     names = {label.design for label in labels.values()}
     if None in names:
+        _check_weights(labels.values())
         return None, []
     designs = read_recorded_designs(run) if run else []
-    if len(label_files) == 1 and locate_design(label_files[0]).is_file():
-        designs.append(read_design(locate_design(label_files[0])))
+    if not names <= {design.id for design in designs}:
+        designs += map(read_design, list_neighbours(label_files))
     complete = [
         design
         for design in designs
@@ -293,10 +295,35 @@ def find_design(
     ]
     if complete:
         return max(complete, key=lambda design: len(design.traces)), []
+    sample = f"The labels name a sample ({', '.join(sorted(map(str, names)))})"
+    if any(label.inclusion_probability is None for label in labels.values()):
+        raise AnnotatorError(
+            f"{sample} whose design is neither in RUN/{_RECORDED} nor beside the labels, and their"
+            " weights are not known without it: give SHEET.design.json with --design FILE. Two"
+            " independent samples need a file of labels each"
+        )
     return None, [
-        f"The labels name a sample ({', '.join(sorted(map(str, names)))}) that is not recorded with"
-        " the run: how many drawn traces have no label is not known. Give it with --design FILE."
+        f"{sample} that is not recorded with the run: how many drawn traces have no label is not"
+        " known. Give it with --design FILE."
     ]
+
+
+def _check_weights(labels: Iterable[Label]) -> None:
+    """Raise if only some labels are of a sample and carry no inclusion probabilities."""
+    named = [label for label in labels if label.design and label.inclusion_probability is None]
+    if named:
+        other = next(label for label in labels if not label.design)
+        raise AnnotatorError(
+            f"{other.where}: {other.trace_id!r} is of no sample, and {len(named)} labels are of one"
+            " (design): they have no weights together. Keep them in two files, or give the design"
+            " of all with --design FILE"
+        )
+
+
+def list_neighbours(files: Iterable[Path]) -> list[Path]:
+    """Return the files of designs in the folders of sheets and labels."""
+    folders = dict.fromkeys(file.parent for file in files)
+    return [path for folder in folders for path in sorted(folder.glob("*.design.json"))]
 
 
 def locate_design(sheet: Path) -> Path:

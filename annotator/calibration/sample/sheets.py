@@ -179,7 +179,8 @@ def make_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet, one per trace and rater, without anything from a judge.
 
-    ``blinded``: without the traces' own ids, which may name a model or a condition.
+    ``blinded``: without the traces' own ids, which may name a model or a condition, and without
+    inclusion probabilities, which tell the judge's codes.
     """
     second = {trace.trace_id for trace in doubles}
     design_id, probabilities = design.id, design.probabilities  # properties that read all traces
@@ -195,7 +196,7 @@ def make_rows(
             "rubric_sha256": design.rubric_sha256,
             "task": None if blinded and trace.task == trace.trace_id else trace.task,
             "split": split.of(trace.task),
-            "inclusion_probability": probabilities[trace.trace_id],
+            "inclusion_probability": None if blinded else probabilities[trace.trace_id],
             "design": design_id,
             "rater": rater,
         }
@@ -217,15 +218,17 @@ def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _format_jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in sheet)
+    rows = ({name: cell for name, cell in row.items() if cell is not None} for row in sheet)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _format_csv(sheet: Iterable[Mapping[str, Any]]) -> str:
+def _format_csv(sheet: Sequence[Mapping[str, Any]]) -> str:
     out = io.StringIO()
-    write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\r\n")
+    chances = any(row["inclusion_probability"] for row in sheet)
+    names = [name for name in FIELDS if chances or name != "inclusion_probability"]
+    write = csv.DictWriter(out, names, restval="", lineterminator="\r\n")
     write.writeheader()
     for row in sheet:
-        write.writerow(
-            {key: escape_formula(value) for key, value in row.items() if value is not None}
-        )
+        cells = {name: row.get(name) for name in names}
+        write.writerow({k: escape_formula(cell) for k, cell in cells.items() if cell is not None})
     return out.getvalue()

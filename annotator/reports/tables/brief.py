@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, measure, sanitize_line
+from annotator.base.text import cut_middle, format_count, measure, sanitize_line, wrap_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -22,11 +22,12 @@ from validation import Estimate, Interval
 
 # The marks of corrected shares.
 MARKS = {
-    "thin": "fewer than 5 labels where the judge gave this code",
+    "thin": "fewer than 5 labels where the judge gave this code; if it gave it to no trace, fewer"
+    " than 5 where a person did. Label more traces, or report its interval",
     "blind": "in the labelled traces neither the judge nor a person gave this code",
     "few-tasks": "people found it in fewer than 5 tasks, so its interval is too narrow",
     "one-sided": "no label where the judge gave it, or none where it did not",
-    "open": "undecided traces may have it, too",
+    "open": "undecided traces may have it, and none of them has a label",
 }
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 LEAST_NAME = 16  # characters of a code's name
@@ -51,7 +52,8 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     notes = [
         note
         for note in rank_notes(full.notes, corrected=bool(table.correction))
-        if bounded or getattr(note, "id", "") not in ("bounds", "screens")
+        if getattr(note, "id", "")
+        not in (("marks",) if bounded else ("marks", "bounds", "screens"))
     ]
     votes = full.lines[:1] if table.votes else []
     blocks = [
@@ -219,7 +221,17 @@ def _has_share(row: Row) -> bool:
 
 
 def explain_marks(marks: Iterable[str]) -> list[str]:
-    """Return a line for each kind of mark among ``marks`` that needs one."""
+    """Return lines of 80 columns: a sentence for each kind of mark among ``marks``."""
+    return [line for text in _list_marks(marks) for line in wrap_line(text, "   ").splitlines()]
+
+
+def explain_labels(marks: Iterable[str]) -> str:
+    """Return the meaning of the columns of labels and marks, in one line."""
+    counts = "labels: where the judge gave the code + others where a person gave it."
+    return " ".join((counts, *_list_marks(marks)))
+
+
+def _list_marks(marks: Iterable[str]) -> list[str]:
     kinds = set(marks)
     return [f"{mark}: {text}." for mark, text in MARKS.items() if mark in kinds]
 
@@ -233,8 +245,9 @@ def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     for code in codes:
         example = table.examples[code]
         name = sanitize_line(code, 28)
-        trace = sanitize_line(example.trace_id, WIDTH - 4 - len(name))
-        lines.append(f"  {name}  {trace}")
+        trace = sanitize_line(example.trace_id, 1000)  # whole, to be copied
+        gap = "  " if len(name) + measure(trace) <= WIDTH - 4 else "\n    "
+        lines += f"  {name}{gap}{trace}".split("\n")
         for quote, source in example.quotes[:_QUOTES]:
             label = sanitize_line(source, 30)
             text = _COLOUR.sub("", quote).strip()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import Note, format_count, sanitize_line
 from annotator.reports.counts import list_reasons
 from annotator.reports.digits import (
     UNDEFINED,
@@ -25,7 +25,7 @@ from annotator.reports.table import (
     name_judge,
     name_rubric,
 )
-from annotator.reports.tables.brief import find_share, make_brief
+from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
 from annotator.runs.failures import ADVICE
@@ -111,6 +111,9 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
     names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
     intervals = ", with 95 % intervals" if any(row.share for row in table.all_rows) else ""
     notes = table.notes
+    if table.correction:
+        marks = explain_labels(row.labels.mark for row in table.all_rows if row.labels)
+        notes = (*notes, Note(marks, "marks"))
     if meanings:
         definitions = read_definitions(table.rubric, table.rubric_sha256)
         names = (names[0], "meaning", *names[1:])
@@ -160,7 +163,7 @@ def describe_source(table: FrequencyTable) -> list[str]:
             f"labels of {sanitize_line(', '.join(people.annotators), 120)}, not a judge's",
             files,
             *run,
-            f"split {people.split}",
+            *([] if people.split == "all" else [f"{people.split} split"]),
             f"n {table.judged} (with a code {table.labelled}, none {table.none})",
         ]
     return [

@@ -63,12 +63,12 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
         yield f"Assumed of the judge, precision/recall in %: {assumptions}."
     tasks = {cell.tasks for cell in codes.values()} - {None}
     if tasks == {1}:
-        yield "All traces of this split are of one task: there will be no interval."
+        yield "All traces are of one task: there will be no interval."
     elif tasks:
         number = max(n for n in tasks if n)
         yield (
-            f"Widened for traces that share {number} tasks of this split: by the root of the design"
-            " effect (deff) of the judge's own share, and by Student's t."
+            f"Widened for traces that share {number} tasks: by the root of the design effect (deff)"
+            " of the judge's own share, and by Student's t."
         )
     else:
         yield "No trace tells its task: traces are taken as independent."

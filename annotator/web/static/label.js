@@ -261,7 +261,7 @@
     const from = state.items.findIndex((one, n) => n > paper.n && one.state === "open");
     const found = from >= 0 ? from : state.items.findIndex((one) => one.state === "open");
     if (found >= 0 && found !== paper.n) return found;
-    annotator.say(found < 0 ? "Every trace is labelled or skipped." : "This is the only open trace.");
+    annotator.say(found < 0 ? `Every trace is labelled or skipped. Next: press Ctrl-C in the terminal, then ${state.next}` : "This is the only open trace.");
     return null;
   });
 

@@ -318,6 +318,9 @@
     while (start < end && /\s/.test(text[start])) start++;
     while (end > start && /\s/.test(text[end - 1])) end--;
     if (start >= end) return { error: "Only white space is selected." };
+    const inWord = (at) => at > 0 && at < text.length && /^[\p{L}\p{N}_]{2}$/u.test(text.slice(at - 1, at + 1));
+    while (inWord(start)) start--;
+    while (inWord(end)) end++;
     const quote = text.slice(start, end);
     return { source: id, start: toPoints(text, start), end: toPoints(text, end), quote };
   };
