@@ -195,9 +195,9 @@ def mark_share(
 ) -> str:
     """Return the mark of a corrected share; see CodeRow."""
     flags = [code in trace.counted.judge for trace in traces]
-    found = [code in trace.counted.human for trace in traces]
+    has_code = [code in trace.counted.human for trace in traces]
     flagged = sum(flags)
-    missed = sum(people and not judge for people, judge in zip(found, flags, strict=True))
+    missed = sum(people and not judge for people, judge in zip(has_code, flags, strict=True))
     if corrected.value is None and corrected.inputs.get("note"):
         return "one-sided"
     # If the judge never gives the code, only labels with the code are evidence.

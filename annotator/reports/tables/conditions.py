@@ -70,7 +70,7 @@ def _make_table(compared: ConditionComparison) -> Table:
     blocks: tuple[int, ...] = (len(names) + 2,)
     header = (*names, "p", "p (Holm)")
     if corrected:
-        header = tuple(f"{name} judged" for name in names) + ("judged p", "judged p (Holm)")
+        header = (*(f"{name} judged" for name in names), "judged p", "judged p (Holm)")
         header += tuple(f"{name} corrected" for name in names)
         blocks += (len(names),)
     about = _describe(compared)
@@ -366,10 +366,10 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     result = "no difference can be tested"
     if tests:
         result = f"{beyond} of {tests} differences that can be tested are beyond chance"
-    shown = min(_PAIRS, len(ranked))
+    visible = min(_PAIRS, len(ranked))
     text = (
-        f"{shown} of {len(ranked)} differences in percentage points, the smallest p first"
-        f"{'; all: -v' if shown < len(ranked) else ''}."
+        f"{visible} of {len(ranked)} differences in percentage points, the smallest p first"
+        f"{'; all: -v' if visible < len(ranked) else ''}."
     )
     if untested := len(ranked) - tests:
         text += f" {untested} of the {len(ranked)} cannot be tested: p is -."
