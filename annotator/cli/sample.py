@@ -183,8 +183,8 @@ def command(
         raise click.UsageError("--precision, --recall and --calibration are for --plan")
     if plan and groups:
         raise click.UsageError(
-            "--plan is for a whole run: leave --group out. A condition is corrected by its own labels"
-            " alone, and needs as many as a run"
+            "--plan is for a whole run: leave --group out. A condition is corrected by its own"
+            " labels alone, and needs as many as a run"
         )
     if plan:
         rubric = options["rubric"]
