@@ -88,16 +88,16 @@ def command(
     The shares are corrected by RUN/calibration.json, if annotate calibrate has written it, and it
     has labels of each condition.
     """
-    given = bool(options["calibration_files"])
-    if no_calibration and given:
+    is_given = bool(options["calibration_files"])
+    if no_calibration and is_given:
         raise click.UsageError("--calibration and --no-calibration: leave one of them out")
-    if pool and not given:
+    if pool and not is_given:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = TableRequest(open_runs(runs, groups), by=by, **options)
     more = {"pool": pool, "pairs": pairs, "without": without}
-    if given or no_calibration:
+    if is_given or no_calibration:
         tables = _compare(request, values, **more)
     else:
         tables = _compare_with_found(request, values, **more)

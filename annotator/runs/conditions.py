@@ -220,7 +220,7 @@ def check_conditions(
         raise AnnotatorError(_explain_unmatched(conditions[n], next(iter(ids)), attributes_seen))
     for name, without in missing.items():
         if without:
-            yield describe_missing(name, list(without), len(ids), "traces in all")
+            yield describe_missing(name, list(without), len(ids), "traces")
     for source in sources:
         unknown = [line for trace_id, line in source.places.items() if trace_id not in ids]
         if unknown and not partial:

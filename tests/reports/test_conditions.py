@@ -325,7 +325,7 @@ def test_traces_without_a_condition_are_counted_below_the_table(annotate_cli, tm
     [one] = compared(annotate_cli, run, *group, "--by", "arm")
     assert one["n"] == [12] * 3
     assert (
-        "1 of 38 traces of faults has no arm: lost/p/1/f1. They are not compared." in one["notes"]
+        "1 of 38 traces that faults is for has no arm: lost/p/1/f1. They are not compared." in one["notes"]
     )
     assert "Not compared, because no trace is judged: arm = gone, idle." in one["notes"]
 
@@ -440,7 +440,7 @@ def test_from_python(run, kind):
         assert len(table.records) == 4 * 3
         part = {name: value for name, value in by.items() if value != "solo"} | {"x": None}
         [table] = an.compare(opened, by=part)
-        assert any("12 of 36 traces of faults have no group" in note for note in table.notes)
+        assert any("12 of 36 traces that faults is for have no group" in note for note in table.notes)
 
 
 def test_a_series_is_named_as_a_group_and_has_each_trace_once(run):

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from textwrap import wrap
 
 from annotator.base.text import sanitize_line
@@ -15,7 +16,7 @@ PREAMBLE = (
 )
 _WIDTH = 10  # of a column's name, in characters
 _ONE_COLUMN = 6  # columns of a table that fit into one column of two
-_CHARACTER, _GAP, _TEXT_WIDTH = 4.25, 6.0, 345.0  # points: in footnotesize, of an article
+_CHARACTER, _GAP, _TEXT_WIDTH = 3.8, 6.0, 345.0  # points: in footnotesize, of an article
 _INTERVAL = re.compile(r"(\S+) (\[.*\])")  # a share with its limits, which go below it
 _SENTENCES = r"p{0.35\linewidth}"  # a column of sentences, which are wrapped
 _FLOATS = 12  # LaTeX gives up on some 50 floats that wait for a page
@@ -44,7 +45,7 @@ def render(tables: Sequence[Table]) -> str:
     """
     labels: set[str] = set()
     parts = [PREAMBLE]
-    tables = [part for table in tables for part in _divide(table.readable)]
+    tables = list(chain.from_iterable(_divide(table.readable) for table in tables))
     floats = [table for table in tables if table.header]
     for n, table in enumerate(floats, 1):
         parts.append(_write_float(table, _choose_label(table.name, labels)))
@@ -66,25 +67,25 @@ def _divide(table: Table) -> list[Table]:
     room = _TEXT_WIDTH - sum(widths[:first])
     if sum(widths[first:]) <= room:
         return [table]
-    parts: list[list[int]] = []
+    groups: list[list[int]] = []
     for size in table.blocks:
-        parts.append([])
+        groups.append([])
         for column in range(first, first + size):
-            if parts[-1] and sum(widths[n] for n in [*parts[-1], column]) > room:
-                parts.append([])
-            parts[-1].append(column)
+            if groups[-1] and sum(widths[n] for n in [*groups[-1], column]) > room:
+                groups.append([])
+            groups[-1].append(column)
         first += size
     return [
         replace(
             table,
             header=_pick(table.header, table.texts, columns),
             rows=[_pick(row, table.texts, columns) for row in table.rows],
-            caption=" ".join([*_list_titles(table), f"Part {n} of {len(parts)}."]),
-            notes=table.notes if n == len(parts) else (),
-            lines=table.lines if n == len(parts) else (),
+            caption=" ".join([*_list_titles(table), f"Part {n} of {len(groups)}."]),
+            notes=table.notes if n == len(groups) else (),
+            lines=table.lines if n == len(groups) else (),
             blocks=(len(columns),),
         )
-        for n, columns in enumerate(parts, 1)
+        for n, columns in enumerate(groups, 1)
     ]
 
 

@@ -35,7 +35,7 @@ from annotator.reports.tables.conditions import (
     write_share,
 )
 from annotator.rubrics import NONE
-from validation import Estimate
+from validation import Estimate, Interval
 
 _LONGEST_SIDE = 13  # of a name that heads a column
 
@@ -90,7 +90,7 @@ def _make_table(compared: GroupComparison) -> Table:
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
-        caption=f"{title}; differences in percentage points.",
+        caption=f"{title}; percent and percentage points, {100 * compared.confidence:g} % intervals.",
         name="-".join((compared.rubric.id, *names)),
         records=[
             about | _make_record(row, compared) for row in (*compared.rows, *compared.code_groups)
@@ -230,10 +230,9 @@ def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line], tuple[int,
     corrected = any(row.corrected for row in compared.rows)
     rows: list[Line] = []
     for row in (*compared.rows, *compared.code_groups):
-        counts = [f"{side.k}/{side.n}" for side in (row.first, row.second)]
         cells: Line = (
             sanitize_line(row.code, 64),
-            *(counts[0], write_share(row.first), counts[1], write_share(row.second)),
+            *(_write_side(row.first), _write_side(row.second)),
             *(_write_points(row.difference), format_p(row.test.p), format_p(row.adjusted)),
         )
         if corrected:
@@ -242,17 +241,22 @@ def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line], tuple[int,
                 cells += write_share(row.corrected_first), write_share(row.corrected_second)
             cells += _write_points(row.corrected), format_p(p), format_p(row.corrected_adjusted)
         rows.append(cells)
-    sides = [sanitize_line(side, 60) for side in (compared.first, compared.second)]
-    gap, tests = "difference", ("p", "p (Holm)")
-    judged = " judged" if corrected else ""
-    header: Line = (sides[0], f"%{judged}", sides[1], f"%{judged}")
-    header += tuple(f"{judged} {name}".strip() for name in (gap, *tests))
+    values = zip((compared.first, compared.second), compared.n, strict=True)
+    sides = [f"{sanitize_line(value, 60)} (n={n})" for value, n in values]
+    gaps = ("difference", "p", "p (Holm)")
     if not corrected:
-        return ("code", *header), rows, (7,)
-    name = "pooled" if compared.pooled else "corrected"
-    more = () if compared.pooled else tuple(f"{side} % {name}" for side in sides)
-    more += tuple(f"{name} {x}" for x in (gap, *tests))
-    return ("code", *header, *more), rows, (7, len(more))
+        return ("code", *sides, *gaps), rows, (5,)
+    names = (*(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps))
+    whose = "pooled" if compared.pooled else "corrected"
+    more = tuple(f"{whose} {name}" for name in gaps)
+    if not compared.pooled:
+        more = (*(f"{side} corrected" for side in sides), *more)
+    return ("code", *names, *more), rows, (5, len(more))
+
+
+def _write_side(share: Interval) -> str:
+    """Return a share with its interval, or the count of what a judge cannot rule out."""
+    return f"{share.k}/{share.n}" if share.value is None and share.k else write_share(share)
 
 
 def _write_points(gap: Estimate | None) -> str:
