@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     " that traces with the same answer of the judge have the code equally often in both. Trust only"
     " its test of no difference.",
 )
-@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
+@click.option(
+    "--format", "format_", type=PluginChoice("formats", [*FORMATS, "html"]), default="table"
+)
 @add_path_option("--out", help="Where to write.  [default: stdout]")
 @verbose_option
 def command(

@@ -189,8 +189,9 @@ def render(tables: Sequence[Table], format: str) -> str:
     Raises:
         AnnotatorError: there is no such format, or the plug-in cannot be imported.
     """
-    if format in FORMATS:
-        module: Any = import_module(f"annotator.reports.formats.{FORMATS[format]}")
+    modules = {**FORMATS, "html": "html"}  # report --format html has pages of its own
+    if format in modules:
+        module: Any = import_module(f"annotator.reports.formats.{modules[format]}")
         return replace_surrogates(module.render(tables))
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")

@@ -74,7 +74,7 @@ def tabulate(comparisons: Sequence[GroupComparison | ConditionComparison]) -> li
 
 
 def _make_table(compared: GroupComparison) -> Table:
-    title = _write_title(compared)
+    title, level = _write_title(compared), f"{100 * compared.confidence:g} %"
     header, rows, blocks = _write_rows(compared)
     about: dict[str, Any] = {
         "rubric": compared.rubric.id,
@@ -90,7 +90,7 @@ def _make_table(compared: GroupComparison) -> Table:
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
-        caption=f"{title}; percent and percentage points, {100 * compared.confidence:g} % intervals.",
+        caption=f"{title}; percent and percentage points, {level} intervals.",
         name="-".join((compared.rubric.id, *names)),
         records=[
             about | _make_record(row, compared) for row in (*compared.rows, *compared.code_groups)
