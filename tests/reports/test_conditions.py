@@ -609,10 +609,7 @@ def test_a_calibration_beside_the_run_is_used_if_each_condition_has_labels(
 
 def test_what_counted_is_said_where_one_trace_is_decided(annotate_cli, tmp_path, rubric):
     traces = [
-        said(
-            one.trace_id, *(["alpha"] if n == 0 else []), status="judged" if n == 0 else "undecided"
-        )
-        for n, one in enumerate(study())
+        one if n == 0 else said(one.trace_id, status="undecided") for n, one in enumerate(study())
     ]
     run = make_run(tmp_path / "run", rubric, traces)
     done = annotate_cli("compare", run, *ARM, "--by", "arm")
