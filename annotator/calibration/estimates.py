@@ -185,14 +185,24 @@ def estimate_code(
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in traces) - sum(right)
-    # If the judge never gives the code, only labels with the code are evidence.
-    mark = mark_code(len(flagged) if judged.flagged else missed, missed)
-    if mark == "ok" and _count_tasks(code, traces) < SEEN_IN:
-        mark = "few-tasks"
-    if corrected.value is None and corrected.inputs.get("note"):
-        mark = "one-sided"
+    mark = mark_share(code, judged, traces, corrected)
     precision = _estimate_rate(right, flagged, traces, confidence)
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
+
+
+def mark_share(
+    code: str, judged: Judged, traces: Sequence[LabelledTrace], corrected: Estimate
+) -> str:
+    """Return the mark of a corrected share; see CodeRow."""
+    flags = [code in trace.counted.judge for trace in traces]
+    has_code = [code in trace.counted.human for trace in traces]
+    flagged = sum(flags)
+    missed = sum(people and not judge for people, judge in zip(has_code, flags, strict=True))
+    if corrected.value is None and corrected.inputs.get("note"):
+        return "one-sided"
+    # If the judge never gives the code, only labels with the code are evidence.
+    mark = mark_code(flagged if judged.flagged else missed, missed)
+    return "few-tasks" if mark == "ok" and _count_tasks(code, traces) < SEEN_IN else mark
 
 
 def find_influences(

@@ -2,12 +2,16 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from annotator import api
+from annotator.base.errors import AnnotatorError
+from annotator.base.remote import name_place
+from annotator.base.text import list_first
 from annotator.cli.options import (
     PATH,
     PluginChoice,
@@ -47,6 +51,9 @@ if TYPE_CHECKING:
     "--pairs", is_flag=True, help="Of three or more values: compare every two of them, too."
 )
 @calibration_option
+@click.option(
+    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
+)
 @cluster_option
 @click.option(
     "--pool",
@@ -55,7 +62,9 @@ if TYPE_CHECKING:
     " that traces with the same answer of the judge have the code equally often in both. Trust only"
     " its test of no difference.",
 )
-@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
+@click.option(
+    "--format", "format_", type=PluginChoice("formats", [*FORMATS, "html"]), default="table"
+)
 @add_path_option("--out", help="Where to write.  [default: stdout]")
 @verbose_option
 def command(
@@ -66,6 +75,7 @@ def command(
     without: tuple[str, ...],
     pairs: bool,
     pool: bool,
+    no_calibration: bool,
     format_: str,
     out: Path | None,
     verbose: bool,
@@ -76,19 +86,24 @@ def command(
     annotate compare RUN_A RUN_B compares two runs; annotate compare RUN --by model the traces of
     each model. Two values: the difference with its interval, a test, and its p adjusted over the
     codes. Three or more: each share with its interval, and one test a code.
+
+    The shares are corrected by RUN/calibration.json, if annotate calibrate has written it, and it
+    has labels of each condition.
     """
-    if pool and not options["calibration_files"]:
+    is_given = bool(options["calibration_files"])
+    if no_calibration and is_given:
+        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
+    if pool and not is_given:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = TableRequest(open_runs(runs, groups), by=by, **options)
-    tables = put_comparison(
-        *(request, values, format_, out),
-        pool=pool,
-        pairs=pairs,
-        without=without,
-        verbose=verbose,
-    )
+    more = {"pool": pool, "pairs": pairs, "without": without}
+    if is_given or no_calibration:
+        tables = _compare(request, values, **more)
+    else:
+        tables = _compare_with_found(request, values, **more)
+    put_tables(tables, format_, out, verbose=verbose)
     if format_ == "table" and not out:
         several = any(
             "values" in (table.document or {}) and (table.document or {})["tests"]
@@ -98,6 +113,7 @@ def command(
         names += [word for group in groups for word in ("--group", group)]
         files = map(str, request.calibration_files)
         names += [word for file in files for word in ("--calibration", file)]
+        names += ["--no-calibration"] if no_calibration and several and not pairs else []
         names += [] if request.cluster is None else ["--cluster", request.cluster]
         if several and not pairs:
             names += [word for value in without for word in ("--without", value)]
@@ -112,24 +128,67 @@ def put_comparison(
     format_: str,
     path: Path | None,
     *,
-    pool: bool = False,
-    pairs: bool = False,
-    without: Sequence[str] = (),
     verbose: bool = False,
-) -> "Sequence[Table]":
-    """Write or print the comparison of the traces with the values of ``request.by``, and return
-    its tables; print on stderr which rubrics cannot be compared.
+) -> None:
+    """Write or print the comparison of the traces with the values of ``request.by``; print on
+    stderr which rubrics cannot be compared.
     """
-    tables = api.compare(
+    put_tables(_compare(request, values), format_, path, verbose=verbose)
+
+
+def _compare(
+    request: TableRequest, values: tuple[str, str] | None, **options: Any
+) -> "Sequence[Table]":
+    return api.compare(
         *request.runs,
         by=request.by or "run",
         values=values or None,
         calibration=request.calibrations,
         cluster=request.cluster_by,
-        pool=pool,
-        pairs=pairs,
-        without=without,
         on_notice=say_notice,
+        **options,
     )
-    put_tables(tables, format_, path, verbose=verbose)
+
+
+def _compare_with_found(
+    request: TableRequest, values: tuple[str, str] | None, **options: Any
+) -> "Sequence[Table]":
+    """Return the comparison, corrected by the calibrations in the directories of the runs if people
+    labelled traces of each condition; print on stderr that they are used, or why not.
+    """
+    files = api.find_calibrations(*request.runs, on_notice=say_notice)
+    if not files:
+        return _compare(request, values, **options)
+    names = list_first([name_place(file) for file in files], 3)
+    try:
+        tables = _compare(replace(request, calibration_files=files), values, **options)
+        reason = _explain_uncorrected(tables)
+    except AnnotatorError as error:
+        reason = str(error)
+    if reason:
+        tables = _compare(request, values, **options)
+        say_notice(f"{names} is not used: {reason}")
+    else:
+        say_notice(f"shares are corrected by {names} (--no-calibration: the judge alone)")
     return tables
+
+
+def _explain_uncorrected(tables: "Sequence[Table]") -> str:
+    """Return why not every condition has corrected shares; "" if each has some."""
+    for document in (table.document or {} for table in tables):
+        if "rows" not in document:  # every two conditions
+            continue
+        values = document.get("values") or [document.get("first"), document.get("second")]
+        rows = [
+            row["corrected"]
+            if "values" in document
+            # Two values: a difference, and the shares of both.
+            else row["corrected"] and (row["corrected_first"], row["corrected_second"])
+            for row in document["rows"]
+        ]
+        if not any(rows):
+            return "the same traces have the same true shares, or nothing can be compared"
+        for value, shares in zip(values, zip(*filter(None, rows), strict=True), strict=True):
+            if all(share["value"] is None for share in shares):
+                return f"no trace of {value} has a label"
+    return ""

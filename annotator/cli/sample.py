@@ -164,6 +164,7 @@ def command(
 
     Writes a sheet without the judge's codes and without the traces' own ids, in random order, and
     beside it the design (FILE.design.json), which has both: keep it from those who label.
+    The draw does not balance the conditions of a study; it prints how many traces of each it has.
     """
     if bool(top_up) != bool(options["before"]):
         raise click.UsageError("--top-up and --from go together")
@@ -180,11 +181,16 @@ def command(
     )
     if not plan and (precision or recall or calibration_files):
         raise click.UsageError("--precision, --recall and --calibration are for --plan")
+    if plan and groups:
+        raise click.UsageError(
+            "--plan is for a whole run: leave --group out. A condition is corrected by its own"
+            " labels alone, and needs as many as a run"
+        )
     if plan:
         rubric = options["rubric"]
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(open_sources(sources, groups), draw, assumed))))
+        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
         return
     source = open_sources(sources, groups)
     sheet = draw_sheet(source, draw, out or _place_sheet(source, sources, draw.rubric or ""))

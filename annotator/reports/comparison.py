@@ -7,10 +7,10 @@ from operator import attrgetter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, find_repeated
-from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
 from annotator.reports.conditions import (
     SAME_TRACES,
+    UNADJUSTED,
     ConditionComparison,
     adjust_tests,
     compare_conditions,
@@ -20,6 +20,7 @@ from annotator.reports.conditions import (
     describe_uncompared,
     list_comparable,
     list_groups,
+    list_side_cautions,
 )
 from annotator.reports.corrected import (
     CorrectedDifferences,
@@ -64,8 +65,8 @@ class Difference:
     """One code: its share on both sides, their difference (first minus second), and a test.
 
     ``adjusted`` is the test's p by Holm over the codes. ``corrected`` is the difference of the
-    shares corrected for the judge's errors, with its test and its p by Holm; None without a
-    calibration.
+    shares corrected for the judge's errors, with its test and its p by Holm, and these shares; None
+    without a calibration. A pooled difference is not that of two shares.
     """
 
     code: str
@@ -77,6 +78,8 @@ class Difference:
     corrected: Estimate | None = None
     corrected_test: Test | None = None
     corrected_adjusted: float | None = None
+    corrected_first: Estimate | None = None
+    corrected_second: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,12 @@ def _compare_by(
             replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
             for row, gap, test, p in columns
         ]
+        if not pool:
+            left, right = (side.shares for side in corrected.sides)
+            rows = [
+                replace(row, corrected_first=left[row.code], corrected_second=right[row.code])
+                for row in rows
+            ]
         return rows, corrected
 
     rows, corrected = compare_family(sides, counted, codes, visible)
@@ -240,8 +249,10 @@ def _compare_by(
     notes = [
         *_describe_method(kind, sides, terms),
         *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
-        *_describe_traces(alone, [x for x in scheme.labels if x not in codes], corrected),
-        *_describe_correction(corrected, left, terms, same=same),
+        *_describe_traces(
+            read.values, alone, [x for x in scheme.labels if x not in codes], corrected
+        ),
+        *_describe_correction(read.values, corrected, left, terms, same=same),
     ]
     return GroupComparison(
         scheme,
@@ -255,7 +266,7 @@ def _compare_by(
         terms.confidence,
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
-        (*notes, *read.notes),
+        (*notes, *read.notes, UNADJUSTED),
         tuple(run.id for run in runs),
         tuple(group_rows),
         pool and calibrated,
@@ -394,12 +405,16 @@ def _describe_method(kind: Kind, sides: Sides, terms: Terms) -> Iterator[str]:
 
 
 def _describe_traces(
-    alone: tuple[int, int], left_out: Sequence[str], corrected: CorrectedDifferences | None
+    values: Sequence[str],
+    alone: tuple[int, int],
+    left_out: Sequence[str],
+    corrected: CorrectedDifferences | None,
 ) -> Iterator[str]:
     if any(alone):
+        sizes = " and ".join(f"{n} of {value}" for value, n in zip(values, alone, strict=True) if n)
         yield Note(
-            f"{alone[0]} and {alone[1]} judged traces without a judged partner are left out of the"
-            " judge's own shares.",
+            f"Judged traces without a judged partner are left out of the judge's own shares:"
+            f" {sizes}.",
             "alone",
         )
     if left_out:
@@ -407,7 +422,12 @@ def _describe_traces(
 
 
 def _describe_correction(
-    corrected: CorrectedDifferences | None, left: Sequence[str], terms: Terms, *, same: bool
+    values: Sequence[str],
+    corrected: CorrectedDifferences | None,
+    left: Sequence[str],
+    terms: Terms,
+    *,
+    same: bool,
 ) -> Iterator[str]:
     if corrected is None:
         text = "Differences of the judge's own shares: its errors are not corrected."
@@ -421,8 +441,5 @@ def _describe_correction(
             f"Corrected shares leave out {' and '.join(left)} traces: on a side none of them has a"
             " label."
         )
-    both = zip(("first", "second"), corrected.people, corrected.shares, strict=True)
-    for name, people, shares in both:
-        for caution in list_cautions(people, shares):
-            yield Note(f"{name}: {caution}", getattr(caution, "id", ""))
+    yield from list_side_cautions(values, corrected.sides)
     yield from terms.warnings

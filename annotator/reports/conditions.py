@@ -20,6 +20,7 @@ from annotator.reports.sides import (
     count_groups,
     find_kind,
 )
+from annotator.reports.tables.brief import MARKS
 from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run
 from validation import (
@@ -37,6 +38,11 @@ from validation import (
 )
 
 _UNEQUAL = 5  # times as many traces in the largest condition as in the smallest
+UNADJUSTED = Note(
+    "Intervals are not adjusted for the number of tests; p (Holm) is. So an interval may leave out"
+    " 0 where p shows no difference.",
+    "unadjusted",
+)
 NOT_COMPARABLE = "a judge cannot find it, or is a screen"
 SAME_TRACES = "The same traces have the same true shares: corrected ones are not compared."
 
@@ -138,7 +144,7 @@ def compare_conditions(
             return made, []
         corrected = correct_sides(judged, visible, kind, read.terms)
         made = [
-            replace(row, corrected=tuple(shares[row.code] for shares, _ in corrected))
+            replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
             for row in made
         ]
         return made, corrected
@@ -156,7 +162,7 @@ def compare_conditions(
         notes.append(describe_uncompared(left_out, " by the judge alone" if calibrated else ""))
     if calibrated:
         notes.insert(0, Note(_explain_correction(read, counted, left), "corrected"))
-        notes += _list_cautions(read.values, corrected)
+        notes += list_side_cautions(read.values, corrected)
         notes += read.terms.warnings
     else:
         notes.append(Note("Shares of the judge alone: its errors are not corrected.", "judge-only"))
@@ -171,7 +177,7 @@ def compare_conditions(
         read.terms.confidence,
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
-        (*notes, *read.notes),
+        (*notes, *read.notes, UNADJUSTED),
         tuple(run.id for run in runs),
         tuple(group_rows),
         _compare_pairs(sides, codes, read, paired=paired) if pairs else (),
@@ -326,15 +332,14 @@ def _describe_test(
     test = "p: a permutation test of equal shares in all conditions (chi-squared, Rao and Scott)"
     clustered = any(trace.cluster for side in sides for trace in side)
     if few:
-        unit, advice = "traces", "Leave it out (--without)."
-        if clustered:
-            unit = "tasks"
-            advice = "Leave it out (--without), or treat traces as independent (--cluster none)."
-        yield Note(
-            f"No p: each condition needs {LEAST_CLUSTERS} {unit}, and {list_first(few, 3)}."
-            f" {advice}",
-            "few-tasks",
-        )
+        unit = "tasks" if clustered else "traces"
+        advice = [f"leave {'it' if len(few) == 1 else 'them'} out (--without)"]
+        advice = advice if len(sides) - len(few) > 1 else []
+        advice += ["treat traces as independent (--cluster none)"] if clustered else []
+        text = f"No p: each condition needs {LEAST_CLUSTERS} {unit}, and {list_first(few, 3)}."
+        if advice:
+            text += f" You can {', or '.join(advice)}."
+        yield Note(text, "few-tasks")
     elif sizes[-1] >= _UNEQUAL * sizes[0]:
         yield Note(
             f"The p of a code in few traces may be too small: the conditions differ much in size"
@@ -359,16 +364,25 @@ def _describe_test(
     )
 
 
-def _list_cautions(values: Sequence[str], corrected: Sequence[CorrectedSide]) -> Iterator[Note]:
-    """Yield cautions about the labels of each condition; those about their number together."""
-    sizes = ", ".join(
-        f"{value} {len(people)}" for value, (_, people) in zip(values, corrected, strict=True)
-    )
-    if any(len(people) < FEW_LABELS for _, people in corrected):
+def list_side_cautions(values: Sequence[str], corrected: Sequence[CorrectedSide]) -> Iterator[Note]:
+    """Yield cautions about the labels of each condition; those about their number together, and
+    the marks.
+    """
+    sides = list(zip(values, corrected, strict=True))
+    if any(len(side.people) < FEW_LABELS for side in corrected):
+        sizes = ", ".join(f"{value} {len(side.people)}" for value, side in sides)
         text = f"Labels: {sizes}. With fewer than {FEW_LABELS} the shares are hardly known."
         yield Note(text, "few-labels")
-    for value, (shares, people) in zip(values, corrected, strict=True):
-        for caution in list_cautions(people, shares):
+    for mark, meaning in MARKS.items():
+        marked = [
+            f"{value}: {', '.join(codes)}"
+            for value, side in sides
+            if (codes := [code for code in side.shares if side.marks[code] == mark])
+        ]
+        if marked:
+            yield Note(f"{mark} ({meaning}): {'; '.join(marked)}.", f"mark-{mark}")
+    for value, side in sides:
+        for caution in list_cautions(side.people, side.shares):
             if (id_ := getattr(caution, "id", "")) != "few-labels":
                 yield Note(f"{value}: {caution}", id_)
 

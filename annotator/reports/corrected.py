@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from annotator.base.text import Note
 from annotator.calibration.estimates import (
     Judged,
     TaskInfluences,
     correct_share,
     count_open,
     find_influences,
+    mark_share,
     place_answers,
 )
 from annotator.calibration.model import OPEN, LabelledTrace
@@ -32,21 +34,28 @@ from validation.resampling import Floats
 
 
 @dataclass(frozen=True, slots=True)
+class CorrectedSide:
+    """The corrected shares of a side and their marks, both by code, and its labelled traces."""
+
+    shares: Mapping[str, Estimate]
+    marks: Mapping[str, str]
+    people: Sequence[LabelledTrace]
+
+
+@dataclass(frozen=True, slots=True)
 class CorrectedDifferences:
     """The corrected differences of codes.
 
     Attributes:
         gaps, tests, adjusted: each code's difference, its test, and the p of these by Holm.
-        shares: the corrected shares of both sides, by code.
-        people: the labels of both sides.
+        sides: the corrected shares of both sides.
         notes: how the shares were corrected.
     """
 
     gaps: tuple[Estimate, ...]
     tests: tuple[Test, ...]
     adjusted: tuple[float | None, ...]
-    shares: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
-    people: tuple[Sequence[LabelledTrace], Sequence[LabelledTrace]]
+    sides: tuple["CorrectedSide", "CorrectedSide"]
     notes: tuple[str, ...]
 
 
@@ -77,6 +86,14 @@ class _Side:
         return correct_share(
             code, judged, self.people, terms.confidence, terms.population, over_tasks
         )
+
+    def collect(self, shares: Mapping[str, Estimate]) -> "CorrectedSide":
+        """Return the corrected shares with their marks and labels."""
+        marks = {
+            code: mark_share(code, self.count(code), self.people, share)
+            for code, share in shares.items()
+        }
+        return CorrectedSide(shares, marks, self.people)
 
 
 def correct_differences(
@@ -127,20 +144,15 @@ def correct_differences(
         tuple(gap for gap, _ in pairs),
         tuple(test for _, test in pairs),
         tuple(adjust_p_values([test.p for _, test in pairs], "holm")),
-        shares,
-        (first.people, second.people),
-        (how, *_describe_open(first, second)),
+        (first.collect(shares[0]), second.collect(shares[1])),
+        (Note(how, "corrected"), *_describe_open(first, second)),
     )
-
-
-CorrectedSide = tuple[Mapping[str, Estimate], Sequence[LabelledTrace]]
-"""The corrected shares of a side by code, and its labelled traces."""
 
 
 def correct_sides(
     sides: Sequence[Sequence[JudgedTrace]], codes: Sequence[str], kind: Kind, terms: Terms
 ) -> list[CorrectedSide]:
-    """Return the corrected shares of each side by code, and its labelled traces.
+    """Return the corrected shares of each side.
 
     The arguments are those of :func:`correct_differences`.
     """
@@ -149,7 +161,7 @@ def correct_sides(
     for n, traces in enumerate(sides):
         side = _count_side(n, traces, kind, clustered)
         shares = {code: side.correct(code, terms, side.find_influences(code)) for code in codes}
-        corrected.append((shares, side.people))
+        corrected.append(side.collect(shares))
     return corrected
 
 

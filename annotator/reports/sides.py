@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note, list_first
+from annotator.base.text import Note, format_count, list_first
 from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.estimates import count_open
 from annotator.calibration.model import (
@@ -165,7 +165,9 @@ def read_sides(
         raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {present}")
     notes = []
     if missing:
-        text = describe_missing(attribute, list(missing), len(ids), f"traces of {scheme.id}")
+        text = describe_missing(
+            attribute, list(missing), len(ids), f"traces that {scheme.id} is for"
+        )
         notes.append(Note(f"{text} They are not compared.", "no-condition"))
     notes += _describe_open(sides)
     if unjudged:
@@ -214,7 +216,7 @@ def _choose_sides(
         others = f" (not judged: {list_first(unjudged, 12)})" if unjudged else ""
         raise EmptySide(
             f"every trace judged by {scheme.id} has {attribute} = {judged[0]}{others}: nothing to"
-            " compare"
+            f" compare{_explain_decided(sides, attribute)}"
         )
     if len(judged) > _MOST_SIDES:
         raise AnnotatorError(
@@ -222,6 +224,19 @@ def _choose_sides(
             " with --values A B, or leave some out with --without"
         )
     return {value: sides[value] for value in sorted(judged, key=_split_numbers)}
+
+
+def _explain_decided(sides: Mapping[str, Sequence[JudgedTrace]], attribute: str) -> str:
+    """Return which traces counted, and where the others do; "" if all did."""
+    traces = [trace for side in sides.values() for trace in side]
+    open_ = sum(trace.open is not None for trace in traces)
+    if not open_:
+        return ""
+    decided = format_count(len(traces) - open_, "decided trace")
+    return (
+        f". Here only {decided} counted; {open_} undecided or failed do not. With labels they count"
+        f" in annotate report RUN --by {attribute} --calibration FILE"
+    )
 
 
 def _split_numbers(text: str) -> list[tuple[int, int, str]]:
@@ -244,7 +259,7 @@ def _check_side(
         counts = ", ".join(f"{other} ({n})" for other, n in judged.most_common(12) if n)
         raise EmptySide(
             f"no trace judged by {scheme.id} has {attribute} = {value}; there are"
-            f" {counts or 'none at all'}"
+            f" {counts or 'none at all'}{_explain_decided({value: side}, attribute)}"
         )
     [(trace_id, times)] = Counter(x.trace_id for x in side if not x.open).most_common(1)
     if times > 1:

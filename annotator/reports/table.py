@@ -59,6 +59,8 @@ class Table:
         instead: the lines that people read in place of rows and notes, if there is nothing to
             count.
         matrix: the columns are named as the rows; a format with little room numbers both.
+        blocks: the numbers of columns, after the texts, that a paper shows in a table of their own
+            if all are too wide for it.
         caption: replaces the title in a paper, and ``name`` is its label there.
         bars: a share and its upper limit for each row that has a bar.
         brief: the table for a terminal of 80 columns: a sentence, few columns, two notes.
@@ -78,6 +80,7 @@ class Table:
     instead: Sequence[str] = ()
     matrix: bool = False
     texts: int = 1
+    blocks: Sequence[int] = ()
     caption: str = ""
     name: str = ""
     bars: "Sequence[tuple[float, float] | None]" = ()
@@ -185,8 +188,9 @@ def render(tables: Sequence[Table], format: str) -> str:
     Raises:
         AnnotatorError: there is no such format, or the plug-in cannot be imported.
     """
-    if format in FORMATS:
-        module: Any = import_module(f"annotator.reports.formats.{FORMATS[format]}")
+    modules = {**FORMATS, "html": "html"}  # report --format html has pages of its own
+    if format in modules:
+        module: Any = import_module(f"annotator.reports.formats.{modules[format]}")
         return replace_surrogates(module.render(tables))
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")

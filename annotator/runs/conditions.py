@@ -220,14 +220,14 @@ def check_conditions(
         raise AnnotatorError(_explain_unmatched(conditions[n], next(iter(ids)), attributes_seen))
     for name, without in missing.items():
         if without:
-            yield describe_missing(name, list(without), len(ids))
+            yield describe_missing(name, list(without), len(ids), "traces")
     for source in sources:
         unknown = [line for trace_id, line in source.places.items() if trace_id not in ids]
         if unknown and not partial:
             yield f"{list_first(unknown, _LISTED, '; ')}: no such trace here"
 
 
-def describe_missing(name: str, ids: Sequence[str], total: int, of: str = "traces") -> str:
+def describe_missing(name: str, ids: Sequence[str], total: int, of: str) -> str:
     """Return how many of the traces have no value of a condition, and which."""
     have = "has" if len(ids) == 1 else "have"
     return f"{len(ids)} of {total} {of} {have} no {name}: {list_first(ids, _LISTED)}."

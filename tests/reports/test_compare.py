@@ -127,7 +127,7 @@ def test_traces_without_a_partner_are_left_out_and_said(annotate_cli, tmp_path, 
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [50, 50], [7, 1])
     assert rows["alpha"]["difference"]["value"] == pytest.approx(0.2)
     out = annotate_cli("report", run, *BY_MODEL).out
-    assert "7 and 1 judged traces without a judged partner" in out
+    assert "left out of the judge's own shares: 7 of one and 1 of two." in " ".join(out.split())
 
 
 def test_a_skipped_or_failed_trace_is_no_partner(annotate_cli, tmp_path, rubric):
@@ -442,12 +442,12 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
 
     line = next(line for line in out("table").splitlines() if line.startswith("alpha"))
     assert line.split() == [
-        *("alpha", "48/50", "96.0", "38/50", "76.0", "+20.0", "[+5.7,", "+34.0]"),
-        *("0.0129", "0.0259"),
+        *("alpha", "96.0", "[86.5,", "98.9]", "76.0", "[62.6,", "85.7]"),
+        *("+20.0", "[+5.7,", "+34.0]", "0.0129", "0.0259"),
     ]
     line = next(line for line in out("md").splitlines() if line.startswith("| alpha"))
     assert [cell.strip() for cell in line.split("|")[1:-1]] == [
-        *("alpha", "48/50", "96.0", "38/50", "76.0", "+20.0", "[+5.7, +34.0]"),
+        *("alpha", "96.0 [86.5, 98.9]", "76.0 [62.6, 85.7]", "+20.0 [+5.7, +34.0]"),
         *("0.0129", "0.0259"),
     ]
     row = next(row for row in csv.DictReader(io.StringIO(out("csv"))) if row["code"] == "alpha")
@@ -666,7 +666,7 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
     assert rows["beta"]["second"]["k"] == 38
     assert rows["alpha"]["adjusted"] == pytest.approx(3 * rows["alpha"]["test"]["p"])
     out = annotate_cli("report", run, *BY_MODEL, *ALONE, "-v").out
-    assert [line for line in out.splitlines() if line.startswith("work (group)  48/50")]
+    assert [line for line in out.splitlines() if line.startswith("work (group)  96.0 [")]
 
     options = calibrate(run, labelled(rubric, traces, every=3))
     comparison, _ = compared(annotate_cli, run, *options, *BY_MODEL)
@@ -711,7 +711,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     assert "Corrected, pooled" in " ".join(one["notes"])
     shown = annotate_cli("compare", run, *options, *VALUES, "--pool", "-v").out
-    assert "corrected (pooled)" in shown.splitlines()[2]
+    assert "pooled difference" in shown.splitlines()[2]
     # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
     one, found = compared(annotate_cli, run, *options, *VALUES, command="compare")
     assert one["pooled"] is False
@@ -989,7 +989,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
         assert gap["reason"] == row["corrected_test"]["reason"] == reason
     shown = annotate_cli("report", run, *options, "-v").out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
-    assert [line[-4:] for line in lines] == [["+0.0" if tasks else "-", "-", "-", "-"]] * 2
+    assert [line[-3:] for line in lines] == [["+0.0" if tasks else "-", "-", "-"]] * 2
 
 
 def test_groups_are_not_compared_by_labels_made_elsewhere(

@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.conditions import ConditionComparison
-from annotator.reports.digits import UNDEFINED, format_p, format_percent, format_points
-from annotator.reports.notes import rank_notes, select_notes
+from annotator.reports.digits import UNDEFINED, Share, format_number, format_p, format_points
+from annotator.reports.notes import select_notes
 from annotator.reports.table import (
     Column,
     Line,
@@ -27,12 +27,17 @@ from annotator.reports.tables.brief import (
 from annotator.reports.tables.conditions import (
     explain_untested,
     format_relation,
+    name_columns,
+    rank_comparison_notes,
+    round_share,
     tabulate_conditions,
+    write_head,
+    write_share,
 )
 from annotator.rubrics import NONE
-from validation import Estimate
+from validation import Estimate, Interval
 
-_LONGEST_SIDE = 8  # of a name that heads a column
+_LONGEST_SIDE = 13  # of a name that heads a column
 
 _COLUMNS = (
     *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
@@ -46,7 +51,12 @@ _COLUMNS = (
     Column("corrected_method", "corrected_method"),
     Column("corrected_p", "corrected_test_p"),
     Column("corrected_p_holm", "corrected_adjusted"),
-    *make_columns("pooled runs notes"),
+    *make_columns("pooled runs notes first_low first_high second_low second_high"),
+    *(
+        Column(f"corrected_{side}{end.replace('_value', '')}", f"corrected_{side}{end}")
+        for side in ("first", "second")
+        for end in ("_value", "_low", "_high")
+    ),
 )
 
 
@@ -64,8 +74,8 @@ def tabulate(comparisons: Sequence[GroupComparison | ConditionComparison]) -> li
 
 
 def _make_table(compared: GroupComparison) -> Table:
-    title = _write_title(compared)
-    header, rows = _write_rows(compared)
+    title, level = _write_title(compared), f"{100 * compared.confidence:g} %"
+    header, rows, blocks = _write_rows(compared)
     about: dict[str, Any] = {
         "rubric": compared.rubric.id,
         "rubric_sha256": compared.rubric.sha256,
@@ -76,10 +86,11 @@ def _make_table(compared: GroupComparison) -> Table:
         title=title,
         header=header,
         rows=rows,
+        blocks=blocks,
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
-        caption=f"{title}; differences in percentage points.",
+        caption=f"{title}; percent and percentage points, {level} intervals.",
         name="-".join((compared.rubric.id, *names)),
         records=[
             about | _make_record(row, compared) for row in (*compared.rows, *compared.code_groups)
@@ -97,40 +108,60 @@ def _make_brief(compared: GroupComparison, full: Table) -> Table:
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
     corrected = any(row.corrected for row in rows)
-    sides = [sanitize_line(side, 60) for side in (compared.first, compared.second)]
-    if max(map(len, sides)) > _LONGEST_SIDE:
-        sides = ["first", "second"]
-    level = f"{100 * compared.confidence:g} % interval"
-    gap = "pooled" if compared.pooled else "corrected" if corrected else "difference"
+    values = (compared.first, compared.second)
+    names = name_columns(values, _LONGEST_SIDE)
+    # A pooled difference has no shares of its own.
+    heads = [f"{name} judged" for name in names] if compared.pooled else names
+    shares = [_choose_shares(row, pooled=compared.pooled) for row in rows]
     columns: dict[str, list[str]] = {
-        f"{sides[0]} %": [format_percent(row.first) for row in rows],
-        f"{sides[1]} %": [format_percent(row.second) for row in rows],
-        gap: [format_points(_get_gap(row))[0] for row in rows],
-        level: [format_points(_get_gap(row))[1] for row in rows],
+        heads[0]: [round_share(share) for share, _ in shares],
+        heads[1]: [round_share(share) for _, share in shares],
+        "pooled" if compared.pooled else "difference": [_round_points(_get_gap(x)) for x in rows],
         "p (Holm)": [
             format_p(row.corrected_adjusted if row.corrected else row.adjusted) for row in rows
         ],
     }
     used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    names = [cut_middle(row.code, max(LEAST_NAME, WIDTH - used)) for row in rows]
-    judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
-    values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
-    sizes = ", ".join(
-        f"{f'{side} ' if sides[0] == 'first' else ''}{sanitize_line(value, 60)} (n={n})"
-        for side, value, n in values
-    )
-    rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
-    by = sanitize_line(compared.attribute, 40)
-    head = fill(f"{rubric}, judge {judges}, by {by}: {sizes}", WIDTH)
+    codes_ = [cut_middle(row.code, max(LEAST_NAME, WIDTH - used)) for row in rows]
+    first = ("alone", "few-labels", "corrected") if corrected else ("alone",)
     return replace(
         full,
-        title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{write_head(compared, values, names)}\n\n{fill(_summarize(compared), WIDTH)}",
         header=("code", *columns) if rows else (),
-        rows=list(zip(names, *columns.values(), strict=True)),
-        notes=select_notes(rank_notes(compared.notes, corrected=corrected)),
+        rows=list(zip(codes_, *columns.values(), strict=True)),
+        lines=wrap_line(_explain_cells(compared, corrected=corrected), "").split("\n")
+        if rows
+        else (),
+        notes=select_notes(rank_comparison_notes(compared.notes, first)),
         records=(),
         brief=None,
     )
+
+
+def _explain_cells(compared: GroupComparison, *, corrected: bool) -> str:
+    text = "Percent and percentage points"
+    if compared.pooled:
+        text += "; the differences and p, not the shares, are corrected by the labels of both sides"
+    elif corrected:
+        text += "; shares, differences and p are corrected by the labels"
+    level = f"{100 * compared.confidence:g} %"
+    return f"{text}. Intervals ({level}) are not adjusted for the number of tests; p is."
+
+
+def _choose_shares(row: Difference, *, pooled: bool) -> tuple[Share | None, Share | None]:
+    if row.corrected and not pooled:
+        return row.corrected_first, row.corrected_second
+    return row.first, row.second
+
+
+def _round_points(gap: Estimate) -> str:
+    """Return a difference with its interval in whole percentage points: ``+24 [+1, +46]``."""
+    if gap.value is None:
+        return UNDEFINED
+    value, *ends = (
+        format_number(100 * x, 0, "+") for x in (gap.value, gap.low, gap.high) if x is not None
+    )
+    return f"{value} [{', '.join(ends)}]" if len(ends) == 2 else value
 
 
 def _get_gap(row: Difference) -> Estimate:
@@ -138,7 +169,8 @@ def _get_gap(row: Difference) -> Estimate:
 
 
 def _find_largest(row: Difference) -> float:
-    return max(row.first.value or 0.0, row.second.value or 0.0)
+    shares = _choose_shares(row, pooled=row.corrected_first is None)
+    return max((share.value or 0.0 for share in shares if share), default=0.0)
 
 
 def _summarize(compared: GroupComparison) -> str:
@@ -163,10 +195,11 @@ def _summarize(compared: GroupComparison) -> str:
     *_, top, p = min(tested, key=lambda each: each[:3])
     gap, limits = format_points(_get_gap(top))
     level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    values = "corrected by the labels"
-    if not corrected:
-        first, second = (round_percent(side.value or 0.0) for side in (top.first, top.second))
-        values = f"{first} % against {second} %"
+    shares = _choose_shares(top, pooled=compared.pooled)
+    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
+    values = f"{first} % against {second} %"
+    values += " by the judge alone, pooled" if compared.pooled else ""
+    values += ", corrected by the labels" if corrected else ""
     result = f"{values}, {gap} points{level}, p {format_relation(p)} (Holm over {family} tests)"
     if p < 1 - compared.confidence:
         return f"Between {between}, {top.code} differs most: {result}."
@@ -190,34 +223,46 @@ def _make_record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     }
 
 
-def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
-    """Return the heading and the rows of a comparison as text; differences in points."""
+def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
+    """Return the heading and the rows of a comparison as text, and the sizes of its blocks of
+    columns; differences in points.
+    """
     corrected = any(row.corrected for row in compared.rows)
     rows: list[Line] = []
     for row in (*compared.rows, *compared.code_groups):
         cells: Line = (
             sanitize_line(row.code, 64),
-            f"{row.first.k}/{row.first.n}",
-            format_percent(row.first),
-            f"{row.second.k}/{row.second.n}",
-            format_percent(row.second),
-            *format_points(row.difference),
-            format_p(row.test.p),
-            format_p(row.adjusted),
+            *(_write_side(row.first), _write_side(row.second)),
+            *(_write_points(row.difference), format_p(row.test.p), format_p(row.adjusted)),
         )
         if corrected:
             p = row.corrected_test.p if row.corrected_test else None
-            cells += (
-                *format_points(row.corrected),
-                format_p(p),
-                format_p(row.corrected_adjusted),
-            )
+            if not compared.pooled:
+                cells += write_share(row.corrected_first), write_share(row.corrected_second)
+            cells += _write_points(row.corrected), format_p(p), format_p(row.corrected_adjusted)
         rows.append(cells)
-    level = f"{100 * compared.confidence:g} % interval"
-    header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
-    name = "corrected (pooled)" if compared.pooled else "corrected"
-    more = (name, level, "p", "p (Holm)") if corrected else ()
-    return (*header, *more), rows
+    values = zip((compared.first, compared.second), compared.n, strict=True)
+    sides = [f"{sanitize_line(value, 60)} (n={n})" for value, n in values]
+    gaps = ("difference", "p", "p (Holm)")
+    if not corrected:
+        return ("code", *sides, *gaps), rows, (5,)
+    names = (*(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps))
+    whose = "pooled" if compared.pooled else "corrected"
+    more = tuple(f"{whose} {name}" for name in gaps)
+    if not compared.pooled:
+        more = (*(f"{side} corrected" for side in sides), *more)
+    return ("code", *names, *more), rows, (5, len(more))
+
+
+def _write_side(share: Interval) -> str:
+    """Return a share with its interval, or the count of what a judge cannot rule out."""
+    return f"{share.k}/{share.n}" if share.value is None and share.k else write_share(share)
+
+
+def _write_points(gap: Estimate | None) -> str:
+    """Return a difference in percentage points with its interval: ``+23.5 [+1.0, +46.0]``."""
+    value, limits = format_points(gap)
+    return value if limits == UNDEFINED else f"{value} {limits}"
 
 
 def _write_title(compared: GroupComparison) -> str:

@@ -5,8 +5,10 @@ from dataclasses import asdict, replace
 from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line
+from annotator.reports.comparison import GroupComparison
 from annotator.reports.conditions import (
+    UNADJUSTED,
     ConditionComparison,
     ConditionRow,
     PairDifference,
@@ -40,6 +42,7 @@ from validation import Test
 
 _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
+_FIRST = ("corrected", "few-labels")  # notes
 _PAIRS = 10  # that a terminal shows
 _INTERVALS = "Every share with its interval: -v"
 
@@ -64,12 +67,17 @@ def _make_table(compared: ConditionComparison) -> Table:
     title = f"{_write_title(compared)}; {compared.kind}, Holm over {compared.tests} tests"
     names = [f"{sanitize_line(value, 60)} (n={n})" for value, n in _list_sizes(compared)]
     corrected = any(row.corrected for row in rows)
+    blocks: tuple[int, ...] = (len(names) + 2,)
+    header = (*names, "p", "p (Holm)")
     if corrected:
-        names = [f"{name} {whose}" for name in names for whose in ("judged", "corrected")]
+        header = (*(f"{name} judged" for name in names), "judged p", "judged p (Holm)")
+        header += tuple(f"{name} corrected" for name in names)
+        blocks += (len(names),)
     about = _describe(compared)
     table = Table(
         title=title,
-        header=("code", *names, "judged p" if corrected else "p", "p (Holm)"),
+        header=("code", *header),
+        blocks=blocks,
         rows=[_write_cells(row) for row in rows],
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
@@ -136,27 +144,27 @@ def _write_title(compared: ConditionComparison) -> str:
 
 
 def _write_cells(row: ConditionRow) -> Line:
-    cells: list[str] = []
-    for n, share in enumerate(row.shares):
-        cells.append(_write_share(share))
-        cells += [_write_share(row.corrected[n])] if row.corrected else []
-    return (sanitize_line(row.code, 64), *cells, format_p(row.test.p), format_p(row.adjusted))
+    judged, corrected = (map(write_share, shares) for shares in (row.shares, row.corrected))
+    p = format_p(row.test.p), format_p(row.adjusted)
+    return (sanitize_line(row.code, 64), *judged, *p, *corrected)
 
 
-def _write_share(share: Share) -> str:
+def write_share(share: Share | None) -> str:
+    """Return a share in percent with its interval: ``41.2 [19.8, 63.0]``."""
     limits = format_limits(share)
     value = format_percent(share)
     return value if limits == UNDEFINED else f"{value} {limits}"
 
 
 def _make_brief(compared: ConditionComparison, full: Table) -> Table:
-    """Return the table for a terminal: intervals percent, and as much of it as 80 columns hold."""
+    """Return the table for a terminal: whole percent, and as much of it as 80 columns hold."""
     codes = [row for row in compared.rows if row.code != NONE]
     none = [row for row in compared.rows if row.code == NONE]
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
     p = [format_p(row.adjusted) for row in rows]
-    p_name = "judged p (Holm)" if any(row.corrected for row in rows) else "p (Holm)"
+    corrected = any(row.corrected for row in rows)
+    p_name = "judged p" if corrected else "p (Holm)"
     longest = min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
     room = WIDTH - 2 - max(map(len, (p_name, *p))) - longest
     each = room // len(compared.values) - 2
@@ -165,21 +173,27 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
         names = ["lowest", "in", "highest", "in"]
         cells = [_find_extremes(row, compared.values, room // 2 - 10) for row in rows]
     else:
-        names = _name_columns(compared.values, each)
-        cells = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
+        names = name_columns(compared.values, each)
+        cells = [[round_share(share) for share in _choose_shares(row)] for row in rows]
         intervals = max((len(cell) for line in cells for cell in line), default=0) <= each
         if not intervals:
             cells = [[format_percent(share) for share in _choose_shares(row)] for row in rows]
     columns = [list(column) for column in zip(names, *cells, strict=True)]
     used = sum(2 + max(map(len, column)) for column in [*columns, [p_name, *p]])
     codes_ = [cut_middle(sanitize_line(row.code, 64), WIDTH - used) for row in rows]
+    head = write_head(compared, compared.values, names)
     return replace(
         full,
-        title=f"{_write_head(compared, names)}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
         header=("code", *names, p_name) if rows else (),
         rows=[(code, *line, end) for code, line, end in zip(codes_, cells, p, strict=True)],
+        lines=wrap_line(
+            _explain_cells(compared, corrected=corrected, intervals=intervals), ""
+        ).split("\n")
+        if rows
+        else (),
         notes=[
-            *select_notes(_rank(compared.notes)),
+            *select_notes(rank_comparison_notes(compared.notes)),
             *([] if intervals or not rows else [_INTERVALS]),
         ],
         records=(),
@@ -187,10 +201,23 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     )
 
 
-def _rank(notes: Sequence[str]) -> list[str]:
-    """Return the notes; beside corrected shares first what they and the p are, and their labels."""
-    ranked = rank_notes(notes, corrected=False)
-    first = [note for id_ in ("corrected", "few-labels") for note in ranked if _is_kind(note, id_)]
+def _explain_cells(compared: ConditionComparison, *, corrected: bool, intervals: bool) -> str:
+    whose = ", corrected by the labels" if corrected else ""
+    p = "p tests the judge's own shares and" if corrected else "p"
+    if not intervals:
+        return f"Percent{whose}; {p} is adjusted for the number of tests (Holm)."
+    return (
+        f"Percent{whose}, with {100 * compared.confidence:g} % intervals, not adjusted for the"
+        f" number of tests; {p} is adjusted (Holm)."
+    )
+
+
+def rank_comparison_notes(notes: Sequence[str], first_ids: Sequence[str] = _FIRST) -> list[str]:
+    """Return the notes without the one that the lines below the rows say; beside corrected shares
+    first what they and the p are, and their labels.
+    """
+    ranked = [x for x in rank_notes(notes, corrected=False) if not _is_kind(x, UNADJUSTED.id)]
+    first = [note for id_ in first_ids for note in ranked if _is_kind(note, id_)]
     return [*first, *(note for note in ranked if note not in first)]
 
 
@@ -198,7 +225,7 @@ def _is_kind(note: str, id_: str) -> bool:
     return getattr(note, "id", "") == id_
 
 
-def _name_columns(values: Sequence[str], room: int) -> list[str]:
+def name_columns(values: Sequence[str], room: int) -> list[str]:
     """Return names of columns that fit, or numbers if shorter names are not unique."""
     names = [cut_middle(sanitize_line(value, 60), max(room, _NARROWEST)) for value in values]
     if len(set(names)) < len(names):
@@ -206,13 +233,15 @@ def _name_columns(values: Sequence[str], room: int) -> list[str]:
     return names
 
 
-def _write_head(compared: ConditionComparison, names: Sequence[str]) -> str:
+def write_head(
+    compared: ConditionComparison | GroupComparison, values: Sequence[str], names: Sequence[str]
+) -> str:
     """Return rubric, judges, and each condition with its size."""
     judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
     numbered = names[0] == "1"
     sides = [
         f"{f'{n} ' if numbered else ''}{sanitize_line(value, 60)} (n={size})"
-        for n, (value, size) in enumerate(_list_sizes(compared), 1)
+        for n, (value, size) in enumerate(zip(values, compared.n, strict=True), 1)
     ]
     rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
     by = sanitize_line(compared.attribute, 40)
@@ -227,9 +256,9 @@ def _find_largest(row: ConditionRow) -> float:
     return max((share.value or 0.0 for share in _choose_shares(row)), default=0.0)
 
 
-def _round_share(share: Share) -> str:
-    """Return a share with its interval in intervals percent: ``33 [20, 49]``."""
-    if share.value is None:
+def round_share(share: Share | None) -> str:
+    """Return a share with its interval in whole percent: ``33 [20, 49]``."""
+    if share is None or share.value is None:
         return UNDEFINED
     ends = find_limits(share)
     limits = " [{}, {}]".format(*(format_number(100 * end, 0) for end in ends)) if ends else ""
@@ -334,7 +363,17 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     lines = [_write_pair(pair) for pair in ranked[:_PAIRS]]
     names = [_name_pair(pair) for pair in ranked[:_PAIRS]]
     beyond = sum((pair.adjusted or 1.0) < 1 - compared.confidence for pair in compared.pairs)
-    result = f"{beyond} of {tests} differences are beyond chance" if tests else "no test"
+    result = "no difference can be tested"
+    if tests:
+        result = f"{beyond} of {tests} differences that can be tested are beyond chance"
+    visible = min(_PAIRS, len(ranked))
+    text = (
+        f"{visible} of {len(ranked)} differences in percentage points, the smallest p first"
+        f"{'; all: -v' if visible < len(ranked) else ''}."
+    )
+    if untested := len(ranked) - tests:
+        text += f" {untested} of the {len(ranked)} cannot be tested: p is -."
+    text += " Intervals are not adjusted for the number of tests; p is."
     brief = replace(
         table,
         title=fill(
@@ -344,7 +383,8 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         ),
         header=("code: first - second", "difference", level, "p (Holm)"),
         rows=[(name, *line[1:3], line[4]) for name, line in zip(names, lines, strict=True)],
-        notes=[f"{len(ranked) - _PAIRS} more pairs: -v"] if len(ranked) > _PAIRS else [],
+        lines=["", *wrap_line(text, "").split("\n")],
+        notes=(),
         records=(),
     )
     return replace(table, brief=brief)
