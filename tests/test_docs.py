@@ -49,7 +49,7 @@ def run_process(*arguments: str) -> Done:
     command = [sys.executable, "-m", "annotator", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout, done.stderr, done.stdout)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL])
@@ -72,7 +72,7 @@ def test_the_docs_show_real_output(
             assert program == "annotate", command
             done = run(*arguments)
             assert done.code == 0, done.err
-            text = done.out
+            text = done.raw
         return re.sub(r'"seconds": [0-9.e-]+', '"seconds": 0.0', text)
 
     def real(block: re.Match[str]) -> str:
@@ -127,8 +127,8 @@ def test_the_tutorial_runs_from_its_first_command_to_its_last(
             return ""
         done = annotate_cli(*arguments)
         assert done.code == 0, done.err
-        shown.extend(done.out.splitlines())
-        return done.out
+        shown.extend(done.raw.splitlines())
+        return done.raw
 
     def follow(step: re.Match[str]) -> str:
         if step["excerpt"]:
