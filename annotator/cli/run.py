@@ -266,7 +266,7 @@ def command(
     if run.manifest.status == "waiting" and (outbox := built.outbox):
         if outbox.file:
             notice(
-                f"{outbox.written} requests are in {outbox.file}; when they are answered, go on"
+                f"{format_count(outbox.written, 'request')} in {outbox.file}; when answered, go on"
                 f" with {_describe_resume(folder)} --batch-results FILE"
             )
         return

@@ -127,7 +127,7 @@ def command(
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if format_ == "auto" and not as_json:
         rubric = "symptoms" if summary.teams else "agentrx"
-        say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judges them")
+        say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judge them")
     if summary.unreadable:
         raise SystemExit(1)
 

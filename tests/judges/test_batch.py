@@ -377,7 +377,7 @@ def test_the_requests_are_written_and_nothing_is_asked(annotate_cli: Cli, runs: 
         assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
         assert line["body"]["model"] == "m"
         assert line["body"]["response_format"]["type"] == "json_schema"
-    assert "6 requests are in asked.jsonl" in done.err
+    assert "6 requests in asked.jsonl" in done.err
     assert "--resume --batch-results FILE" in done.err
 
 
