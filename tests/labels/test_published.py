@@ -68,13 +68,13 @@ def make_agentrx(folder: Path) -> list[Path]:
 
 # By hand: the judge finds the code in halls 1 and 2 only.
 WAYS = [
-    (make_who_and_when, "who_and_when", "mistake", "agree on 2 of 8 labelled traces", []),
-    (make_mast, "mast", "1.1", "of codes of 2 of 4 labelled traces", []),
+    (make_who_and_when, "who_and_when", "mistake", "decided 8 of the 8 traces that gold labelled", []),
+    (make_mast, "mast", "1.1", "decided 4 of the 4 traces that gold labelled", []),
     (
         make_agentrx,
         "agentrx",
         "invention",
-        "agree on 1 of 2 labelled traces",
+        "decided 2 of the 2 traces that gold labelled",
         [
             "2 of 4 labels left out: no code for 'Bad weather' (1 label); to give them",
             "no decisive category is named: t3",

@@ -596,7 +596,7 @@ def test_a_calibration_beside_the_run_is_used_if_each_condition_has_labels(
     [row] = [line for line in done.out.splitlines() if line.startswith("beta")]
     assert row.count(" 100 [") == arms
     full = " ".join(annotate_cli(*options, "-v").out.split())
-    assert "thin (fewer than 5 labels where the judge gave this code): " in full
+    assert "thin (fewer than 5 labels where the judge gave this code" in full
     alone = annotate_cli(*options, "--no-calibration")
     assert "corrected by" not in alone.out + alone.err
     calibrate(

@@ -104,5 +104,5 @@ def test_like_runs_are_compared_by_their_names(annotate_cli, tmp_path, rubric, r
     done = annotate_cli("report", "-v", *runs, part, *sides)
     assert done.code == 0, done.err
     [alpha] = [line.split() for line in done.out.splitlines() if line.startswith("alpha")]
-    assert (alpha[1], alpha[3]) == ("1/2", "2/2")
+    assert (alpha[1], alpha[4]) == ("50.0", "100.0")
     assert "\nexp3/run: The run is not finished" in done.out

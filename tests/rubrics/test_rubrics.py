@@ -339,7 +339,7 @@ def run(passed=None, agents=2):
         pytest.param({"passed": True}, run(False), "the run failed", id="passed-only-failed"),
         pytest.param({"passed": True}, run(True), None, id="passed-only-passed"),
         pytest.param(
-            {"min_agents": 2}, run(agents=1), "1 agent(s), the rubric needs 2", id="too-few"
+            {"min_agents": 2}, run(agents=1), "1 agent, the rubric needs 2", id="too-few"
         ),
         pytest.param({"min_agents": 2}, run(agents=2), None, id="enough"),
         pytest.param({"min_agents": 2}, run(agents=3), None, id="more"),
