@@ -68,7 +68,13 @@ def make_agentrx(folder: Path) -> list[Path]:
 
 # By hand: the judge finds the code in halls 1 and 2 only.
 WAYS = [
-    (make_who_and_when, "who_and_when", "mistake", "decided 8 of the 8 traces that gold labelled", []),
+    (
+        make_who_and_when,
+        "who_and_when",
+        "mistake",
+        "decided 8 of the 8 traces that gold labelled",
+        [],
+    ),
     (make_mast, "mast", "1.1", "decided 4 of the 4 traces that gold labelled", []),
     (
         make_agentrx,

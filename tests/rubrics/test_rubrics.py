@@ -338,9 +338,7 @@ def run(passed=None, agents=2):
         pytest.param({"passed": False}, run(None), None, id="failed-only-not-known"),
         pytest.param({"passed": True}, run(False), "the run failed", id="passed-only-failed"),
         pytest.param({"passed": True}, run(True), None, id="passed-only-passed"),
-        pytest.param(
-            {"min_agents": 2}, run(agents=1), "1 agent, the rubric needs 2", id="too-few"
-        ),
+        pytest.param({"min_agents": 2}, run(agents=1), "1 agent, the rubric needs 2", id="too-few"),
         pytest.param({"min_agents": 2}, run(agents=2), None, id="enough"),
         pytest.param({"min_agents": 2}, run(agents=3), None, id="more"),
     ],
