@@ -45,4 +45,4 @@ def test_an_installed_wheel_does_the_main_job(tmp_path: Path) -> None:
     assert "prompt_sha256" in (elsewhere / "out" / "run.json").read_text()
     assert "40 of 48 traces judged" in run("demo")
     run("report", "out", "--format", "html")
-    assert "data-trace" in (elsewhere / "out" / "report.html").read_text()
+    assert "data-id" in (elsewhere / "out" / "report.html").read_text()

@@ -112,7 +112,7 @@ def test_clusters_of_this_machine(annotate_cli, tmp_path, name):
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(program, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "whole").out == done.stdout
+    assert annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "whole").raw == done.stdout
     assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
 
 
