@@ -1,11 +1,11 @@
 """Cells of the tables that people keep: their encoding, and several codes in one of them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from annotator.traces.records import get_list, parse_nested
 
-NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 _BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
 
 
@@ -16,7 +16,7 @@ def decode_table(data: bytes, name: str) -> tuple[str, str]:
     UTF-8 instead: its other bytes stay as ``surrogateescape`` leaves them.
     """
     text = data.decode("utf-8-sig", "surrogateescape")
-    odd = NOT_UTF8.search(text)
+    odd = _NOT_UTF8.search(text)
     if odd is None or _BEYOND_ASCII.search(text):
         return text, ""
     line, byte = text.count("\n", 0, odd.start()) + 1, ord(odd[0]) - 0xDC00
@@ -28,6 +28,12 @@ def decode_table(data: bytes, name: str) -> tuple[str, str]:
         f"{name}: not UTF-8 (byte 0x{byte:02x} in line {line}), read as Windows-1252; if letters"
         " are wrong, save it as CSV UTF-8"
     )
+
+
+def find_encoding_problem(cells: Iterable[str]) -> str:
+    """Return what to do about cells with bytes that are no UTF-8; "" if there are none."""
+    is_odd = _NOT_UTF8.search("".join(cells))
+    return "not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)" if is_odd else ""
 
 
 def split_codes(cell: str, is_code: Callable[[str], bool]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.text import sanitize_line, unescape_formula
-from annotator.labels.cells import NOT_UTF8, split_codes
+from annotator.labels.cells import find_encoding_problem, split_codes
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ID_NAMES, ForeignLabel
 from annotator.labels.tables import LabelTable
@@ -79,8 +79,8 @@ def read_sheet(
             continue
         number, cells = line
         where = f"{table.name}, line {number}"
-        if NOT_UTF8.search("".join(cells)):
-            problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
+        if problem := find_encoding_problem(cells):
+            problems.add(f"{where}: {problem}")
         cells = [unescape_formula(cell.strip()) for cell in cells]
         cells += [""] * (len(table.columns) - len(cells))
         if not cells[columns.places["id"]]:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import find_repeated, sanitize_line, unescape_formula
 from annotator.labels import potato
-from annotator.labels.cells import NOT_UTF8, decode_table
+from annotator.labels.cells import decode_table, find_encoding_problem
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -68,8 +68,8 @@ def read_table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> It
             continue
         line, cells = content
         where = f"{table.name}, line {line}"
-        if NOT_UTF8.search("".join(cells)):
-            problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
+        if problem := find_encoding_problem(cells):
+            problems.add(f"{where}: {problem}")
         elif len(cells) > len(columns):
             count = f"{len(cells)} cells, but {len(columns)} columns"
             problems.add(f"{where}: {count}; put a text that has the separator in quotes")
