@@ -1,6 +1,5 @@
 """``annotate compare``."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,11 @@ from annotator.cli.options import (
     calibration_option,
     cluster_option,
     group_option,
+    no_calibration_option,
     verbose_option,
 )
-from annotator.cli.output import put_tables, say_notice
-from annotator.cli.tables import TableRequest, open_runs
+from annotator.cli.output import put_tables, say_next, say_notice
+from annotator.cli.tables import TableRequest, is_search_needed, open_runs, say_corrected
 from annotator.reports.table import FORMATS
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     "--pairs", is_flag=True, help="Of three or more values: compare every two of them, too."
 )
 @calibration_option
-@click.option(
-    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
-)
+@no_calibration_option
 @cluster_option
 @click.option(
     "--pool",
@@ -90,19 +88,16 @@ def command(
     The shares are corrected by RUN/calibration.json, if annotate calibrate has written it, and it
     has labels of each condition.
     """
-    is_given = bool(options["calibration_files"])
-    if no_calibration and is_given:
-        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
-    if pool and not is_given:
+    files = options["calibration_files"]
+    search = is_search_needed(files, no_calibration)
+    if pool and not files:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = TableRequest(open_runs(runs, groups), by=by, **options)
     more = {"pool": pool, "pairs": pairs, "without": without}
-    if is_given or no_calibration:
-        tables = _compare(request, values, **more)
-    else:
-        tables = _compare_with_found(request, values, **more)
+    compare = _compare_with_found if search else _compare
+    tables = compare(request, values, **more)
     put_tables(tables, format_, out, verbose=verbose)
     if format_ == "table" and not out:
         several = any(
@@ -111,15 +106,14 @@ def command(
         )
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
         names += [word for group in groups for word in ("--group", group)]
-        files = map(str, request.calibration_files)
-        names += [word for file in files for word in ("--calibration", file)]
+        names += [word for file in files for word in ("--calibration", str(file))]
         names += ["--no-calibration"] if no_calibration and several and not pairs else []
         names += [] if request.cluster is None else ["--cluster", request.cluster]
         if several and not pairs:
             names += [word for value in without for word in ("--without", value)]
-            say_notice(f"next: {shlex.join(['annotate', 'compare', *names, '--pairs'])}")
+            say_next("compare", *names, "--pairs")
         else:
-            say_notice(f"next: {shlex.join(['annotate', 'view', *names])}")
+            say_next("view", *names)
 
 
 def put_comparison(
@@ -159,7 +153,6 @@ def _compare_with_found(
     files = api.find_calibrations(*request.runs, on_notice=say_notice)
     if not files:
         return _compare(request, values, **options)
-    names = list_first([name_place(file) for file in files], 3)
     try:
         tables = _compare(replace(request, calibration_files=files), values, **options)
         reason = _explain_uncorrected(tables)
@@ -167,9 +160,10 @@ def _compare_with_found(
         reason = str(error)
     if reason:
         tables = _compare(request, values, **options)
+        names = list_first([name_place(file) for file in files], 3)
         say_notice(f"{names} is not used: {reason}")
     else:
-        say_notice(f"shares are corrected by {names} (--no-calibration: the judge alone)")
+        say_corrected(files)
     return tables
 
 

@@ -64,10 +64,10 @@ def say_partial(runs: Sequence["Run"]) -> None:
             say_notice(f"{run}: {notes}")
 
 
-def say_next(*arguments: object, purpose: str) -> None:
+def say_next(*arguments: object, purpose: str = "") -> None:
     """Print on stderr a command that may come next: ``annotate`` with arguments."""
     command = shlex.join(["annotate", *map(str, arguments)])
-    click.echo(f"next: {escape_controls(command)}    {purpose}", err=True)
+    click.echo(f"next: {escape_controls(command)}    {purpose}".rstrip(), err=True)
 
 
 def name_sources(sources: Sequence[str]) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 import shlex
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import escape_controls, format_count
+from annotator.base.text import escape_controls, format_count, wrap_line
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
     Assumed,
@@ -212,12 +211,7 @@ def command(
         *(count_conditions(source, sheet.design.traces) if isinstance(source, api.Run) else ()),
         f"The sheet hides the judge's {hidden}. {design} has them: keep it from those who label.",
     )
-    say(
-        "\n".join(
-            fill(escape_controls(text), 80, break_long_words=False, break_on_hyphens=False)
-            for text in texts
-        )
-    )
+    say("\n".join(wrap_line(escape_controls(text), "") for text in texts))
     if not sheet.recorded:
         say_notice(
             "the run's folder cannot be written, so the run does not know this sample: give"

@@ -153,15 +153,29 @@ def find_calibrations(
     """Return ``files``; without any the calibrations in the directories of runs, and print on
     stderr that they are used, or why not. With ``no_calibration`` there are none.
     """
-    if files and no_calibration:
-        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
-    if files or no_calibration:
+    if not is_search_needed(files, no_calibration):
         return files
     files = api.find_calibrations(*runs, on_notice=say_notice)
     if files:
-        names = list_first([name_place(file) for file in files], 3)
-        say_notice(f"shares are corrected by {names} (--no-calibration: the judge alone)")
+        say_corrected(files)
     return files
+
+
+def is_search_needed(files: Sequence[Path], no_calibration: bool) -> bool:
+    """Whether the directories of runs are searched for calibrations: no option says which.
+
+    Raises:
+        click.UsageError: both options are given.
+    """
+    if files and no_calibration:
+        raise click.UsageError("--calibration and --no-calibration: leave one of them out")
+    return not (files or no_calibration)
+
+
+def say_corrected(files: Sequence[Path]) -> None:
+    """Print on stderr which calibrations correct the shares."""
+    names = list_first([name_place(file) for file in files], 3)
+    say_notice(f"shares are corrected by {names} (--no-calibration: the judge alone)")
 
 
 def put_methods(request: TableRequest, format_: str, path: Path | None) -> None:
