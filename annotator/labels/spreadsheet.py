@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.base.text import sanitize_line, unescape_formula
-from annotator.labels.cells import find_encoding_problem, split_codes
+from annotator.labels.cells import find_encoding_problem, list_codes, read_mark, split_codes
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ID_NAMES, ForeignLabel
 from annotator.labels.tables import LabelTable
@@ -29,7 +29,6 @@ _NAMES = {"id": list(ID_NAMES)} | {
         "note": "note notes comment comments reason rationale",
     }.items()
 }
-_YES, _NO = {"1", "x", "yes", "y", "true"}, {"0", "no", "n", "false", "-"}
 _PERSON = re.compile(r"(annotator|rater|labell?er|coder|annotation|label)_?([0-9]+|[a-c])")
 _NESTED = ("annotations", "annotators", "labels", "label", "ratings", "human_labels")
 
@@ -170,17 +169,16 @@ def _read_row(
     cells: Sequence[str], columns: _Columns, is_code: IsCode, where: str, problems: Problems
 ) -> Iterator[ForeignLabel]:
     content = {what: cells[index] for what, index in columns.places.items()}
-    marks = {code: cells[index].lower() for index, code in columns.codes.items()}
-    for code, mark in marks.items():
-        if mark and mark not in _YES | _NO:
-            problems.add(
-                f"{where}, {sanitize_line(code, 60)}: {sanitize_line(mark, 60)!r}; expected 1 or 0,"
-                " yes or no, x or nothing"
-            )
+    marks: dict[str, bool | None] = {}
+    for index, code in columns.codes.items():
+        try:
+            marks[code] = read_mark(cells[index])
+        except ValueError as error:
+            problems.add(f"{where}, {sanitize_line(code, 60)}: {error}")
     step = content.get("step", "")
     if step and not step.isdecimal():
         problems.add(f"{where}: step {sanitize_line(step, 60)!r}: expected a number from 1")
-    ticked = [code for code, mark in marks.items() if mark in _YES]
+    ticked = [code for code, mark in marks.items() if mark]
     people: list[tuple[str | None, str]]
     people = [(name, cells[index]) for index, name in columns.people.items()]
     for person, cell in people or [(content.get("annotator"), content.get("category", ""))]:
@@ -193,7 +191,7 @@ def _read_row(
             step=int(step) if step.isdecimal() else None,
             note=content.get("note", ""),
             annotator=person or None,
-            labelled=bool(named or any(marks.values())),
+            labelled=bool(named) or any(mark is not None for mark in marks.values()),
             where=where,
         )
 
