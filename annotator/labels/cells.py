@@ -11,8 +11,9 @@ from annotator.traces.records import get_text, parse_nested
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 _BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
-_YES = {*"1 1.0 x yes y true ja wahr oui vrai".split()}  # spreadsheets translate TRUE
-_NO = {*"0 0.0 no n false - nein falsch non faux".split()}
+# Spreadsheets translate TRUE, and pandas makes 1.0 of 1 in a column with gaps.
+_YES = {"1", "1.0", "x", "yes", "y", "true", "ja", "wahr", "oui", "vrai"}
+_NO = {"0", "0.0", "no", "n", "false", "-", "nein", "falsch", "non", "faux"}
 _PICKED = ("choices", "taxonomy", "labels", "label")  # keys of an answer, and of a span in it
 
 

@@ -38,7 +38,24 @@ def read_record(
     labels = labels or read_plain(record, fallback, is_code, where, problems)
     for label in labels:
         label.where, label.path = where, path
-    return labels
+    return labels or _read_map(record, where, is_code, problems)
+
+
+def _read_map(
+    value: Mapping[str, Any], where: str, is_code: IsCode, problems: Problems
+) -> list[ForeignLabel]:
+    """Return the labels in an object of trace ids and their codes, or annotators and theirs; [] if
+    no code is in it.
+    """
+    if find_record_id(value) or not all(isinstance(item, (list, dict)) for item in value.values()):
+        return []
+    labels: list[ForeignLabel] = []
+    for trace_id, codes in value.items():
+        place = f"{where}, {sanitize_line(trace_id, 60)}"
+        record = {"trace_id": trace_id, "labels": codes}
+        labels += read_plain(record, trace_id, is_code, place, problems)
+    has_code = any(is_code(name) for label in labels for name in label.categories)
+    return labels if has_code else []
 
 
 def _read_known(

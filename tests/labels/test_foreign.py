@@ -282,7 +282,7 @@ def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected
         ("{}", "no label that is known"),
         ("[1]", "found a number, expected an object with a label"),
         ("id,colour\nt1,red\n", "expected either a column category"),
-        ("id,category,1.1\nt1,1.1,1\n", "has both"),
+        ("id,category,1.1\nt1,1.1,1\n", "has more than one of them"),
         ("id,1.1\nt1,maybe\n,1\n", "'maybe'; expected 1 or 0"),
         ("id,category,step\nt1,1.1,late\n", "expected a number"),
         ('id,category\nt1,"1.1\n', "not a table"),
