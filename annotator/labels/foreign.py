@@ -51,9 +51,9 @@ def _read_map(
         return []
     labels: list[ForeignLabel] = []
     for trace_id, codes in value.items():
-        place = f"{where}, {sanitize_line(trace_id, 60)}"
+        entry = f"{where}, {sanitize_line(trace_id, 60)}"
         record = {"trace_id": trace_id, "labels": codes}
-        labels += read_plain(record, trace_id, is_code, place, problems)
+        labels += read_plain(record, trace_id, is_code, entry, problems)
     has_code = any(is_code(name) for label in labels for name in label.categories)
     return labels if has_code else []
 

@@ -223,7 +223,7 @@ def _read_row(
         codes = [name for name in named if not is_none(name)] if present is not False else []
         if codes and len(codes) < len(named):
             problems.add(
-                f"{where}: a code and none: {sanitize_line(cell, 60)!r}; write one of them"
+                f"{where}: a code and none: {sanitize_line(cell, 60)!r}; keep one of them"
             )
         yield ForeignLabel(
             content["id"],
