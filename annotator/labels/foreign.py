@@ -1,10 +1,10 @@
 """Records that hold labels of people, as other tools and published data sets write them.
 
 Read are AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), labels of AG2
-runs by MAST's modes (``labels``: ``present``), MAST's records (``mast_annotation``) and those of
-its three annotators (``failure mode``, ``annotator_1``), TRAIL's errors, Who&When's records
-(``mistake_agent``, ``mistake_step``), which name no category, and records with keys like the
-columns of a sheet.
+runs by MAST's modes (``labels``: ``present``, ``note``: ``options``), MAST's records
+(``mast_annotation``) and those of its three annotators (``failure mode``, ``annotator_1``), TRAIL's
+errors, Who&When's records (``mistake_agent``, ``mistake_step``), which name no category, records
+with keys like the columns of a sheet, and objects of trace ids.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from annotator.base.text import sanitize_line
-from annotator.labels.cells import read_mark
+from annotator.labels.cells import list_codes, read_mark
 from annotator.labels.checking import Problems
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import IsCode, read_plain
@@ -86,6 +86,11 @@ def _read_known(
         for person in sorted(people):
             modes = {_find_mode(vote): vote.get(person) for vote in votes}
             yield _read_modes(_identify(record, fallback), modes, person, where, problems)
+    elif options := get_dict(get_dict(record, "note"), "options"):
+        label = _read_modes(find_record_id(record) or fallback, options, None, where, problems)
+        label.note = "\n".join(list_codes(record["note"].get("text")))
+        label.labelled = bool(label.categories or label.note)  # the runner fills in "no"
+        yield label
     elif "mistake_agent" in record:
         step = get_text(record.get("mistake_step"))
         yield ForeignLabel(

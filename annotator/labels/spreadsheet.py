@@ -222,9 +222,7 @@ def _read_row(
         named = split_codes(cell, lambda text: is_none(text) or is_code(text))
         codes = [name for name in named if not is_none(name)] if present is not False else []
         if codes and len(codes) < len(named):
-            problems.add(
-                f"{where}: a code and none: {sanitize_line(cell, 60)!r}; keep one of them"
-            )
+            problems.add(f"{where}: a code and none: {sanitize_line(cell, 60)!r}; keep one of them")
         yield ForeignLabel(
             content["id"],
             tuple(ticked or codes),
