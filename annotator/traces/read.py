@@ -347,8 +347,8 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         else:
             type_name = type(source).__name__
             raise TypeError(
-                f"a source of traces is a path, a trace, or several; found {type_name}; write records"
-                " to a file of JSON lines"
+                f"a source of traces is a path, a trace, or several; found {type_name} (write"
+                " records to a file of JSON lines)"
             )
 
 
