@@ -69,7 +69,7 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
     spans = (get_dict(span) for value in record.values() for span in get_list(value))
     beside = {
         "evidence": [
-            text for span in spans if "labels" in span for text in _list_texts(span.get("text"))
+            text for span in spans if "labels" in span for text in list_codes(span.get("text"))
         ]
         + answers.get("evidence", []),
         "note": "\n".join(answers.get("note", [])),
@@ -83,7 +83,7 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
 def _list_answers(value: Any) -> list[str]:
     """Return the texts of an answer as :func:`list_codes`, or below ``text``; of a number none."""
     texts = list_codes(value) if isinstance(value, (str, list, dict)) else []
-    return _list_texts(get_dict(value).get("text")) or texts
+    return list_codes(get_dict(value).get("text")) or texts
 
 
 def _read_annotator(value: Any) -> dict[str, Any]:
@@ -111,16 +111,10 @@ def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
             rating = next((value[key] for key in _RATINGS if key in value), None)
             beside["confidence"] = parse_number(rating[0] if isinstance(rating, list) else rating)
         elif sort == "textarea":
-            beside["evidence" if name == "evidence" else "note"] += _list_texts(value.get("text"))
+            beside["evidence" if name == "evidence" else "note"] += list_codes(value.get("text"))
         elif sort.endswith("labels"):
-            beside["evidence"] += _list_texts(value.get("text"))
+            beside["evidence"] += list_codes(value.get("text"))
             marked.setdefault(name, {}).update(dict.fromkeys(list_codes(value.get(sort))))
     beside["note"] = "\n".join(beside["note"])
     spans = {name: [*codes] for name, codes in marked.items() if name not in BESIDE}
     return drop_empty(beside) | pick_codes(picks or spans, scheme, where)
-
-
-def _list_texts(value: Any) -> list[str]:
-    """Return texts from one or a list of them."""
-    texts = value if isinstance(value, list) else [value]
-    return [text for text in texts if isinstance(text, str) and text.strip()]

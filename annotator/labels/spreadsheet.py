@@ -97,7 +97,7 @@ def read_sheet(
     if columns.unused:
         names = sanitize_line(", ".join(columns.unused), 300)
         notices.append(f"{table.name}: columns not used: {names}")
-    merged = merge_labels(labels)
+    merged = _merge_labels(labels, problems)
     if more := len(labels) - len(merged):
         rows = format_count(more, "row")
         notices.append(f"{table.name}: {rows} joined to another of the same trace and annotator")
@@ -130,7 +130,7 @@ def read_plain(
             places = {**columns.places, "id": len(cells) - 1}
             columns = _Columns(places, columns.people, columns.codes, [])
         labels += _read_row(cells, columns, is_code, where, problems)
-    labels = merge_labels(labels)
+    labels = _merge_labels(labels, problems)
     for label in labels if record.get("answer") in ("reject", "ignore") else ():  # of Prodigy
         label.labelled = False
     return labels
@@ -211,6 +211,7 @@ def _read_row(
     if step and not step.isdecimal():
         problems.add(f"{where}: step {sanitize_line(step, 60)!r}: expected a number from 1")
     ticked = [code for code, mark in marks.items() if mark]
+    denied = [code for code, mark in marks.items() if mark is False]
     people: list[tuple[str | None, str]]
     people = [(name, cells[index]) for index, name in columns.people.items()]
     present = None
@@ -232,24 +233,35 @@ def _read_row(
             note=content.get("note", ""),
             annotator=person or None,
             labelled=bool(named) or any(mark is not None for mark in marks.values()),
+            denied=(*denied, *(() if codes else named)),
             where=where,
         )
 
 
-def merge_labels(labels: Iterable[ForeignLabel]) -> list[ForeignLabel]:
+def _merge_labels(labels: Iterable[ForeignLabel], problems: Problems) -> list[ForeignLabel]:
     """Return one label for each trace and person; of several, none is decisive."""
     merged: dict[tuple[str, str | None], ForeignLabel] = {}
     for label in labels:
         earlier = merged.setdefault((label.id, label.annotator), label)
         if earlier is not label:
+            if _is_denied(label, earlier) or _is_denied(earlier, label):
+                problem = f"trace {sanitize_line(label.id, 120)!r}, the contrary of {earlier.where}"
+                problems.add(f"{label.where}: {problem}; keep one of them")
             _merge(earlier, label)
     return list(merged.values())
+
+
+def _is_denied(label: ForeignLabel, other: ForeignLabel) -> bool:
+    """Whether a category of the label does not apply by another one."""
+    has_none = any(map(is_none, other.denied))
+    return any(has_none or name in other.denied for name in label.categories)
 
 
 def _merge(label: ForeignLabel, other: ForeignLabel) -> None:
     """Add another row of the same trace."""
     same = not (label.categories and other.categories) or label.categories == other.categories
     label.decided = same and label.decided and other.decided
+    label.denied += other.denied
     label.categories = tuple(dict.fromkeys((*label.categories, *other.categories)))
     label.labelled = label.labelled or other.labelled
     label.agent, label.step = label.agent or other.agent, label.step or other.step
