@@ -25,7 +25,7 @@ _NAMES = {"id": list(ID_NAMES)} | {
         " failure_modes failure_type mode modes error_type primary accept",
         "annotator": "annotator rater labeler labeller annotated_by annotator_id _annotator_id"
         " _session_id",
-        "present": "present is_present applies",
+        "present": "present is_present applies vote value",
         "agent": "agent failed_agent responsible_agent mistake_agent",
         "step": "step step_number responsible_step",
         "note": "note notes comment comments reason rationale",
@@ -117,6 +117,8 @@ def read_plain(
         strict = {*_NAMES["category"]} & LABEL_KEYS & fields.keys()
         loose = {*_NAMES["category"]} - LABEL_KEYS if strict else set()
         row = {key: value for key, value in fields.items() if key not in loose}
+        if any(isinstance(row.get(name), list) for name in _NAMES["category"]):
+            row.pop("value", None)  # it tells nothing of several codes
         columns = _place_columns(list(row), is_code)
         if _count_kinds(columns) != 1:
             continue
@@ -149,7 +151,8 @@ def _list_rows(record: Mapping[str, Any], is_code: IsCode) -> Iterator[Mapping[s
         if key in ("spans", "entities"):
             rows = [row for row in rows if any(keys <= row.keys() for keys in _SPANS)]
         if isinstance(value, dict):
-            rows = [value] if all(map(is_code, value)) else list(_list_by_person(value))
+            by_code = all(is_code(name) or is_none(name) for name in value)
+            rows = [value] if by_code else list(_list_by_person(value))
         if rows:
             plain = {name: _normalize(name) for name in record if name != key}
             ids = {name: record[name] for name, normal in plain.items() if normal in ID_NAMES}
@@ -187,6 +190,7 @@ def _place_columns(headings: Sequence[str], is_code: IsCode) -> _Columns:
     }
     others = {n: text for n, text in enumerate(headings) if n not in places.values() and text}
     codes = {n: text for n, text in others.items() if is_code(text)}
+    codes |= {n: text for n, text in others.items() if codes and is_none(text)}
     people = {n: text for n, text in others.items() if _PERSON.fullmatch(plain[n])}
     used = codes.keys() | people.keys()
     return _Columns(places, people, codes, [text for n, text in others.items() if n not in used])
@@ -211,22 +215,25 @@ def _read_row(
     if step and not step.isdecimal():
         problems.add(f"{where}: step {sanitize_line(step, 60)!r}: expected a number from 1")
     ticked = [code for code, mark in marks.items() if mark]
-    denied = [code for code, mark in marks.items() if mark is False]
+    if not ticked and any(is_none(code) for code, mark in marks.items() if mark is False):
+        problems.add(f"{where}: no code, and not none; mark one of them")
+    denied = [code for code, mark in marks.items() if mark is False and not is_none(code)]
     people: list[tuple[str | None, str]]
     people = [(name, cells[index]) for index, name in columns.people.items()]
     present = None
     try:
         present = read_mark(content.get("present"))
     except ValueError as error:
-        problems.add(f"{where}, present: {error}")
+        problems.add(f"{where}, whether the code is present: {error}")
     for person, cell in people or [(content.get("annotator"), content.get("category", ""))]:
-        named = split_codes(cell, lambda text: is_none(text) or is_code(text))
+        named = ticked or split_codes(cell, lambda text: is_none(text) or is_code(text))
         codes = [name for name in named if not is_none(name)] if present is not False else []
         if codes and len(codes) < len(named):
-            problems.add(f"{where}: a code and none: {sanitize_line(cell, 60)!r}; keep one of them")
+            text = sanitize_line(", ".join(named), 60)
+            problems.add(f"{where}: a code and none: {text!r}; keep one of them")
         yield ForeignLabel(
             content["id"],
-            tuple(ticked or codes),
+            tuple(codes),
             decided=len(ticked) < 2,
             agent=content.get("agent") or None,
             step=int(step) if step.isdecimal() else None,
