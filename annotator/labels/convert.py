@@ -68,7 +68,7 @@ class Converted:
         one, and for each other kind of label that was left out.
         """
         for name, n in self.unmapped.most_common(maximum):
-            hint = "; if an empty list means none: --code []=none" if name == "[]" else ""
+            hint = "; if an empty list means none: --code '[]=none'" if name == "[]" else ""
             yield f"no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')}){hint}"
         if self.unmapped:
             more = len(self.unmapped) - (maximum or len(self.unmapped))
