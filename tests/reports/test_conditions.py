@@ -604,6 +604,9 @@ def test_a_calibration_beside_the_run_is_used_if_each_condition_has_labels(
     )
     done = annotate_cli(*options)
     assert "is not used: no trace of " in done.err
+    arm = {one.trace_id: one.trace_id[:4] for one in traces}
+    with pytest.raises(an.AnnotatorError, match=r"^no trace of (pair|crew) has a label$"):
+        an.compare(an.open_run(run), by=arm, calibration=run / "calibration.json", labelled=True)
     assert done.out == alone.out
 
 
