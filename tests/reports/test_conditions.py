@@ -564,10 +564,14 @@ def test_without_a_code_that_differs_the_sentence_names_none(annotate_cli, tmp_p
         for n in range(60)
     ]
     run = make_run(tmp_path / "none", rubric, traces)
-    done = annotate_cli("compare", run, "--group", "arm=^(.)", "--by", "arm")
-    text = " ".join(done.out.split())
-    assert "no code differs beyond chance" in text
-    assert "The share of traces without a code differs: 50 % (c) to 80 % (b), p " in text
+    for values, result in (
+        ((), "50 % (c) to 80 % (b), p = "),
+        (("--values", "b", "c"), "80 % against 50 %, +30.0 points (95 % interval [+13."),
+    ):
+        done = annotate_cli("compare", run, "--group", "arm=^(.)", "--by", "arm", *values)
+        text = " ".join(done.out.split())
+        assert "no code differs beyond chance" in text
+        assert f"The share of traces without a code differs: {result}" in text
 
 
 def test_a_trace_that_another_run_decided_is_not_undecided(annotate_cli, tmp_path, rubric):
