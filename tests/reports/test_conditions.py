@@ -98,6 +98,7 @@ def test_a_group_is_an_attribute(annotate_cli, tmp_path, run, group, counts):
         ("trace_id,arm\n,b\n", "line 2: no trace_id"),
         ("trace_id,arm\n\na,b\nb,b\na,c\n", "line 5: a is in line 3, too"),
         ("trace_id,arm\na,b\n", "column arm: no trace has a value: it has a, the traces have ids"),
+        ("trace_id,arm\na,\u4e00\udcff\n", "study.csv, line 2: not UTF-8"),
         ("trace_id,task\nsolo/p/0/f1,9\n", "would have task = 9, and has task = 0 already"),
     ],
 )
@@ -105,7 +106,7 @@ def test_a_group_that_cannot_be_read_or_says_something_else(
     annotate_cli, tmp_path, run, group, words
 ):
     if "\n" in group or not group:
-        (tmp_path / "study.csv").write_text(group)
+        (tmp_path / "study.csv").write_text(group, errors="surrogateescape")
         group = "study.csv"
     done = annotate_cli("report", run, "--group", group)
     said_in_words(done)
@@ -114,11 +115,20 @@ def test_a_group_that_cannot_be_read_or_says_something_else(
 
 
 def test_a_row_of_another_trace_is_named_with_its_line(annotate_cli, tmp_path, run):
-    (tmp_path / "study.csv").write_text(TABLE.replace("solo/p/3/f1", "solo/p/99/f1"))
+    # As Excel's "Unicode text".
+    text = TABLE.replace("solo/p/3/f1", "solo/p/99/f1").replace(",", "\t")
+    (tmp_path / "study.csv").write_text(text, "utf-16")
     found, err = tables(annotate_cli, run, "--group", "study.csv")
     assert found == {"solo": 11, "pair": 12, "crew": 12, "-": 1}
     assert "study.csv, line 5: no such trace here" in err
     assert "1 of 36 traces has no arm: solo/p/3/f1." in err
+
+
+def test_a_table_whose_encoding_is_guessed_has_a_notice(annotate_cli, tmp_path, run):
+    (tmp_path / "study.csv").write_text(TABLE.replace(",solo", ",s\u00f3lo"), "cp1252")
+    found, err = tables(annotate_cli, run, "--group", "study.csv")
+    assert found == {"s\u00f3lo": 12, "pair": 12, "crew": 12}
+    assert "study.csv: not UTF-8 (byte 0xf3 in line 2), read as Windows-1252" in err
 
 
 @pytest.mark.parametrize(
