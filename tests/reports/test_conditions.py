@@ -14,7 +14,7 @@ from scipy import stats
 
 import annotator as an
 from tests.calibration.build import label, make_run, said, said_in_words
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, run_name
 
 ARMS = ("solo", "pair", "crew")
 
@@ -202,6 +202,17 @@ def test_a_run_keeps_its_groups(tmp_path, rubric):
     with pytest.raises(an.AnnotatorError, match="no trace matches"):
         an.annotate(sources, rubric, groups="arm=^z", judge=Sees(), only="all")
     assert [a.attributes.get("arm") for a in made.save(tmp_path / "copy").annotations()] == arms
+
+
+def test_a_run_is_resumed_with_the_same_table_wherever_it_is(annotate_cli, runs, tmp_path):
+    arguments = (runs(1), "--rubric", "comm_errors", "--judge", "rules", "--out", "out")
+    for name, value, code in (("here", "x", 0), ("there", "x", 0), ("other", "y", 2)):
+        table = f"trace_id,arm\n{run_name(1, '')[1:]},{value}\n"
+        (tmp_path / f"{name}.csv").write_text(table)
+        resume = ["--resume"] if name != "here" else []
+        done = annotate_cli(*arguments, "--group", f"{name}.csv", *resume)
+        assert done.code == code, done.err
+    assert 'conditions: was "column arm ' in done.err
 
 
 # Three conditions
