@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
@@ -192,7 +193,7 @@ def _name_item(item: Trace | Unreadable | Ignored, sources: Sequence[str]) -> st
 
 def _name_path(path: str, sources: Sequence[str]) -> str:
     """Return a path as the user named its source: relative if no source is absolute or a URL."""
-    is_named_so = any(os.path.isabs(source) or "://" in source for source in sources)
+    is_named_so = any(Path(source).is_absolute() or "://" in source for source in sources)
     return path if is_named_so else os.path.relpath(path)
 
 
