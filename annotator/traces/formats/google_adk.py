@@ -15,13 +15,7 @@ name = "google-adk"
 
 _READ = {
     *HARMLESS,
-    "author",
-    "content",
-    "timestamp",
-    "actions",
-    "invocationId",
-    "nodeInfo",
-    "node_info",
+    *("author", "content", "timestamp", "actions", "invocationId", "nodeInfo", "node_info"),
 }
 
 

@@ -28,14 +28,7 @@ _AUTHORS: dict[str, Author] = {
 
 _READ = {
     *HARMLESS,
-    "part_kind",
-    "timestamp",
-    "tool_name",
-    "content",
-    "args",
-    "outcome",
-    "scope",
-    "retry",
+    *("part_kind", "timestamp", "tool_name", "content", "args", "outcome", "scope", "retry"),
 }
 
 
