@@ -177,9 +177,10 @@ def test_an_option_of_run_with_another_folder(annotate_cli, tmp_path):
     """It judges neither: with a model that would cost money which nobody asked to spend."""
     for name in ("traces", "pilot"):
         write_run(tmp_path / name / "logs" / run_name(1))
-    done = annotate_cli("traces", "pilot", "--rubric", "symptoms", "--out", "out")
-    assert done.code == 2
-    assert "annotate run pilot --rubric ..." in done.err
+    for more in ((), ("-h",)):
+        done = annotate_cli("traces", *more, "pilot", "--rubric", "symptoms", "--out", "out")
+        assert done.code == 2
+        assert "annotate run pilot --rubric ..." in done.err
     assert not (tmp_path / "out").exists()
 
 
