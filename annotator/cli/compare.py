@@ -154,8 +154,8 @@ def _compare_with_found(
     if not files:
         return _compare(request, values, **options)
     try:
-        found = replace(request, calibration_files=files)
-        tables = _compare(found, values, labelled=True, **options)
+        corrected = replace(request, calibration_files=files)
+        tables = _compare(corrected, values, labelled=True, **options)
     except AnnotatorError as error:
         tables = _compare(request, values, **options)
         names = list_first([name_place(file) for file in files], 3)
