@@ -1,47 +1,18 @@
-"""Cells of the tables that people keep: their encoding, marks, and several codes in one of them."""
+"""Cells of the tables that people keep: marks, and several codes in one of them."""
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from annotator.base.text import sanitize_line
 from annotator.traces.records import get_text, parse_nested
 
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
-_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
 # Spreadsheets translate TRUE, and pandas makes 1.0 of 1 in a column with gaps.
 _YES = {"1", "1.0", "x", "yes", "y", "true", "ja", "wahr", "oui", "vrai"}
 _NO = {"0", "0.0", "no", "n", "false", "-", "nein", "falsch", "non", "faux"}
 _PICKED = ("choices", "taxonomy", "labels", "label")  # keys of an answer, and of a span in it
-
-
-def decode_table(data: bytes, name: str) -> tuple[str, str]:
-    """Return the text of a table, and a notice if it is not UTF-8, else "".
-
-    Excel's "CSV" is Windows-1252 in Western countries. A file with characters of UTF-8 is broken
-    UTF-8 instead: its other bytes stay as ``surrogateescape`` leaves them.
-    """
-    text = data.decode("utf-8-sig", "surrogateescape")
-    odd = _NOT_UTF8.search(text)
-    if odd is None or _BEYOND_ASCII.search(text):
-        return text, ""
-    line, byte = text.count("\n", 0, odd.start()) + 1, ord(odd[0]) - 0xDC00
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return text, ""
-    return text, (
-        f"{name}: not UTF-8 (byte 0x{byte:02x} in line {line}), read as Windows-1252; if letters"
-        " are wrong, save it as CSV UTF-8"
-    )
-
-
-def find_encoding_problem(cells: Iterable[str]) -> str:
-    """Return what to do about cells with bytes that are no UTF-8; "" if there are none."""
-    is_odd = _NOT_UTF8.search("".join(cells))
-    return "not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)" if is_odd else ""
 
 
 def read_mark(value: Any) -> bool | None:

@@ -11,7 +11,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.base.text import convert_utf16, format_count, list_first, sanitize_line
 from annotator.labels import argilla, foreign, label_studio, potato, spreadsheet
 from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
@@ -369,8 +369,7 @@ def _list_folder(folder: Path) -> Sequence[Path | str]:
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     name = _name_file(path)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # Excel's "Unicode text"
-        data = data.decode("utf-16", "replace").encode()
+    data = convert_utf16(data)
     head = data[:_HEAD]
     text = head.decode("utf-8-sig", "replace").lstrip()
     if head.startswith(b"PAR1"):

@@ -341,6 +341,12 @@ def test_a_table_as_excel_saves_it_in_europe_is_read_with_a_note(tmp_path):
     )
 
 
+def test_a_table_as_excels_unicode_text_is_read(tmp_path):
+    header, line = "trace_id\trubric\tannotator\tprimary", "t1\tsymptoms\tJ\u00fcrgen\tnone"
+    labels = read_labels([table(tmp_path / "l.tsv", header, line, encoding="utf-16")], PRIMARY)
+    assert (labels.annotators, labels.notes) == (("J\u00fcrgen",), ())
+
+
 def test_labels_in_other_terms_are_read_beside_our_own(tmp_path):
     """Records without a label are counted; categories without a code are listed."""
     record = {"id": "t2", "label": "repetition", "annotator": "bob"}
