@@ -103,7 +103,7 @@ class ModelSettings:
         if self.by_file and len(self.models) > 1:
             raise SettingsError("--batch-file and --batch-results take one model at a time")
         for model in self.models:
-            if (self.batch or self.by_file) and model.native:
+            if (self.batch or self.by_file) and model.own_api:
                 raise SettingsError(
                     f"--batch, --batch-file and --batch-results are OpenAI's Batch API, which --api"
                     f" {model.api} does not have: leave them out, or ask by another --api"

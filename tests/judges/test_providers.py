@@ -4,8 +4,6 @@ A server on this machine stands for all of them; a proxy leads hosted addresses 
 """
 
 import json
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -334,19 +332,6 @@ def test_what_a_provider_lacks_is_refused(
         monkeypatch.setenv(KEYS[more[1]], KEY)
     done = annotate_cli(*ARGS, "--model", "m", *more)
     assert (done.code, words in " ".join(done.err.split())) == (2, True), done.err
-
-
-@pytest.mark.parametrize("api", NATIVE)
-def test_an_sdk_is_needed_and_imported_only_for_its_api(tmp_path: Path, api: str) -> None:
-    hide = "import sys; sys.modules.update({'anthropic': None, 'google': None})\n"
-    code = hide + "from annotator.cli import main; sys.argv[0] = 'annotate'; main()"
-    args = (str(tmp_path), "--rubric", "comm_errors", "--model", "m", "--api", api)
-    command = [sys.executable, "-c", code, *args, "--base-url", "http://127.0.0.1:9"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    error = " ".join(done.stderr.split())
-    assert done.returncode == 2
-    assert f"needs the extra {api}:" in error
-    assert "-m pip install " in error
 
 
 # Models that have nothing but the Responses API.

@@ -41,7 +41,6 @@ from annotator.judges.llm.settings import (
     is_local,
     read_api_key,
     read_headers,
-    require_sdk,
     strip_secrets,
 )
 from annotator.prompts.render import Prompt, render_probe
@@ -121,7 +120,6 @@ class Model(RunJudge):
         self._key = "" if offline else read_api_key(options.base_url, options.api_key_env)
         if not offline:
             read_headers(options)
-            require_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self.answered_by: Counter[str] = Counter()  # answers by the server's name for the model
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
@@ -262,8 +260,8 @@ class Model(RunJudge):
     @property
     def api(self) -> str:
         """The API in use."""
-        found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
-        return "responses" if found_out else self.options.api
+        found = self._endpoint.api.name if "_endpoint" in self.__dict__ else "chat"
+        return self.options.api if found == "chat" else found
 
     async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
         """Return the response to a tiny request; raises JudgeStopped or CallFailed."""

@@ -6,7 +6,7 @@ Requests are cached and hashed as chat completions, whatever the API.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -273,7 +273,6 @@ def read_responses_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {**answer, "choices": [{"message": message, "finish_reason": finish}]}
 
 
-_CHAT = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])
 _SIGNED = "signature:"  # begins the id of a call that Gemini signed
 _ENDS = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
 # The model erred, and can be asked again. What else ends an answer of Gemini's is no answer.
@@ -288,7 +287,7 @@ def write_anthropic_request(body: Mapping[str, Any]) -> Fields:
     The instructions are the same for all traces of a rubric, and go into the cache; the trace does
     not.
     """
-    request = {name: value for name, value in body.items() if name not in _CHAT}
+    request = {name: value for name, value in body.items() if name not in _OURS}
     request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
     request["messages"] = _join_results(map(_write_anthropic_turn, _list_turns(body)), "content")
     if system := _join_system(body):
@@ -344,7 +343,7 @@ def write_gemini_request(body: Mapping[str, Any]) -> Fields:
     request = {
         name: value
         for name, value in body.items()
-        if name not in _CHAT and name not in names and name != "model"
+        if name not in _OURS and name not in names and name != "model"
     }
     turns = (_write_gemini_turn(turn, body) for turn in _list_turns(body))
     request["contents"] = _join_results(turns, "parts")
@@ -495,3 +494,54 @@ def _list_objects(value: object, name: str) -> list[Fields] | None:
     """Return the objects in a list field, None without such a list."""
     items = value.get(name) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How an API is asked; every request is written, cached and hashed as a chat completion.
+
+    ``path``: the path of requests, below ``version`` unless the address ends in one. ``write`` and
+    ``read`` translate a request, and an answer to one as a chat completion. Of a provider's own
+    API: ``url`` and ``key_env`` are the defaults of its address and of the variable with the key,
+    ``headers`` its own.
+    """
+
+    name: str
+    path: str
+    write: Callable[[Mapping[str, Any]], Fields] | None = None
+    read: Callable[[Any], Any] | None = None
+    version: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    key_env: str = ""
+
+    def locate(self, address: str, model: str) -> str:
+        """Return the URL of requests to a model."""
+        if self.name == "responses":  # at Azure it belongs to no deployment
+            address = address.partition("/deployments/")[0]
+        if self.version and not re.search(r"/v\d\w*$", address):
+            address = f"{address}/{self.version}"
+        return f"{address}/{self.path.format(model=model.removeprefix('models/'))}"
+
+
+APIS = {
+    api.name: api
+    for api in (
+        Api("chat", "chat/completions"),
+        # Its answers are read as those of batches, which are the same.
+        Api("responses", "responses", write_responses_request),
+        Api(
+            *("anthropic", "messages", write_anthropic_request, read_anthropic_answer, "v1"),
+            headers={"Authorization": "Bearer {key}", "anthropic-version": "2023-06-01"},
+            url="https://api.anthropic.com",
+            key_env="ANTHROPIC_API_KEY",
+        ),
+        Api(
+            *("gemini", "models/{model}:generateContent", write_gemini_request),
+            *(read_gemini_answer, "v1beta"),
+            headers={"x-goog-api-key": "{key}"},
+            url="https://generativelanguage.googleapis.com",
+            key_env="GEMINI_API_KEY",
+        ),
+    )
+}

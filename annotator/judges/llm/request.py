@@ -388,8 +388,6 @@ def build_format(
     from instructor import Provider
     from instructor.v2.core.response import handle_response_model  # without all providers: 1.4 s
 
-    anthropic = api == "anthropic" and response_format in ("tools", "named")
-    provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
     # MD_JSON: the schema is in the prompt; the answer is plain or fenced JSON.
     forms = {
         **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
@@ -399,11 +397,20 @@ def build_format(
     model = build_answer_model(rubric, considered)
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
-    _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)
+    _, request = handle_response_model(
+        model, forms[response_format], Provider.OPENAI, messages=nothing
+    )
     form = {key: value for key, value in request.items() if key != "messages"}
     if response_format == "tools":
-        any_tool = {"type": "any", "disable_parallel_tool_use": True}
-        form["tool_choice"] = any_tool if anthropic else "required"
+        form["tool_choice"] = "required"
+    if api == "anthropic" and "tools" in form:
+        function = form["tools"][0]["function"]
+        named = {name: function[name] for name in ("name", "description")}
+        choice = {"type": "tool", "name": named["name"]}
+        if response_format == "tools":
+            choice = {"type": "any"}
+        form["tools"] = [{**named, "input_schema": model.model_json_schema()}]
+        form["tool_choice"] = {**choice, "disable_parallel_tool_use": True}
     if response_format == "strict":
         json_schema = form["response_format"]["json_schema"]
         lean = {**json_schema, "schema": _make_lean(json_schema["schema"]), "strict": True}
