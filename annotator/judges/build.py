@@ -217,7 +217,7 @@ class BuiltJudge:
                 notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
         if batch_import.problem:  # after the import, so that answers are kept
             raise AnnotatorError(batch_import.problem)
-        outbox.errors = batch_import.errors
+        outbox.missed = {key: (1, error) for key, error in batch_import.errors.items()}
 
     def count_unbilled(self) -> Usage:
         """Return the cost of batch answers that no annotation has yet."""

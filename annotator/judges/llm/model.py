@@ -48,7 +48,7 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
 if TYPE_CHECKING:
-    from annotator.judges.llm.batch import BatchOutbox, FileOutbox
+    from annotator.judges.llm.batch import Outbox
     from annotator.judges.llm.endpoint import Endpoint
 
 
@@ -109,9 +109,7 @@ class Model(RunJudge):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: BatchOutbox | FileOutbox | None = (
-            None  # takes the requests instead of the endpoint
-        )
+        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
         self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the server failed during the probes
