@@ -250,7 +250,7 @@ _MAX_DOWNLOAD = 2 << 30  # bytes
 
 def choose_batch_url(options: Options) -> str:
     """Return the path that the lines of a batch name."""
-    url = options.provider.choose_batch_url
+    url = options.provider.batch_url
     return url.replace("chat/completions", "responses") if options.api == "responses" else url
 
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from annotator.base.errors import JudgeStopped
 from annotator.judges.base import ResponseFormat
 
-KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
+KeyHeader = Literal["Authorization", "api-key"]
 
 # Models that think before they answer: greedy decoding makes many of them repeat themselves, and
 # hosted ones reject a temperature.
@@ -30,12 +30,11 @@ class Provider:
 
     ``hosts``: names, ends of names that begin with a dot, or local ports that begin with a colon.
     ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: the header of
-    the key. ``forms``: its response formats, the surest first. ``overflow``: patterns of its error
-    for a prompt that is too long, with the groups ``limit``, ``asked`` and ``answer`` (the longest
-    answer). ``sends``: fields of every request. ``local``: it serves open models, with a default
-    temperature above 0. ``costs``: its usage has dollars. ``thoughts_apart``: ``completion_tokens``
-    leaves thoughts out. ``cache_write``: the price of input written to its cache, as a factor.
-    ``batch_url``: the path in the lines of a batch.
+    the key. ``forms``: its response formats, the surest first. ``sends``: fields of every request.
+    ``local``: it serves open models, with a default temperature above 0. ``costs``: its usage has
+    dollars. ``thoughts_apart``: ``completion_tokens`` leaves thoughts out. ``cache_write``: the
+    price of input written to its cache, as a factor. ``batch_url``: the path in the lines of a
+    batch.
     """
 
     name: str
@@ -44,13 +43,12 @@ class Provider:
     seed: str = "seed"
     key_header: KeyHeader = "Authorization"
     forms: tuple[ResponseFormat, ...] = ("json_schema", "tools", "named", "json")
-    overflow: tuple[str, ...] = ()
     sends: Mapping[str, Any] = field(default_factory=dict)
     local: bool = False
     costs: bool = False
     thoughts_apart: bool = False
     cache_write: float = 1.0
-    choose_batch_url: str = "/v1/chat/completions"
+    batch_url: str = "/v1/chat/completions"
 
     def format_fallbacks(self, here: bool) -> tuple[ResponseFormat, ...]:
         """Return the response formats to try, in order.
@@ -67,117 +65,49 @@ class Provider:
         return 0.0 if greedy and not _THINKS.search(model) else None
 
 
-_OPENAI = (
-    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|resulted in) (?P<asked>\d+)",
-    r"exceeds the context window of this model",
-)
-_VLLM = (
-    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|contains at least) "
-    r"(?P<asked>\d+)",
-    r"prompt \(length (?P<asked>\d+)\) is longer than the maximum model length of (?P<limit>\d+)",
-)
+_SCHEMA_OR_JSON: tuple[ResponseFormat, ...] = ("json_schema", "json")
 
 PROVIDERS = (
-    Provider("openai", (".openai.com",), overflow=_OPENAI),
+    Provider("openai", (".openai.com",)),
     Provider(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
-        overflow=_OPENAI,
-        choose_batch_url="/chat/completions",
+        batch_url="/chat/completions",
     ),
-    Provider(
-        "mistral",
-        (".mistral.ai",),
-        cap="max_tokens",
-        seed="random_seed",
-        overflow=(
-            r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
-        ),
-    ),
+    Provider("mistral", (".mistral.ai",), cap="max_tokens", seed="random_seed"),
     Provider(
         "gemini",
         ("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
         cap="max_tokens",
-        overflow=(
-            r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
-            r" \(?(?P<limit>\d+)",
-        ),
         thoughts_apart=True,
     ),
     Provider(
         "openrouter",
         (".openrouter.ai",),
         cap="max_tokens",
-        overflow=(
-            r"maximum context length is (?P<limit>\d+) tokens.*?requested about (?P<asked>\d+)",
-        ),
         # Where the model reads 8,192 tokens or less, or the account has it so, the middle of a
         # longer prompt is left out. https://openrouter.ai/docs/guides/features/message-transforms
         sends={"plugins": [{"id": "context-compression", "enabled": False}]},
         costs=True,
     ),
-    Provider(
-        "ollama",
-        (":11434", ".ollama.com"),
-        cap="max_tokens",
-        forms=("json_schema", "json"),  # it takes tools, and leaves it to the model to call one
-        overflow=(r"input length exceeds (?:the )?(?:maximum )?context length",),
-        local=True,
-    ),
-    Provider(
-        "lmstudio",
-        (":1234",),
-        cap="max_tokens",
-        forms=("json_schema", "json"),
-        overflow=(
-            r"first (?P<asked>\d+) tokens when context the overflows.*?context length of only "
-            r"(?P<limit>\d+)",
-            r"number of tokens to keep from the initial prompt is greater than the context length",
-            r"n_keep \((?P<asked>\d+)\) >= n_ctx \((?P<limit>\d+)\)",
-        ),
-        local=True,
-    ),
-    Provider(
-        "llamacpp",
-        (":8080",),
-        cap="max_tokens",
-        forms=("json_schema", "json"),  # a named tool is answered in plain text
-        overflow=(r"exceed_context_size_error", r"exceeds the available context size"),
-        local=True,
-    ),
-    Provider("vllm", (":8000",), overflow=_VLLM, local=True),
-    Provider(
-        "sglang",
-        (":30000",),
-        overflow=(
-            r"input \((?P<asked>\d+) tokens\) is longer than the model's context length"
-            r" \((?P<limit>\d+)",
-            r"maximum context length of (?P<limit>\d+) tokens.*?requested a total of "
-            r"(?P<asked>\d+)",
-        ),
-        local=True,
-    ),
+    # It takes tools, and leaves it to the model to call one.
+    Provider("ollama", (":11434", ".ollama.com"), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    Provider("lmstudio", (":1234",), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    # A named tool is answered in plain text.
+    Provider("llamacpp", (":8080",), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    Provider("vllm", (":8000",), local=True),
+    Provider("sglang", (":30000",), local=True),
     Provider(
         "anthropic",
         (".anthropic.com",),
         cap="max_tokens",
         forms=("tools", "named", "json"),  # it ignores response_format
-        overflow=(
-            r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
-            r"exceed context limit: (?P<asked>\d+) \+ (?P<answer>\d+) > (?P<limit>\d+)",
-        ),
         cache_write=1.25,
     ),
 )
 GENERIC = Provider("generic")
 PROVIDER_NAMES = tuple(provider.name for provider in (*PROVIDERS, GENERIC))
-
-# A gateway passes on what the server behind it says: the words of all count for each.
-OVERFLOW = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in dict.fromkeys(pattern for provider in PROVIDERS for pattern in provider.overflow)
-)
 
 
 def find_native_provider(api: str) -> Provider:
