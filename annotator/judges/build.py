@@ -212,7 +212,7 @@ class BuiltJudge:
         batch_import = BatchImport(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
             before = len(batch_import.errors)
-            batch_import.take(file)
+            batch_import.take_file(file)
             if new := list(batch_import.errors.values())[before:]:
                 notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
         if batch_import.problem:  # after the import, so that answers are kept

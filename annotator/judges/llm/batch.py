@@ -8,9 +8,9 @@ import asyncio
 import json
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -88,69 +88,26 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A line of batch results. ``message``: its error, or ""."""
+    """A line of batch results. ``message``: its error, or ""; ``too_long``: the same as a response,
+    if it says that the prompt was too long.
+    """
 
     key: str
     body: object
     message: str = ""
     status: int = 200
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def too_long(self) -> ModelResponse | None:
-        """The response that says that the prompt was too long, or None."""
-        if not self.message or self.status in TRANSIENT or self.status >= 500:
-            return None
-        code = str(self.fields.get("code") or self.fields.get("type") or "")
-        return parse_overflow(self.message, self.fields, code, self.status == 413)
+    too_long: ModelResponse | None = None
 
 
-def redact_line(line: bytes, secrets: Secrets) -> bytes:
-    """Return a line of results without secrets; the text of an answer stays as it is."""
-    if len(line) > LONGEST_RESPONSE:
-        return b"damaged"
-    with suppress(*NO_RESULT):
-        if not _parse_result(value := json.loads(line), secrets).message:
-            cleaned = _redact_value(value, secrets)
-            return line if cleaned == value else json.dumps(cleaned).encode()
-    return secrets.redact(line.decode(errors="replace")).encode()
-
-
-def _redact_value(value: Any, secrets: Secrets, name: str = "") -> Any:
-    """Return the value of the field ``name`` without secrets."""
-    if isinstance(value, dict):
-        return {key: _redact_value(item, secrets, key) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(item, secrets, name) for item in value]
-    is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
-    return secrets.redact(value) if is_words else value
-
-
-def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
-    """Yield the lines of a results file with their numbers; None for an unreadable line.
-
-    The file is OpenAI's or that of ``vllm run-batch``. Errors are redacted.
+def parse_result(line: bytes, secrets: Secrets) -> Result:
+    """Return a line of OpenAI's results or of ``vllm run-batch``. Errors are redacted.
 
     Raises:
-        AnnotatorError: the file cannot be read.
+        one of NO_RESULT: it is no result.
     """
-    with explain_unreadable(file), open_checked(file) as lines:
-        n = 0
-        while line := lines.readline(LONGEST_RESPONSE + 1):
-            n += 1
-            if not line.strip():
-                continue
-            try:
-                if len(line) > LONGEST_RESPONSE:
-                    while line and not line.endswith(b"\n"):
-                        line = lines.readline(LONGEST_RESPONSE)
-                    raise ValueError
-                yield n, _parse_result(json.loads(line), secrets)
-            except NO_RESULT:
-                yield n, None
-
-
-def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
+    if len(line) > LONGEST_RESPONSE:
+        raise ValueError("too long")
+    value = json.loads(line)
     key, response = replace_surrogates(str(value["custom_id"])), value.get("response") or {}
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
@@ -162,9 +119,12 @@ def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
     fields = error if isinstance(error, dict) else {}
     message = str(fields.get("message") or fields.get("code") or error or "no answer")
     reason = sanitize_line(secrets.redact(message), 300)
-    return Result(
-        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
-    )
+    reason = f"HTTP {status}: {reason}" if status != 200 else reason
+    too_long = None
+    if status not in TRANSIENT and status < 500:
+        code = str(fields.get("code") or fields.get("type") or "")
+        too_long = parse_overflow(reason, fields, code, status == 413)
+    return Result(key, body, reason, status, too_long)
 
 
 class BatchImport:
@@ -196,20 +156,33 @@ class BatchImport:
         self._secrets = secrets
         self._requests = requests
 
-    def take(self, file: Path) -> None:
-        """Import the results in a file; answers in the cache stay.
+    def take(self, line: bytes, where: str) -> None:
+        """Import a line of results; answers in the cache stay."""
+        if not line.strip():
+            return
+        try:
+            result = parse_result(line, self._secrets)
+        except NO_RESULT:
+            self.unread += 1
+            self.first_unread = self.first_unread or where
+            return
+        self.results += 1
+        if self._requests is None or result.key in self._requests:
+            self._take(result, (self._requests or {}).get(result.key, SentRequest()))
+
+    def take_file(self, file: Path) -> None:
+        """Import the results in a file.
 
         Raises:
-            AnnotatorError: as :func:`read_results`.
+            AnnotatorError: the file cannot be read.
         """
-        for n, result in read_results(file, self._secrets):
-            if result is None:
-                self.unread += 1
-                self.first_unread = self.first_unread or f"{file}, line {n}"
-                continue
-            self.results += 1
-            if self._requests is None or result.key in self._requests:
-                self._take(result, (self._requests or {}).get(result.key, SentRequest()))
+        n = 0
+        with explain_unreadable(file), open_checked(file) as lines:
+            while line := lines.readline(LONGEST_RESPONSE + 1):
+                n += 1
+                self.take(line, f"{file}, line {n}")
+                while line and len(line) > LONGEST_RESPONSE and not line.endswith(b"\n"):
+                    line = lines.readline(LONGEST_RESPONSE + 1)
 
     @property
     def problem(self) -> str:
@@ -553,9 +526,7 @@ class BatchOutbox(Outbox):
         batch_import = BatchImport(self._cache, self._options, self._price, self._secrets, requests)
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
-                file = self.folder / f"{job.n}-{name}.jsonl"
-                await self._download(client, file_id, file)
-                batch_import.take(file)
+                await self._download(client, file_id, batch_import, f"the {name} of {job.batch_id}")
         self.spent += batch_import.lost
         if batch_import.problem:
             self._notice(f"batch {job.batch_id}: left out: {batch_import.problem}")
@@ -601,23 +572,25 @@ class BatchOutbox(Outbox):
             await asyncio.sleep(min(pause, self._options.max_wait or pause))
             pause = min(pause * 1.5, _LAST_POLL)
 
-    async def _download(self, client: Any, file_id: str, file: Path) -> None:
-        """Write results to a file, line by line."""
-        size, rest = 0, b""
+    async def _download(
+        self, client: Any, file_id: str, batch_import: BatchImport, name: str
+    ) -> None:
+        """Import a file of results, line by line."""
+        size, n, rest = 0, 0, b""
         async with client.files.with_streaming_response.content(file_id) as content:
-            with NewFile(file, private=True) as out:
-                async for chunk in content.iter_bytes():
-                    size += len(chunk)
-                    lines, end, rest = (rest + chunk).rpartition(b"\n")
-                    if size > _MAX_DOWNLOAD:
-                        raise JudgeStopped(
-                            f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
-                            " answers to these questions; ask without --batch"
-                        )
-                    for line in lines.split(b"\n") if end else ():
-                        out.write(redact_line(line, self._secrets) + b"\n")
-                    rest = rest[: LONGEST_RESPONSE + 1]
-                out.write(redact_line(rest, self._secrets))
+            async for chunk in content.iter_bytes():
+                size += len(chunk)
+                if size > _MAX_DOWNLOAD:
+                    raise JudgeStopped(
+                        f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
+                        " answers to these questions; ask without --batch"
+                    )
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[: LONGEST_RESPONSE + 1]
+                for line in lines:
+                    n += 1
+                    batch_import.take(line, f"{name}, line {n}")
+        batch_import.take(rest, f"{name}, line {n + 1}")
 
     def _read_requests(self, job: BatchJob) -> dict[str, SentRequest]:
         """Return the requests of a batch, by key."""

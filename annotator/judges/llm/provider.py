@@ -323,7 +323,6 @@ def read_gemini_answer(answer: Any) -> Any:
     """Return Gemini's first candidate as a chat completion, without thoughts."""
     if not isinstance(answer, dict):
         return answer
-    counted = {"usage": _read_gemini_usage(answer.get("usageMetadata"))}
     candidates = _list_objects(answer, "candidates")
     if not candidates:
         feedback = answer.get("promptFeedback")
@@ -331,7 +330,7 @@ def read_gemini_answer(answer: Any) -> Any:
         blocked = (
             _write_choice("", [], f"the prompt is blocked: {reason}", "stop") if reason else {}
         )
-        return answer | counted | blocked
+        return answer | blocked
     candidate = candidates[0]
     parts = [
         piece
@@ -349,27 +348,7 @@ def read_gemini_answer(answer: Any) -> Any:
     if reason not in _ENDS and reason not in _ERRED:
         refusal = f"the answer is blocked: {reason}"
     text = "".join(str(piece.get("text") or "") for piece in parts)
-    return answer | counted | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
-
-
-def _read_gemini_usage(usage: object) -> Fields:
-    """Return Gemini's counts as those of a chat completion; thoughts are output."""
-    counts = {
-        name: value
-        for name, value in (usage.items() if isinstance(usage, dict) else ())
-        if isinstance(value, int)
-    }
-    if "promptTokenCount" not in counts:
-        return {}
-    read = counts["promptTokenCount"] + counts.get("toolUsePromptTokenCount", 0)
-    thoughts = counts.get("thoughtsTokenCount", 0)
-    return {
-        "prompt_tokens": read,
-        "prompt_tokens_details": {"cached_tokens": counts.get("cachedContentTokenCount", 0)},
-        "completion_tokens": counts.get("candidatesTokenCount", 0) + thoughts,
-        "completion_tokens_details": {"reasoning_tokens": thoughts},
-        "total_tokens": counts.get("totalTokenCount", 0),
-    }
+    return answer | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
 
 
 def _list_turns(body: Mapping[str, Any]) -> list[Fields]:

@@ -216,7 +216,7 @@ def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
 
     Without output tokens the cost is unknown.
     """
-    usage = body.get("usage") if isinstance(body, dict) else None
+    usage = (body.get("usage") or body.get("usageMetadata")) if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return None
     read, written = _find_first(usage, _READ), _find_first(usage, _WRITTEN)
@@ -224,10 +224,7 @@ def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
         return None
     if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
         read += sum(_parse_count(usage.get(name)) or 0 for name in _APART)
-    total, thoughts = (
-        _parse_count(usage.get("total_tokens")) or 0,
-        _find_first(usage, _REASONING) or 0,
-    )
+    total, thoughts = (_find_first(usage, names) or 0 for names in (_TOTAL, _REASONING))
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
     apart = provider.thoughts_apart or total == read + (written or 0) + thoughts
     if apart and (written is not None or total > read):
@@ -265,15 +262,17 @@ def _parse_dollars(value: object) -> float | None:
     return float(value) if number and 0 <= value < _MOST_DOLLARS else None  # type: ignore[arg-type, operator]
 
 
-# The names of the same count at different servers, and in the Responses API.
-_READ = (("prompt_tokens",), ("input_tokens",))
-_WRITTEN = (("completion_tokens",), ("output_tokens",))
+# The names of the same count at different servers, and in their own APIs.
+_READ = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",))
+_WRITTEN = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",))
+_TOTAL = (("total_tokens",), ("totalTokenCount",))
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
     ("cache_read_input_tokens",),
     ("prompt_cache_hit_tokens",),  # DeepSeek's
     ("cached_tokens",),  # Moonshot's
+    ("cachedContentTokenCount",),
 )
 _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
@@ -287,6 +286,7 @@ _REASONING = (
     ("output_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "thinking_tokens"),
     ("reasoning_tokens",),  # SGLang's
+    ("thoughtsTokenCount",),
 )
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -271,6 +271,7 @@ def _parse_options(values: dict[str, Any], where: str) -> Options:
     return replace(options, extra_body=extra_body, headers=headers)
 
 
+@lru_cache(maxsize=16)
 def is_local(url: str) -> bool:
     """Whether a URL names this machine."""
     host = urlsplit(url).hostname or ""
