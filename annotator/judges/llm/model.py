@@ -391,6 +391,8 @@ class Model(RunJudge):
         *,
         tiny: bool = False,
     ) -> CallEstimate:
-        """Return the estimated cost of a request, with a long answer."""
-        dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
+        """Return the estimated cost of a request, with a long answer; 0 without a budget."""
+        dollars = 0.0, 0.0  # genai-prices takes .1 ms
+        if self.session.budget:
+            dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
         return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))
