@@ -17,11 +17,13 @@ from annotator.judges.llm.answer import (
 )
 from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormatChanged, Model, Session
 from annotator.judges.llm.request import (
+    HOW_COUNTED,
     MAX_SHRINKS,
     MIN_CHARACTERS,
     ModelRequest,
     PromptBuilder,
     TooLong,
+    estimate_tokens,
     hash_format,
     list_libraries,
 )
@@ -398,11 +400,8 @@ class LLMJudge(Model):
             if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
-            count, schema = (
-                self._prompt_builder.tokens.count,
-                build_answer_schema(rubric, self.options.considered),
-            )
-            tokens = count(prompt.user) + count(prompt.system + schema)
+            schema = build_answer_schema(rubric, self.options.considered)
+            tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
             expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
         return expected
 
@@ -423,7 +422,7 @@ class LLMJudge(Model):
         short, long = self._cap(SHORT_ANSWER), self._cap(LONG_ANSWER)
         answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
         return (
-            f"{self.options.model}: {self._prompt_builder.tokens}; answers of {answer} tokens;"
+            f"{self.options.model}: {HOW_COUNTED}; answers of {answer} tokens;"
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 
