@@ -289,6 +289,7 @@ def test_a_run_by_a_providers_own_api(
     monkeypatch.setenv(KEYS[api], KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("TEAM", "red")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Cost: b")
     with Server(scripted(RIGHT)) as server:
         args = (*ARGS, "--model", "m-1", "--base-url", server.root, "--api", api, "--out", "out")
         args += (*set_model(headers={"X-Team": "TEAM"}), *PRICED)
@@ -301,6 +302,7 @@ def test_a_run_by_a_providers_own_api(
     assert (statuses(), form, headers["X-Team"]) == (["labelled"] * 3, "strict", "red")
     shown = {"anthropic": "Authorization", "gemini": "x-goog-api-key"}[api]
     assert headers[shown].removeprefix("Bearer ") == KEY
+    assert "X-Cost" not in headers, "meant for OpenAI"
     assert (manifest()["judge"]["api"], totals()["calls"]) == (api, 4)
     written = done.out + done.err + "".join(map(Path.read_text, Path("out").glob("*.js*")))
     assert KEY not in written

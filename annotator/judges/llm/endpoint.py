@@ -164,23 +164,23 @@ def open_client(
     parts = urlsplit(options.base_url)
     path = parts.path.partition("/deployments/")[0] if batches else parts.path
     netloc = parts.netloc.rpartition("@")[2]
-    own = {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
+    user_headers = {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
     with explain_address(options, key):
         return _Client(
             api_key=key,
             base_url=urlunsplit(parts._replace(netloc=netloc, path=path, query="")),
-            default_headers=own,
+            default_headers=user_headers,
             default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
             timeout=options.timeout,
             max_retries=attempts - 1,
-            http_client=_open_http(options, key, own, connections),
+            http_client=_open_http(options, key, user_headers, connections),
         )
 
 
 _Headers = Callable[[dict[str, str]], dict[str, str]]
 
 
-def _choose_headers(options: Options, key: str, own: Mapping[str, str]) -> _Headers:
+def _choose_headers(options: Options, key: str, user_headers: Mapping[str, str]) -> _Headers:
     """Return the function that makes an API's headers of openai's, which are in lower case."""
     parts = urlsplit(options.base_url)
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
@@ -204,13 +204,13 @@ def _choose_headers(options: Options, key: str, own: Mapping[str, str]) -> _Head
 
 
 def _open_http(
-    options: Options, key: str, own: Mapping[str, str], connections: int
+    options: Options, key: str, user_headers: Mapping[str, str], connections: int
 ) -> httpx2.AsyncClient:
     """Return the HTTP client of an API, with at most so many connections."""
     parts = urlsplit(options.base_url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return _HttpClient(
-        _choose_headers(options, key, own),
+        _choose_headers(options, key, user_headers),
         Secrets.of(options, key),
         verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
         # No proxy leads to this machine.

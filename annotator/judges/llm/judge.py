@@ -142,10 +142,6 @@ class LLMJudge(Model):
         """See :attr:`annotator.judges.base.RunJudge.state`."""
         return self.session.rate_limiter.state
 
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return all codes of the rubric."""
-        return frozenset(code.id for code in rubric.codes)
-
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
         judge_call = JudgeCall(trace, rubric)

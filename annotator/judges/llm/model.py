@@ -258,8 +258,8 @@ class Model(RunJudge):
     @property
     def api(self) -> str:
         """The API in use."""
-        found = self._endpoint.api.name if "_endpoint" in self.__dict__ else "chat"
-        return self.options.api if found == "chat" else found
+        name = self._endpoint.api.name if "_endpoint" in self.__dict__ else "chat"
+        return self.options.api if name == "chat" else name
 
     async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
         """Return the response to a tiny request; raises JudgeStopped or CallFailed."""
