@@ -308,6 +308,16 @@ def test_a_run_by_a_providers_own_api(
     assert KEY not in written
 
 
+def test_a_password_goes_in_place_of_anthropics_key(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS["anthropic"], KEY)
+    with Server(scripted(RIGHT)) as server:
+        url = server.root.replace("http://", "http://me:pass@")
+        assert ask(server, trace, api="anthropic", mode="tools", base_url=url).status == "labelled"
+        assert server.seen[0].headers.getall("Authorization") == [basic("me", "pass")]
+
+
 # Options -> what is refused before any call.
 REFUSED_OPTIONS: dict[str, tuple[tuple[object, ...], str]] = {
     "a batch": (("--api", "anthropic", "--batch"), "--api anthropic does not have"),

@@ -191,7 +191,8 @@ def _choose_headers(options: Options, key: str, user_headers: Mapping[str, str])
     def adapt(headers: dict[str, str]) -> dict[str, str]:
         if api:  # the organization, say, is OpenAI's business
             named = {name: value.format(key=key) for name, value in api.headers.items()}
-            headers = {"content-type": "application/json", **named, **user_headers}
+            named = {"content-type": "application/json", **named, **user_headers}
+            headers = {name.lower(): value for name, value in named.items()}
         elif name != "Authorization":  # openai's client knows only that header
             headers.setdefault(name, key)
             if headers.get("authorization") == f"Bearer {key}":
