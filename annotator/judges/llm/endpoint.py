@@ -9,8 +9,8 @@ import re
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
@@ -164,17 +164,33 @@ def open_client(
     parts = urlsplit(options.base_url)
     path = parts.path.partition("/deployments/")[0] if batches else parts.path
     netloc = parts.netloc.rpartition("@")[2]
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     user_headers = {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
-    with explain_address(options, key):
-        return _Client(
-            api_key=key,
-            base_url=urlunsplit(parts._replace(netloc=netloc, path=path, query="")),
-            default_headers=user_headers,
-            default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            timeout=options.timeout,
-            max_retries=attempts - 1,
-            http_client=_open_http(options, key, user_headers, connections),
-        )
+    secrets = Secrets.of(options, key)
+    with secrets.kept():
+        try:
+            http = _HttpClient(
+                _choose_headers(options, key, user_headers),
+                secrets,
+                verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
+                # No proxy leads to this machine.
+                mounts={f"all://{host}": None} if is_local(options.base_url) else None,
+                limits=httpx2.Limits(max_connections=connections),
+                headers={"Accept-Encoding": "gzip, deflate"},
+            )
+            return _Client(
+                api_key=key,
+                base_url=urlunsplit(parts._replace(netloc=netloc, path=path, query="")),
+                default_headers=user_headers,
+                default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+                timeout=options.timeout,
+                max_retries=attempts - 1,
+                http_client=http,
+            )
+        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
+            reason = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
+            where = strip_secrets(options.base_url)
+            raise AnnotatorError(f"{where} cannot be called: {reason}") from error
 
 
 _Headers = Callable[[dict[str, str]], dict[str, str]]
@@ -204,23 +220,6 @@ def _choose_headers(options: Options, key: str, user_headers: Mapping[str, str])
     return adapt
 
 
-def _open_http(
-    options: Options, key: str, user_headers: Mapping[str, str], connections: int
-) -> httpx2.AsyncClient:
-    """Return the HTTP client of an API, with at most so many connections."""
-    parts = urlsplit(options.base_url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return _HttpClient(
-        _choose_headers(options, key, user_headers),
-        Secrets.of(options, key),
-        verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
-        # No proxy leads to this machine.
-        mounts={f"all://{host}": None} if is_local(options.base_url) else None,
-        limits=httpx2.Limits(max_connections=connections),
-        headers={"Accept-Encoding": "gzip, deflate"},
-    )
-
-
 @cache  # 20 ms for each client, and as much for each proxy
 def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     try:
@@ -240,19 +239,6 @@ def describe_redirect(error: APIStatusError) -> str:
         f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
         " follow: give the address that answers as --base-url"
     )
-
-
-@contextmanager
-def explain_address(options: Options, key: str) -> Iterator[None]:
-    """Raise :class:`AnnotatorError` if a client cannot use the address or a proxy."""
-    secrets = Secrets.of(options, key)
-    with secrets.kept():
-        try:
-            yield
-        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
-            reason = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
-            where = strip_secrets(options.base_url)
-            raise AnnotatorError(f"{where} cannot be called: {reason}") from error
 
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
