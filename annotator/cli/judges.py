@@ -44,8 +44,8 @@ _SETTINGS = (
         "--api",
         type=click.Choice(("auto", "chat", "responses", "anthropic", "gemini")),
         help="The API of the endpoint: chat completions or responses. auto is chat, unless the"
-        " server says that the model needs responses. anthropic, gemini: the provider's own API,"
-        " which needs the extra of that name.  [default: auto]",
+        " server says that the model needs responses. anthropic, gemini: the provider's own API."
+        "  [default: auto]",
     ),
     click.option(
         "--temperature",

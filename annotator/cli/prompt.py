@@ -12,7 +12,7 @@ from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.judges.llm.answer import build_answer_schema
 from annotator.judges.llm.cost import find_listing
-from annotator.judges.llm.request import PromptBuilder, TokenCounter
+from annotator.judges.llm.request import HOW_COUNTED, PromptBuilder, estimate_tokens
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import Considered, Prompt
 from annotator.rubrics import load_rubric
@@ -70,7 +70,7 @@ def command(
         text = "\n".join(lines) or "no difference"
     else:
         schema = build_answer_schema(load_rubric(rubric), considered)
-        text = "\n\n".join(_render(prompt, schema, reader.tokens) for prompt in prompts)
+        text = "\n\n".join(_render(prompt, schema) for prompt in prompts)
     say(escape_controls(text) if sys.stdout.isatty() else text)
     if format_ == "auto" and not diff:
         arguments = *name_sources(traces), "--rubric", rubric, "--model", model, "--dry-run"
@@ -99,20 +99,20 @@ def _split(prompts: list[Prompt]) -> list[str]:
     return lines
 
 
-def _render(prompt: Prompt, schema: str, tokens: TokenCounter) -> str:
+def _render(prompt: Prompt, schema: str) -> str:
     rows = [
         (escape_header(section.id), "".join(piece for piece, _ in section.pieces))
         for section in prompt.parts
     ]
     rows += [("findings", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
-    counts = [(name, tokens.count(text)) for name, text in rows]
+    counts = [(name, estimate_tokens(text)) for name, text in rows]
     # The headers are the rest, so that "all" is the number a run is charged for.
-    system, user = tokens.count(prompt.system), tokens.count(prompt.user)
+    system, user = estimate_tokens(prompt.system), estimate_tokens(prompt.user)
     counts = [("system", system), *counts, ("headers", user - sum(n for _, n in counts))]
-    counts.append(("schema", tokens.count(prompt.system + schema) - system))
+    counts.append(("schema", estimate_tokens(prompt.system + schema) - system))
     width = max(len(name) for name, _ in counts)
     table = "\n".join(f"{name.ljust(width)}  {count:>9,}" for name, count in counts)
-    total = f"{'all'.ljust(width)}  {sum(count for _, count in counts):>9,}  ({tokens})"
+    total = f"{'all'.ljust(width)}  {sum(count for _, count in counts):>9,}  ({HOW_COUNTED})"
     missing = "".join(
         f"\n{escape_header(name)}: {count} characters are not shown, for want of room"
         for name, count in prompt.truncated.items()

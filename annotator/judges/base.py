@@ -86,6 +86,10 @@ class RunJudge(Judge):
     def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """Restore the :attr:`learned` of the run that is resumed."""
 
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return all codes of the rubric."""
+        return frozenset(code.id for code in rubric.codes)
+
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find and cannot rule out. They have no share."""
         return frozenset()

@@ -103,7 +103,7 @@ class ModelSettings:
         if self.by_file and len(self.models) > 1:
             raise SettingsError("--batch-file and --batch-results take one model at a time")
         for model in self.models:
-            if (self.batch or self.by_file) and model.native:
+            if (self.batch or self.by_file) and model.own_api:
                 raise SettingsError(
                     f"--batch, --batch-file and --batch-results are OpenAI's Batch API, which --api"
                     f" {model.api} does not have: leave them out, or ask by another --api"
@@ -213,12 +213,12 @@ class BuiltJudge:
         batch_import = BatchImport(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
             before = len(batch_import.errors)
-            batch_import.take(file)
+            batch_import.take_file(file)
             if new := list(batch_import.errors.values())[before:]:
                 notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].message}")
         if batch_import.problem:  # after the import, so that answers are kept
             raise AnnotatorError(batch_import.problem)
-        outbox.errors = batch_import.errors
+        outbox.missed = {key: (1, error) for key, error in batch_import.errors.items()}
 
     def count_unbilled(self) -> Usage:
         """Return the cost of batch answers that no annotation has yet."""

@@ -67,10 +67,6 @@ class Panel(RunJudge):
             state = endpoint_state.get(member.id)
             member.recall(state if isinstance(state, Mapping) else {})
 
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return all codes of the rubric."""
-        return frozenset(code.id for code in rubric.codes)
-
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.RunJudge.expects`."""
         votes = (

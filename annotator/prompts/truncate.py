@@ -218,7 +218,7 @@ def select_passages(section: PromptPart, breaks: Collection[int] = ()) -> Prompt
     starts = [0, *accumulate(map(len, section.text.splitlines(keepends=True)))]
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(section.text))}
     visible = {n for edge in edges for n in (edge - 1, edge)}
-    for n in _find_key_lines(section.text):
+    for n in _find_key_lines(section.text, starts):
         visible.update(range(n - _AROUND, n + _AROUND + 1))
     gaps: list[Gap] = []
     end = 0  # of what is shown
@@ -230,13 +230,13 @@ def select_passages(section: PromptPart, breaks: Collection[int] = ()) -> Prompt
     return replace(section, gaps=tuple(gaps)).cut(_MOST_REPORT)
 
 
-def _find_key_lines(text: str) -> Iterator[int]:
+def _find_key_lines(text: str, starts: list[int]) -> Iterator[int]:
     """Yield the numbers of the lines about a conflict, a failure or a sum of tests."""
-    text = text.lower()
-    lines = text.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, lines))]
-    for n, line in enumerate(lines):
-        if line[0] in "e>=" and _TELLING_START.match(line):
+    length, text = len(text), text.lower()
+    if len(text) > length:  # a few letters have two in lower case
+        starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+    for n, at in enumerate(starts[:-1]):
+        if text[at] in "e>=" and _TELLING_START.match(text, at):
             yield n
     for word, pattern in _TELLING:
         at = text.find(word)

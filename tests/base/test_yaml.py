@@ -9,7 +9,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.yaml import read_yaml
 from annotator.calibration.model import read_calibrations
 from annotator.calibration.sample.design import read_design
-from annotator.judges.llm.batch import read_results
+from annotator.judges.llm.batch import BatchImport
 from annotator.judges.llm.cache import list_models
 from annotator.judges.llm.redact import Secrets
 from annotator.labels import LabelFiles
@@ -79,7 +79,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         read_yaml,
         read_design,
         lambda file: read_calibrations([file]),
-        lambda file: list(read_results(file, Secrets(()))),
+        BatchImport(*[None] * 3, Secrets(())).take_file,
         lambda file: list(read_annotations(file)),
         lambda file: LabelFiles([file]).convert(load_rubric("mast").scheme(), "gold"),
         list_models,

@@ -6,18 +6,18 @@
 
 import asyncio
 import json
-import re
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from annotator.base.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
+from annotator.base.errors import AnnotatorError, JudgeStopped, Pending
 from annotator.base.files import (
     NewFile,
     explain_errors,
@@ -72,90 +72,42 @@ class MissingAnswer:
         return self.status in (0, *TRANSIENT) or self.status >= 500
 
     @property
-    def refused(self) -> bool:
-        """Whether the server does not take the request, however often it is asked."""
-        return self.status >= 400 and not self.may_pass
-
-    @property
     def refusal(self) -> FormatRefused | None:
         """The same refusal as of a request outside a batch, or None."""
-        taken = not self.refused and self.status not in (500, 501)
-        return None if taken else FormatRefused(self.message, self.status)
+        refused = self.status >= 400 and (not self.may_pass or self.status in (500, 501))
+        return FormatRefused(self.message, self.status) if refused else None
 
 
-def find_common_error(missed: Collection[MissingAnswer]) -> str:
-    """Return the permanent error that all of at least two requests have, numbers aside, else ""."""
-    ways = {re.sub(r"\d+", "#", missing.message) for missing in missed}
-    if len(missed) < 2 or len(ways) > 1 or any(missing.may_pass for missing in missed):
-        return ""
-    return next(missing.message for missing in missed)
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """The fewest tokens of a request that was sent, and the dollars that it may cost."""
+
+    minimum_tokens: int = 0
+    dollars: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A line of batch results. ``message``: its error, or ""."""
+    """A line of batch results. ``message``: its error, or ""; ``too_long``: the same as a response,
+    if it says that the prompt was too long.
+    """
 
     key: str
     body: object
     message: str = ""
     status: int = 200
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def too_long(self) -> ModelResponse | None:
-        """The response that says that the prompt was too long, or None."""
-        if not self.message or self.status in TRANSIENT or self.status >= 500:
-            return None
-        code = str(self.fields.get("code") or self.fields.get("type") or "")
-        return parse_overflow(self.message, self.fields, code, self.status == 413)
+    too_long: ModelResponse | None = None
 
 
-def redact_line(line: bytes, secrets: Secrets) -> bytes:
-    """Return a line of results without secrets; the text of an answer stays as it is."""
-    if len(line) > LONGEST_RESPONSE:
-        return b"damaged"
-    with suppress(*NO_RESULT):
-        if not _parse_result(value := json.loads(line), secrets).message:
-            cleaned = _redact_value(value, secrets)
-            return line if cleaned == value else json.dumps(cleaned).encode()
-    return secrets.redact(line.decode(errors="replace")).encode()
-
-
-def _redact_value(value: Any, secrets: Secrets, name: str = "") -> Any:
-    """Return the value of the field ``name`` without secrets."""
-    if isinstance(value, dict):
-        return {key: _redact_value(item, secrets, key) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(item, secrets, name) for item in value]
-    is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
-    return secrets.redact(value) if is_words else value
-
-
-def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
-    """Yield the lines of a results file with their numbers; None for an unreadable line.
-
-    The file is OpenAI's or that of ``vllm run-batch``. Errors are redacted.
+def parse_result(line: bytes, secrets: Secrets) -> Result:
+    """Return a line of OpenAI's results or of ``vllm run-batch``. Errors are redacted.
 
     Raises:
-        AnnotatorError: the file cannot be read.
+        one of NO_RESULT: it is no result.
     """
-    with explain_unreadable(file), open_checked(file) as lines:
-        n = 0
-        while line := lines.readline(LONGEST_RESPONSE + 1):
-            n += 1
-            if not line.strip():
-                continue
-            try:
-                if len(line) > LONGEST_RESPONSE:
-                    while line and not line.endswith(b"\n"):
-                        line = lines.readline(LONGEST_RESPONSE)
-                    raise ValueError
-                yield n, _parse_result(json.loads(line), secrets)
-            except NO_RESULT:
-                yield n, None
-
-
-def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
+    if len(line) > LONGEST_RESPONSE:
+        raise ValueError("too long")
+    value = json.loads(line)
     key, response = replace_surrogates(str(value["custom_id"])), value.get("response") or {}
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
@@ -167,26 +119,12 @@ def _parse_result(value: dict[str, Any], secrets: Secrets) -> Result:
     fields = error if isinstance(error, dict) else {}
     message = str(fields.get("message") or fields.get("code") or error or "no answer")
     reason = sanitize_line(secrets.redact(message), 300)
-    return Result(
-        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SentRequest:
-    """The fewest tokens of a request that was sent, and the dollars that it may cost."""
-
-    minimum_tokens: int = 0
-    dollars: float = 0.0
-
-    @classmethod
-    def of(
-        cls, body: Mapping[str, Any], size: int, options: Options, price: Price | None
-    ) -> "SentRequest":
-        """Return the estimate for a request of ``size`` bytes."""
-        cap = options.max_output_tokens
-        dollars = sum(estimate_dollars(price, int(size / BUDGET_BYTES_PER_TOKEN), cap))
-        return cls(count_minimum_tokens(body), dollars)
+    reason = f"HTTP {status}: {reason}" if status != 200 else reason
+    too_long = None
+    if status not in TRANSIENT and status < 500:
+        code = str(fields.get("code") or fields.get("type") or "")
+        too_long = parse_overflow(reason, fields, code, status == 413)
+    return Result(key, body, reason, status, too_long)
 
 
 class BatchImport:
@@ -195,7 +133,6 @@ class BatchImport:
     Attributes:
         errors: the error of each request without an answer, by key.
         results, unread: numbers of results and of unreadable lines (see ``problem``).
-        unmatched: results of requests that are not in ``requests``.
         lost: the usage of calls without an answer.
         dollars: the cost of the answers; the estimate where the server reports none.
     """
@@ -209,7 +146,7 @@ class BatchImport:
         requests: Mapping[str, SentRequest] | None = None,
     ) -> None:
         self.errors: dict[str, MissingAnswer] = {}
-        self.unmatched = self.results = self.unread = 0
+        self.results = self.unread = 0
         self.first_unread = ""
         self.lost = Usage()
         self.dollars = 0.0
@@ -219,22 +156,33 @@ class BatchImport:
         self._secrets = secrets
         self._requests = requests
 
-    def take(self, file: Path) -> None:
-        """Import the results in a file; answers in the cache stay.
+    def take(self, line: bytes, where: str) -> None:
+        """Import a line of results; answers in the cache stay."""
+        if not line.strip():
+            return
+        try:
+            result = parse_result(line, self._secrets)
+        except NO_RESULT:
+            self.unread += 1
+            self.first_unread = self.first_unread or where
+            return
+        self.results += 1
+        if self._requests is None or result.key in self._requests:
+            self._take(result, (self._requests or {}).get(result.key, SentRequest()))
+
+    def take_file(self, file: Path) -> None:
+        """Import the results in a file.
 
         Raises:
-            AnnotatorError: as :func:`read_results`.
+            AnnotatorError: the file cannot be read.
         """
-        for n, result in read_results(file, self._secrets):
-            if result is None:
-                self.unread += 1
-                self.first_unread = self.first_unread or f"{file}, line {n}"
-                continue
-            self.results += 1
-            if self._requests is not None and result.key not in self._requests:
-                self.unmatched += 1
-            else:
-                self._take(result)
+        n = 0
+        with explain_unreadable(file), open_checked(file) as lines:
+            while line := lines.readline(LONGEST_RESPONSE + 1):
+                n += 1
+                self.take(line, f"{file}, line {n}")
+                while line and len(line) > LONGEST_RESPONSE and not line.endswith(b"\n"):
+                    line = lines.readline(LONGEST_RESPONSE + 1)
 
     @property
     def problem(self) -> str:
@@ -247,9 +195,7 @@ class BatchImport:
             f" at most {LONGEST_RESPONSE >> 20} MB{more}"
         )
 
-    def _take(self, result: Result) -> None:
-        key, cache = result.key, self._cache
-        sent = (self._requests or {}).get(key, SentRequest())
+    def _take(self, result: Result, sent: SentRequest) -> None:
         usage, response, message = Usage(calls=1), result.too_long, result.message
         if not message:
             usage = read_cost(result.body, self._price, self._options.provider, sent.minimum_tokens)
@@ -259,132 +205,123 @@ class BatchImport:
                 message = str(wrong)
         if response is None:
             ran = result.status != 200 or result.body is not None
-            self.errors[key] = MissingAnswer(message, result.status if ran else 0)
+            self.errors[result.key] = MissingAnswer(message, result.status if ran else 0)
             self.lost += usage if ran else Usage()  # else it was never asked
-        elif cache.get(key) is None:
-            cache.put(key, self._options.model, response, usage)
+        elif self._cache.get(result.key) is None:
+            self._cache.put(result.key, self._options.model, response, usage)
             self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd
 
 
 _STATE = "state.json"
 _MAX_REQUESTS = 50_000  # in one file: OpenAI's limits
 _MAX_BYTES = 190_000_000
-_ATTEMPTS = 3  # how often a question is asked whose answer does not come
-_GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
+_ATTEMPTS = 3  # how often a request is sent whose answer does not come
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
-_MAX_LISTED = 10_000  # batches among which one that was just created is looked for
 _MAX_DOWNLOAD = 2 << 30  # bytes
-
-
-def write_request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
-    """Return a request as a line of a batch file, also for ``vllm run-batch``."""
-    line = {"custom_id": key, "method": "POST", "url": url, "body": body}
-    return to_json(line) + b"\n"
 
 
 def choose_batch_url(options: Options) -> str:
     """Return the path that the lines of a batch name."""
-    url = options.provider.choose_batch_url
+    url = options.provider.batch_url
     return url.replace("chat/completions", "responses") if options.api == "responses" else url
 
 
-class FileOutbox:
-    """Writes requests into one file; without a file, it takes no request.
+class Outbox(ABC):
+    """Takes the requests of one model in place of its endpoint.
 
-    ``asks_again``: whether a resumed run can repeat a bad answer. ``spent``: the usage without an
-    answer.
+    ``missed``: how often a request had no answer, and the last error, by key. ``spent``: the usage
+    without an answer.
+    """
+
+    asks_again = True
+    """Whether a resumed run can repeat a bad answer."""
+
+    def __init__(self, options: Options) -> None:
+        self.missed: dict[str, tuple[int, MissingAnswer]] = {}
+        self.spent = Usage()
+        self._options = options
+        self._keys: set[bytes] = set()
+        self._out: NewFile | None = None
+
+    def refusal(self, key: str) -> FormatRefused | None:
+        """Return the refusal of a request in the results, or None."""
+        return self.missed[key][1].refusal if key in self.missed else None
+
+    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
+        """Take a request that may cost ``dollars`` dollars, unless it is in already.
+
+        Raises:
+            Pending: the answer comes later.
+            CallFailed: there will be no answer.
+        """
+        times, missed = self.missed.get(key, (0, MissingAnswer("")))
+        if times and (not missed.may_pass or times >= _ATTEMPTS):
+            last = f" (the last of {times} batches)" if missed.may_pass else ""
+            raise CallFailed(missed.message + last)
+        if (short := bytes.fromhex(key)[:12]) not in self._keys:
+            line = {"custom_id": key, "method": "POST", "url": choose_batch_url(self._options)}
+            self._write(key, to_json({**line, "body": body}) + b"\n", dollars)
+            self._keys.add(short)
+        raise Pending("asked in a batch")
+
+    @abstractmethod
+    def _write(self, key: str, line: bytes, dollars: float) -> None:
+        """Write a line for OpenAI's Batch API or ``vllm run-batch``; raises CallFailed."""
+
+    def close(self) -> None:
+        """Delete requests that were not sent."""
+        if self._out:
+            self._out.drop()
+
+
+class FileOutbox(Outbox):
+    """Writes requests into one file; without a file, it takes no request.
 
     Raises:
         AnnotatorError: the file cannot be written.
     """
 
     asks_again = False
-    spent = Usage()
 
     def __init__(self, file: Path | None, options: Options) -> None:
+        super().__init__(options)
         self.file = file
-        self._url = choose_batch_url(options)
-        self.written = 0
-        self.errors: dict[
-            str, MissingAnswer
-        ] = {}  # what the results say instead of an answer, by key
-        self._keys: set[bytes] = set()
         self._out = NewFile(file, private=True) if file else None
 
-    def refusal(self, key: str) -> FormatRefused | None:
-        """Return the refusal of a request in the results, or None."""
-        return self.errors[key].refusal if key in self.errors else None
+    @property
+    def written(self) -> int:
+        """The number of requests in the file."""
+        return len(self._keys)
 
-    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """Take a request that may cost ``dollars`` dollars.
-
-        Raises:
-            Pending: the answer comes later.
-            CallFailed: there will be no answer.
-        """
-        missed = self.errors.get(key)
+    def _write(self, key: str, line: bytes, dollars: float) -> None:
         if self._out is None:
             message = (
                 "there is no answer to it in the batch results; answers to requests of another"
                 " version of the rubric or with other settings do not count"
             )
-            raise Unanswered(missed.message if missed else message)
-        if missed and missed.refused:
-            raise CallFailed(missed.message)
-        if (short := bytes.fromhex(key)[:12]) not in self._keys:
-            self._keys.add(short)
-            self._out.write(write_request_line(key, body, self._url))
-            self.written += 1
-        raise Pending("asked in a file")
+            raise Unanswered(self.missed[key][1].message if key in self.missed else message)
+        self._out.write(line)
 
     def keep(self) -> None:
-        """Move the complete file to its path.
-
-        Raises:
-            AnnotatorError: it cannot be written.
-        """
+        """Move the complete file to its path; raises AnnotatorError if it cannot be written."""
         if self._out:
             self._out.keep()
-
-    def close(self) -> None:
-        """Delete an incomplete file."""
-        if self._out:
-            self._out.drop()
 
 
 async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
     """Return the id of the batch with this mark, or ""."""
-    n = 0
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
             return str(batch.id)
-        if (n := n + 1) >= _MAX_LISTED:  # to create it once more may be to pay it twice
-            raise ValueError(f"its list of batches does not end with {_MAX_LISTED}")
     return ""
-
-
-def estimate_lost_dollars(
-    requests: Mapping[str, SentRequest], lost: Collection[str], unread: int, batch: Any
-) -> list[float]:
-    """Return the possible cost of each paid request without a result.
-
-    Their number is that of the unreadable lines, or follows from the batch's own count; the
-    dearest ``lost`` requests are assumed.
-    """
-    counted = getattr(batch.request_counts, "completed", None)
-    if isinstance(counted, int):
-        unread = max(unread, counted - (len(requests) - len(lost)))
-    elif unread:
-        unread = len(lost)
-    return sorted((requests[key].dollars for key in lost), reverse=True)[:unread]
 
 
 @dataclass
 class BatchJob:
     """A batch and its progress, as saved in ``state.json``.
 
-    ``mark`` goes out with it, to find it again. ``unread``: an earlier download was unreadable.
+    ``mark`` goes out with it, to find it again.
     """
 
     n: int
@@ -392,8 +329,6 @@ class BatchJob:
     questions: int = 0
     file_id: str = ""
     batch_id: str = ""
-    answers: int = 0
-    unread: bool = False
     done: bool = False
 
 
@@ -402,20 +337,18 @@ class _Batches:
     """The content of ``state.json``; ``missed``: the failed attempts and the error, by key."""
 
     jobs: list[BatchJob]
-    missed: Mapping[str, tuple[int, str, int] | tuple[int, str]]
+    missed: dict[str, tuple[int, MissingAnswer]]
 
 
 _STATE_ADAPTER = TypeAdapter(_Batches)
 
 
-class BatchOutbox:
+class BatchOutbox(Outbox):
     """Sends the requests of one model as batches; all files are in ``folder``.
 
     The process may be killed at any moment: the run's id and the batch's mark find a batch again
     that was created and not saved. ``spent`` counts calls without an answer; ``note`` saves it.
     """
-
-    asks_again = True
 
     def __init__(
         self,
@@ -429,19 +362,15 @@ class BatchOutbox:
         note: Callable[[], None],
         hours: float,
     ) -> None:
+        super().__init__(options)
         self.folder = folder
         self._hours = hours
         self._budget = budget
         self._run = run
-        self._options = options
         self._cache = cache
         self._price = price
         self._notice = notice
         self._note = note
-        self.spent = Usage()
-        self._common_error = ""  # how all questions failed, where none was answered yet
-        self._out: NewFile | None = None
-        self._keys: set[bytes] = set()
         self._size = 0
         self._estimated_dollars = 0.0
         with explain_errors(folder):
@@ -454,63 +383,33 @@ class BatchOutbox:
             raise AnnotatorError(f"{file}: damaged: {describe_validation(error)}") from error
         self._jobs = state.jobs
         # What was given up is asked again by a resumed run.
-        missed = state.missed.items()
-        self._missed = {
-            key: (n, MissingAnswer(*missing)) for key, (n, *missing) in missed if n < _ATTEMPTS
+        self.missed = {
+            key: (n, missing)
+            for key, (n, missing) in state.missed.items()
+            if n < _ATTEMPTS and missing.may_pass
         }
 
     def _save(self) -> None:
-        missed = {
-            key: (n, missing.message, missing.status) for key, (n, missing) in self._missed.items()
-        }
-        state = _STATE_ADAPTER.dump_json(_Batches(self._jobs, missed))
+        state = _STATE_ADAPTER.dump_json(_Batches(self._jobs, self.missed))
         write_file(self.folder / _STATE, state, private=True)
 
-    def refusal(self, key: str) -> FormatRefused | None:
-        """Return the refusal of a request in the results, or None."""
-        return self._missed[key][1].refusal if key in self._missed else None
-
-    def ask(self, key: str, body: Mapping[str, Any], dollars: float) -> NoReturn:
-        """Take a request, as :meth:`FileOutbox.ask`.
-
-        Raises also FailsAlways if all that was asked so far failed in one way.
-        """
-        times, missed = self._missed.get(key, (0, MissingAnswer("")))
-        if times and self._common_error:
-            raise FailsAlways(
-                f"all questions of a batch failed in the same way: {self._common_error}"
-            )
-        if times >= _ATTEMPTS:
-            last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
-            raise CallFailed(missed.message + last)
-        if (short := bytes.fromhex(key)[:12]) not in self._keys:
-            self._keys.add(short)
-            line = write_request_line(key, body, choose_batch_url(self._options))
-            full = self._jobs and self._jobs[-1].questions >= _MAX_REQUESTS
-            if self._out is None or full or self._size + len(line) > _MAX_BYTES:
-                self._keep()
-                self._out = self._next_file()
-            self._out.write(line)
-            self._size += len(line)
-            self._estimated_dollars += dollars
-            self._jobs[-1].questions += 1
-        raise Pending("asked in a batch")
-
-    def close(self) -> None:
-        """Delete requests that were not sent."""
-        if self._out:
-            self._out.drop()
+    def _write(self, key: str, line: bytes, dollars: float) -> None:
+        full = self._jobs and self._jobs[-1].questions >= _MAX_REQUESTS
+        if self._out is None or full or self._size + len(line) > _MAX_BYTES:
+            self._keep()
+            last = max((job.n for job in self._jobs), default=0)
+            self._jobs.append(BatchJob(last + 1, uuid.uuid4().hex))
+            self._size = 0
+            self._out = NewFile(self._questions(self._jobs[-1]), private=True)
+        self._out.write(line)
+        self._size += len(line)
+        self._estimated_dollars += dollars
+        self._jobs[-1].questions += 1
 
     def _keep(self) -> None:
         if self._out:
             self._out.keep()
             self._out = None
-
-    def _next_file(self) -> NewFile:
-        last = max((job.n for job in self._jobs), default=0)
-        self._jobs.append(BatchJob(last + 1, uuid.uuid4().hex))
-        self._size = 0
-        return NewFile(self._questions(self._jobs[-1]), private=True)
 
     def _questions(self, job: BatchJob) -> Path:
         return self.folder / f"{job.n}.jsonl"
@@ -593,23 +492,13 @@ class BatchOutbox:
             if not job.done:
                 await self._collect(client, job)
 
-    async def _wait_for(self, call: Awaitable[Any]) -> Any:
-        """Return the result of a call; raises JudgeStopped if it takes too long."""
-        patience = self._options.timeout * (self._options.attempts + 1)
-        try:
-            async with asyncio.timeout(patience):
-                return await call
-        except TimeoutError as error:
-            message = f"the server does not answer of a batch in {patience:g} s"
-            raise JudgeStopped(message + self._resume_hint) from error
-
     async def _send(self, client: Any, job: BatchJob) -> None:
         """Create the batch of a job, unless the server has it already."""
         from openai import APIConnectionError, InternalServerError
 
         mark = {"annotator_run": self._run, "annotator_batch": job.mark}
         if job.file_id and not job.batch_id:  # stopped between the two: was it created?
-            job.batch_id = await self._wait_for(_find_batch(client, mark))
+            job.batch_id = await _find_batch(client, mark)
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
@@ -622,9 +511,9 @@ class BatchOutbox:
             metadata=mark,
         )
         try:
-            job.batch_id = (await self._wait_for(create)).id
+            job.batch_id = (await create).id
         except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
-            job.batch_id = await self._wait_for(_find_batch(client, mark))
+            job.batch_id = await _find_batch(client, mark)
             if not job.batch_id:
                 raise
         self._save()
@@ -637,23 +526,11 @@ class BatchOutbox:
         batch_import = BatchImport(self._cache, self._options, self._price, self._secrets, requests)
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
-                file = self.folder / f"{job.n}-{name}.jsonl"
-                await self._download(client, file_id, file)
-                batch_import.take(file)
+                await self._download(client, file_id, batch_import, f"the {name} of {job.batch_id}")
         self.spent += batch_import.lost
-        if self._budget:
-            self._budget.spent += batch_import.dollars
-        if batch_import.unmatched:
-            self._notice(
-                f"batch {job.batch_id}: {batch_import.unmatched} results are of no question in it"
-            )
         if batch_import.problem:
             self._notice(f"batch {job.batch_id}: left out: {batch_import.problem}")
-            if not (
-                batch_import.results or job.unread
-            ):  # another download may bring what was answered
-                job.unread = True
-                self._save()
+            if not batch_import.results:  # another download may bring what was answered
                 raise JudgeStopped(
                     f"batch {job.batch_id}: no result can be read{self._resume_hint}"
                 )
@@ -664,22 +541,16 @@ class BatchOutbox:
             problems = batch.errors.data if batch.errors and batch.errors.data else []
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
             raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._redact(reasons, 300)}")
-        missed = {}
         for key in requests:
             if self._cache.get(key):
                 continue
-            missed[key] = errors.get(key, MissingAnswer(f"no answer in the batch ({status})"))
-            times = self._missed.get(key, (0,))[0] + 1
-            self._missed[key] = (_GIVEN_UP if missed[key].refused else times, missed[key])
-        for dollars in estimate_lost_dollars(
-            requests, missed.keys() - errors.keys(), batch_import.unread, batch
-        ):
-            self.spent += Usage(calls=1, unreported_calls=1)
-            if self._budget:
-                self._budget.spent += dollars
-        job.answers = len(requests) - len(missed)
-        answered = any(job.answers for job in self._jobs)
-        self._common_error = "" if answered else find_common_error(missed.values())
+            if key not in errors:  # it may have been paid
+                self.spent += Usage(calls=1, unreported_calls=1)
+                batch_import.dollars += requests[key].dollars
+            missing = errors.get(key, MissingAnswer(f"no answer in the batch ({status})"))
+            self.missed[key] = (self.missed.get(key, (0,))[0] + 1, missing)
+        if self._budget:
+            self._budget.spent += batch_import.dollars
         self._note()  # before the batch is done: those of other models may go on for hours
         job.done = True
         self._save()
@@ -688,7 +559,7 @@ class BatchOutbox:
         """Return a batch that has ended, and how."""
         pause, before = _FIRST_POLL, ""
         while True:
-            batch = await self._wait_for(client.batches.retrieve(job.batch_id))
+            batch = await client.batches.retrieve(job.batch_id)
             status = self._redact(batch.status, 60)
             if status in _ENDED:
                 return batch, status
@@ -701,32 +572,35 @@ class BatchOutbox:
             await asyncio.sleep(min(pause, self._options.max_wait or pause))
             pause = min(pause * 1.5, _LAST_POLL)
 
-    async def _download(self, client: Any, file_id: str, file: Path) -> None:
-        """Write results to a file, line by line."""
-        size, rest = 0, b""
+    async def _download(
+        self, client: Any, file_id: str, batch_import: BatchImport, name: str
+    ) -> None:
+        """Import a file of results, line by line."""
+        size, n, rest = 0, 0, b""
         async with client.files.with_streaming_response.content(file_id) as content:
-            with NewFile(file, private=True) as out:
-                async for chunk in content.iter_bytes():
-                    size += len(chunk)
-                    lines, end, rest = (rest + chunk).rpartition(b"\n")
-                    if size > _MAX_DOWNLOAD:
-                        raise JudgeStopped(
-                            f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
-                            " answers to these questions; ask without --batch"
-                        )
-                    for line in lines.split(b"\n") if end else ():
-                        out.write(redact_line(line, self._secrets) + b"\n")
-                    rest = rest[: LONGEST_RESPONSE + 1]
-                out.write(redact_line(rest, self._secrets))
+            async for chunk in content.iter_bytes():
+                size += len(chunk)
+                if size > _MAX_DOWNLOAD:
+                    raise JudgeStopped(
+                        f"the results of a batch are larger than {_MAX_DOWNLOAD >> 30} GB: no"
+                        " answers to these questions; ask without --batch"
+                    )
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[: LONGEST_RESPONSE + 1]
+                for line in lines:
+                    n += 1
+                    batch_import.take(line, f"{name}, line {n}")
+        batch_import.take(rest, f"{name}, line {n + 1}")
 
     def _read_requests(self, job: BatchJob) -> dict[str, SentRequest]:
         """Return the requests of a batch, by key."""
-        sent, file = {}, self._questions(job)
+        sent, file, cap = {}, self._questions(job), self._options.max_output_tokens
         try:
             with explain_unreadable(file), open_checked(file) as lines:
                 for line in read_bounded_lines(lines):
-                    fields = json.loads(line)
-                    request = SentRequest.of(fields["body"], len(line), self._options, self._price)
+                    fields, tokens = json.loads(line), int(len(line) / BUDGET_BYTES_PER_TOKEN)
+                    dollars = sum(estimate_dollars(self._price, tokens, cap))
+                    request = SentRequest(count_minimum_tokens(fields["body"]), dollars)
                     sent[str(fields["custom_id"])] = request
         except NO_RESULT as error:
             raise AnnotatorError(f"{file}: damaged: not the questions of a batch") from error

@@ -9,9 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field, TypeAdapter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, open_checked
@@ -29,7 +26,6 @@ _DAMAGED = (
     *(sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, ArithmeticError),
     RecursionError,
 )
-_Seconds = Annotated[float, Field(ge=0, le=253_402_300_799)]  # to the end of the year 9999
 _PATIENCE = 2.0  # seconds to wait for a lock
 
 _TABLE = """
@@ -95,7 +91,6 @@ class AnswerCache:
             if read_only:
                 open_checked(file).close()
                 self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-                _need_table(self._base)
             else:
                 self._base = _open(file, alone=behind is not None)
         except (OSError, *_DAMAGED) as error:
@@ -167,7 +162,6 @@ class AnswerCache:
         with suppress(*_DAMAGED):
             self._base.execute("attach database ? as other", (str(file),))
             try:
-                _need_table(self._base, "other.sqlite_master")
                 with self._base:
                     self._base.execute("insert or ignore into answers select * from other.answers")
             finally:
@@ -244,15 +238,6 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
     base.execute(f"pragma journal_mode = {journal}")
     base.execute("pragma synchronous = normal")
     base.execute(_TABLE)
-    _need_table(base)
-
-
-def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None:
-    """Raise :class:`sqlite3.Error` unless the file has a table of answers (no view)."""
-    query = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
-    kind = base.execute(query).fetchone()
-    if kind != ("table",):
-        raise sqlite3.DatabaseError("it has no table of answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +246,8 @@ class CachedModel:
 
     model: str
     answers: int
-    oldest: _Seconds
-    newest: _Seconds
+    oldest: float
+    newest: float
 
 
 def list_models(file: Path) -> list[CachedModel]:
@@ -276,9 +261,7 @@ def list_models(file: Path) -> list[CachedModel]:
         with closing(_open(file)) as base:
             where = f"from answers where {_NO_FORMAT_KEY} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
-            names = CachedModel.__dataclass_fields__
-            models = [dict(zip(names, row, strict=True)) for row in rows]
-            return TypeAdapter(list[CachedModel]).validate_python(models)
+            return [CachedModel(*row) for row in rows]
     except FileNotFoundError:
         return []
     except (OSError, *_DAMAGED) as error:

@@ -3,20 +3,18 @@
 import asyncio
 import email.utils
 import json
-import logging
 import os
 import random
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from importlib import import_module
+from functools import cache, cached_property
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
 import httpx2
@@ -35,14 +33,7 @@ from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
 from annotator.base.text import format_count, hide_url_secrets, sanitize_line
 from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
-from annotator.judges.llm.provider import (
-    Fields,
-    read_anthropic_answer,
-    read_gemini_answer,
-    write_anthropic_request,
-    write_gemini_request,
-    write_responses_request,
-)
+from annotator.judges.llm.provider import APIS, Api
 from annotator.judges.llm.rate_limit import RateLimiter
 from annotator.judges.llm.redact import Secrets
 from annotator.judges.llm.response import (
@@ -55,10 +46,9 @@ from annotator.judges.llm.response import (
     parse_overflow,
     read_response,
 )
-from annotator.judges.llm.settings import NATIVE, Options, is_local, read_headers, strip_secrets
+from annotator.judges.llm.settings import Options, is_local, read_headers, strip_secrets
 from annotator.rubrics.annotations import Usage
 
-_VERSION = re.compile(r"/(v\d\w*)/*$")
 _PACKINGS = ("identity", "gzip", "deflate")
 _FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
 
@@ -73,30 +63,32 @@ class Transient(Exception):
 
 
 class _HttpClient(DefaultAioHttpClient):
-    """The library's HTTP client with a bound on the length of an answer that is not streamed."""
+    """The library's HTTP client without cookies and redirects, and with our headers.
 
-    def __init__(
-        self, key: str, secrets: Secrets, key_header: str = "Authorization", **options: Any
-    ) -> None:
+    An answer that is not streamed has a longest length.
+    """
+
+    def __init__(self, adapt: "_Headers", secrets: Secrets, **options: Any) -> None:
         super().__init__(**options)
-        self._key_header = key_header
-        self._key = key
+        self._adapt = adapt
         self._secrets = secrets
+
+    def build_request(self, *args: Any, headers: Any = None, **options: Any) -> httpx2.Request:
+        """Return a request with the headers that the API expects."""
+        return super().build_request(*args, headers=self._adapt(dict(headers)), **options)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is too long."""
-        if self._key_header != "Authorization":  # openai's client knows only that header
-            request.headers.setdefault(self._key_header, self._key)
-            if request.headers.get("Authorization") == f"Bearer {self._key}":
-                del request.headers["Authorization"]
-        for transport in (self._transport, *self._mounts.values()):
-            if session := getattr(transport, "client", None):
-                session.cookie_jar.clear()  # the library beneath keeps them, too
+        # Not by way of httpx2, whose cookies, redirects and logs take half as long as the call.
+        transport = self._transport_for_url(request.url)
+        if session := getattr(transport, "client", None):
+            session.cookie_jar.clear()  # the library beneath keeps them
         try:
-            response = await super().send(request, **options | {"stream": True})
+            response = await transport.handle_async_request(request)
         except aiohttp.ClientError as error:  # no HTTP; httpx2 does not map it
             reason = self._secrets.redact(str(error))  # openai logs it
             raise httpx2.RemoteProtocolError(reason, request=request) from None
+        response.request = request
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # a few bytes of another may hold gigabytes
@@ -126,6 +118,30 @@ async def _read_body(response: httpx2.Response) -> bytes:
     return bytes(data)
 
 
+class _Client(AsyncOpenAI):
+    """openai's client; the calls to one address differ only in their bodies."""
+
+    @cached_property
+    def _built(self) -> dict[str, httpx2.Request]:
+        return {}
+
+    def _build_request(self, options: Any, *, retries_taken: int = 0) -> httpx2.Request:
+        if not isinstance(options.content, bytes):
+            return super()._build_request(options, retries_taken=retries_taken)
+        if not (first := self._built.get(options.url)):
+            first = super()._build_request(options, retries_taken=retries_taken)
+            del first.headers["Content-Length"]  # aiohttp sets it
+            self._built[options.url] = first
+        request = httpx2.Request(
+            *("POST", first.url),
+            headers=first.headers,
+            stream=httpx2.ByteStream(options.content),
+            extensions=first.extensions,
+        )
+        request.read()
+        return request
+
+
 def open_client(
     options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
 ) -> AsyncOpenAI:
@@ -145,56 +161,63 @@ def open_client(
         AnnotatorError: the library cannot use the address or a proxy of the environment, or a
             header of the user's own has no value.
     """
-    address, query = split_address(options.base_url, batches)
-    header = "api-key" if "api-version" in query else options.provider.key_header
-    with explain_address(options, key):
-        return AsyncOpenAI(
-            api_key=key,
-            base_url=address,
-            default_headers=build_headers(options),
-            default_query=query,
-            timeout=options.timeout,
-            max_retries=attempts - 1,
-            http_client=open_http(options, key, connections, key_header=header),
-        )
-
-
-def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
-    """Return a URL without secrets and query, and the query; see :func:`open_client`."""
-    parts = urlsplit(url)
+    parts = urlsplit(options.base_url)
     path = parts.path.partition("/deployments/")[0] if batches else parts.path
     netloc = parts.netloc.rpartition("@")[2]
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return urlunsplit(parts._replace(netloc=netloc, path=path, query="")), query
-
-
-def build_headers(options: Options) -> dict[str, str]:
-    """Return the headers of every request, without the key; raises as read_headers."""
-    return {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
-
-
-def open_http(options: Options, key: str, connections: int, **more: Any) -> httpx2.AsyncClient:
-    """Return the HTTP client of an API, with at most so many connections.
-
-    Raises:
-        ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
-    """
-    parts = urlsplit(options.base_url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    password = unquote(parts.username or ""), unquote(parts.password or "")
-    return _HttpClient(
-        key,
-        Secrets.of(options, key),
-        verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
-        # No proxy leads to this machine.
-        mounts={f"all://{host}": None} if is_local(options.base_url) else None,
-        auth=password if any(password) else None,  # it is sent in place of the key
-        follow_redirects=False,
-        limits=httpx2.Limits(max_connections=connections),
-        headers={"Accept-Encoding": "gzip, deflate"},
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they would grow without end
-        **more,
-    )
+    user_headers = {"User-Agent": f"failure-annotator/{__version__}", **read_headers(options)}
+    secrets = Secrets.of(options, key)
+    with secrets.kept():
+        try:
+            http = _HttpClient(
+                _choose_headers(options, key, user_headers),
+                secrets,
+                verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
+                # No proxy leads to this machine.
+                mounts={f"all://{host}": None} if is_local(options.base_url) else None,
+                limits=httpx2.Limits(max_connections=connections),
+                headers={"Accept-Encoding": "gzip, deflate"},
+            )
+            return _Client(
+                api_key=key,
+                base_url=urlunsplit(parts._replace(netloc=netloc, path=path, query="")),
+                default_headers=user_headers,
+                default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+                timeout=options.timeout,
+                max_retries=attempts - 1,
+                http_client=http,
+            )
+        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
+            reason = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
+            where = strip_secrets(options.base_url)
+            raise AnnotatorError(f"{where} cannot be called: {reason}") from error
+
+
+_Headers = Callable[[dict[str, str]], dict[str, str]]
+
+
+def _choose_headers(options: Options, key: str, user_headers: Mapping[str, str]) -> _Headers:
+    """Return the function that makes an API's headers of openai's, which are in lower case."""
+    parts = urlsplit(options.base_url)
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    api, name = options.own_api, options.provider.key_header
+    if "api-version" in parse_qs(parts.query):
+        name = "api-key"
+
+    def adapt(headers: dict[str, str]) -> dict[str, str]:
+        if api:  # the organization, say, is OpenAI's business
+            named = {name: value.format(key=key) for name, value in api.headers.items()}
+            named = {"content-type": "application/json", **named, **user_headers}
+            headers = {name.lower(): value for name, value in named.items()}
+        elif name != "Authorization":  # openai's client knows only that header
+            headers.setdefault(name, key)
+            if headers.get("authorization") == f"Bearer {key}":
+                del headers["authorization"]
+        if parts.username or parts.password:  # sent in place of the key
+            headers["authorization"] = f"Basic {b64encode(user.encode()).decode()}"
+        return headers
+
+    return adapt
 
 
 @cache  # 20 ms for each client, and as much for each proxy
@@ -216,110 +239,6 @@ def describe_redirect(error: APIStatusError) -> str:
         f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
         " follow: give the address that answers as --base-url"
     )
-
-
-@contextmanager
-def explain_address(options: Options, key: str) -> Iterator[None]:
-    """Raise :class:`AnnotatorError` if a client cannot use the address or a proxy."""
-    secrets = Secrets.of(options, key)
-    with secrets.kept():
-        try:
-            yield
-        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
-            reason = sanitize_line(secrets.redact(hide_url_secrets(str(error))), 200)
-            where = strip_secrets(options.base_url)
-            raise AnnotatorError(f"{where} cannot be called: {reason}") from error
-
-
-class _AnthropicClient:
-    """Anthropic's Messages, without its SDK's answer classes."""
-
-    def __init__(self, options: Options, key: str, connections: int) -> None:
-        address, query = split_address(options.base_url)
-        self._sdk: Any = import_module("anthropic")
-        self._client = self._sdk.AsyncAnthropic(
-            api_key=key,
-            base_url=address.rstrip("/").removesuffix("/v1"),
-            default_headers=build_headers(options),
-            default_query=query,
-            timeout=options.timeout,
-            max_retries=0,
-            http_client=open_http(options, key, connections),
-        )
-
-    async def post(self, body: Mapping[str, Any]) -> object:
-        """Send a request for a chat completion, and return the answer as one.
-
-        Raises:
-            openai.APIStatusError, openai.APIConnectionError: as openai's client.
-            ValueError: the answer cannot be read.
-            JudgeStopped: this API cannot take the request.
-        """
-        try:
-            request = write_anthropic_request(body)
-            answer = await self._client.post("/v1/messages", body=request, cast_to=object)
-        except self._sdk.APIStatusError as error:
-            raise APIStatusError(error.message, response=error.response, body=error.body) from error
-        except self._sdk.APIConnectionError as error:
-            raise APIConnectionError(request=error.request) from error
-        except self._sdk.AnthropicError as error:
-            raise ValueError(str(error)) from error
-        return read_anthropic_answer(json.loads(answer) if isinstance(answer, str) else answer)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-
-class _GeminiClient:
-    """Gemini's ``generateContent``; its SDK gets the request as JSON."""
-
-    def __init__(self, options: Options, key: str, connections: int) -> None:
-        address, query = split_address(options.base_url)
-        # It logs which environment variable it would read the key from.
-        logging.getLogger("google_genai").setLevel(logging.ERROR)
-        genai: Any = import_module("google.genai")
-        self._error: type[Any] = import_module("google.genai.errors").APIError
-        self._http = open_http(options, key, connections, params=query)
-        version = _VERSION.search(address)
-        http: Fields = {
-            "base_url": address[: version.start()] if version else address,
-            "api_version": version[1] if version else "v1beta",
-            "headers": build_headers(options),
-            "httpx_async_client": self._http,
-        }
-        self._client = genai.Client(api_key=key, vertexai=False, http_options=http)
-
-    async def post(self, body: Mapping[str, Any]) -> object:
-        """See :meth:`_AnthropicClient.post`."""
-        config: Fields = {
-            "http_options": {"extra_body": write_gemini_request(body)},
-            "should_return_http_response": True,
-            "automatic_function_calling": {"disable": True},
-        }
-        models = self._client.aio.models
-        try:  # extra_body replaces the contents
-            answer = await models.generate_content(model=body["model"], contents="-", config=config)
-        except self._error as error:
-            message = str(error.message)
-            raise APIStatusError(message, response=error.response, body=error.details) from error
-        except httpx2.RequestError as error:
-            raise APIConnectionError(request=error.request) from error
-        except (
-            AttributeError,
-            TypeError,
-        ) as error:  # the SDK does not expect the form of the error
-            raise ValueError(str(error)) from error
-        return read_gemini_answer(json.loads(answer.sdk_http_response.body or ""))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        self._client.close()  # its synchronous client, which it always opens
-        await self._client.aio.aclose()
-        await self._http.aclose()
-
-
-_NativeClient = _AnthropicClient | _GeminiClient
 
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
@@ -344,7 +263,7 @@ class _NoConnection(Transient):
 
 
 class Endpoint:
-    """Sends requests to one model; ``by_responses``: whether to the Responses API."""
+    """Sends requests to one model by an ``api``."""
 
     def __init__(
         self,
@@ -363,23 +282,13 @@ class Endpoint:
         self._notice = notice
         self._reached = self._noticed = False  # the server; that nothing has reached it
         # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
-        self._native: _NativeClient | None = None
-        if options.api in NATIVE:
-            native = _AnthropicClient if options.api == "anthropic" else _GeminiClient
-            with explain_address(options, key):
-                self._native = native(options, key, rate_limiter.maximum)
-        else:
-            self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
-            # Full addresses, built once.
-            address = str(self._client.base_url).rstrip("/")
-            self._url = f"{address}/chat/completions"
-            # At Azure it belongs to no deployment.
-            self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
-        self.by_responses = options.api == "responses"
+        self._client = open_client(options, key, rate_limiter.maximum, attempts=1)
+        self._address = str(self._client.base_url).rstrip("/")
+        self.api = APIS["chat" if options.api == "auto" else options.api]
 
     async def close(self) -> None:
         """Close the connections, also if the task is cancelled."""
-        closing = asyncio.ensure_future((self._native or self._client).close())
+        closing = asyncio.ensure_future(self._client.close())
         try:
             await asyncio.shield(closing)
         finally:
@@ -497,29 +406,32 @@ class Endpoint:
 
     async def _send_body(self, body: bytes) -> object:
         """Return the JSON answer; change to the Responses API if the model is only there."""
-        responses = self.by_responses
+        api = self.api
         try:
-            return await self._post(body, responses)
+            return await self._post(body, api)
         except APIStatusError as error:
             text = f"{error.message} {error.body}"
-            if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(text):
+            if (
+                api.name != "chat"
+                or self._options.api != "auto"
+                or not _ONLY_RESPONSES.search(text)
+            ):
                 raise
-            self.by_responses = True
-        return await self._post(body, responses=True)
+            self.api = APIS["responses"]
+        return await self._post(body, self.api)
 
-    async def _post(self, body: bytes, responses: bool) -> object:
+    async def _post(self, body: bytes, api: Api) -> object:
         """Return the JSON answer; raises APIStatusError, JudgeStopped or Transient."""
-        if responses:
-            body = to_json(write_responses_request(json.loads(body)))
+        if api.write:
+            body = to_json(api.write(json.loads(body)))
+        url = api.locate(self._address, self._options.model)
         try:
             # Bounds the full call: a server may send blanks forever.
             async with asyncio.timeout(self._options.timeout):
-                if self._native:
-                    return await self._native.post(json.loads(body))
-                url = self._responses_url if responses else self._url
-                answer: object = await self._client.post(url, content=body, cast_to=object)
-            # The library parses only answers that are declared as JSON.
-            return json.loads(answer) if isinstance(answer, str) else answer
+                # The library parses only answers that are declared as JSON.
+                response = await self._client.post(url, content=body, cast_to=httpx2.Response)
+            answer: object = json.loads(response.content)
+            return api.read(answer) if api.read else answer
         except TimeoutError as error:
             raise Transient("no answer in time") from error
         except APIConnectionError as error:

@@ -17,11 +17,13 @@ from annotator.judges.llm.answer import (
 )
 from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormatChanged, Model, Session
 from annotator.judges.llm.request import (
+    HOW_COUNTED,
     MAX_SHRINKS,
     MIN_CHARACTERS,
     ModelRequest,
     PromptBuilder,
     TooLong,
+    estimate_tokens,
     hash_format,
     list_libraries,
 )
@@ -87,13 +89,12 @@ class LLMJudge(Model):
         """Everything that decides the answers; no key."""
         options = self.options
         # Only if set, so that older runs can be resumed.
-        layout = {"considered": options.considered, "rubric_last": options.rubric_last}
-        headers: dict[str, Any] = (
-            {"headers_sha256": digest} if (digest := hash_environment_headers(options.api)) else {}
-        )
-        headers |= {"headers": options.headers_sha256} if options.headers else {}
-        provider_setting = {"dialect": options.dialect} if options.dialect else {}
-        api = {"api": options.api} if options.api != "auto" else {}
+        optional = {
+            "headers_sha256": hash_environment_headers(options.api),
+            "headers": options.headers_sha256,
+            "dialect": options.dialect,
+            "api": options.api if options.api != "auto" else None,
+        }
         return {
             "model": options.model,
             "base_url": options.address,
@@ -102,10 +103,9 @@ class LLMJudge(Model):
             "parameters": hide_values(options.parameters(1)),
             "context": self._context,
             "windows": options.windows,
-            **layout,
-            **headers,
-            **provider_setting,
-            **api,
+            "considered": options.considered,
+            "rubric_last": options.rubric_last,
+            **{name: value for name, value in optional.items() if value},
             "in_batches": self.session.in_batches,
             "form_sha256": hash_format(),
             "libraries": list_libraries(),
@@ -116,33 +116,23 @@ class LLMJudge(Model):
     def learned(self) -> Mapping[str, Any]:
         """The response format, API, price and limits in use, and the refused formats."""
         options = self.options
-        limits = {"attempts": options.attempts, "max_wait": options.max_wait}
-        price = self.price.as_dict() if self.price else None
-        api = {"api": self.api} if self.api != options.api else {}
         sent = json.dumps(options.parameters(1))
-        unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
-        endpoint_state: dict[str, Any] = {
+        optional = {"refused_modes": dict(self._refused), "answered_by": dict(self.answered_by)}
+        return {
             "mode": self.response_format,
-            **unsent,
-            **api,
-            "price": price,
-            **limits,
+            **({} if '"temperature"' in sent else {"temperature": "the server's"}),
+            **({"api": self.api} if self.api != options.api else {}),
+            "price": self.price.as_dict() if self.price else None,
+            "attempts": options.attempts,
+            "max_wait": options.max_wait,
             "timeout": options.timeout,
+            **{name: value for name, value in optional.items() if value},
         }
-        if self._refused:
-            endpoint_state["refused_modes"] = dict(self._refused)
-        if self.answered_by:
-            endpoint_state["answered_by"] = dict(self.answered_by)
-        return endpoint_state
 
     @property
     def state(self) -> str:
         """See :attr:`annotator.judges.base.RunJudge.state`."""
         return self.session.rate_limiter.state
-
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return all codes of the rubric."""
-        return frozenset(code.id for code in rubric.codes)
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
@@ -398,11 +388,8 @@ class LLMJudge(Model):
             if self.session.cache and self.session.cache.get(key):
                 expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
-            count, schema = (
-                self._prompt_builder.tokens.count,
-                build_answer_schema(rubric, self.options.considered),
-            )
-            tokens = count(prompt.user) + count(prompt.system + schema)
+            schema = build_answer_schema(rubric, self.options.considered)
+            tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
             expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
         return expected
 
@@ -423,7 +410,7 @@ class LLMJudge(Model):
         short, long = self._cap(SHORT_ANSWER), self._cap(LONG_ANSWER)
         answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
         return (
-            f"{self.options.model}: {self._prompt_builder.tokens}; answers of {answer} tokens;"
+            f"{self.options.model}: {HOW_COUNTED}; answers of {answer} tokens;"
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 

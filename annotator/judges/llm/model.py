@@ -41,7 +41,6 @@ from annotator.judges.llm.settings import (
     is_local,
     read_api_key,
     read_headers,
-    require_sdk,
     strip_secrets,
 )
 from annotator.prompts.render import Prompt, render_probe
@@ -49,7 +48,7 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage
 
 if TYPE_CHECKING:
-    from annotator.judges.llm.batch import BatchOutbox, FileOutbox
+    from annotator.judges.llm.batch import Outbox
     from annotator.judges.llm.endpoint import Endpoint
 
 
@@ -111,9 +110,7 @@ class Model(RunJudge):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
         self.session = session or Session()
-        self.outbox: BatchOutbox | FileOutbox | None = (
-            None  # takes the requests instead of the endpoint
-        )
+        self.outbox: Outbox | None = None  # takes the requests instead of the endpoint
         self.response_format: ResponseFormat = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the server failed during the probes
@@ -122,7 +119,6 @@ class Model(RunJudge):
         self._key = "" if offline else read_api_key(options.base_url, options.api_key_env)
         if not offline:
             read_headers(options)
-            require_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self.answered_by: Counter[str] = Counter()  # answers by the server's name for the model
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
@@ -270,8 +266,8 @@ class Model(RunJudge):
     @property
     def api(self) -> str:
         """The API in use."""
-        found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
-        return "responses" if found_out else self.options.api
+        name = self._endpoint.api.name if "_endpoint" in self.__dict__ else "chat"
+        return self.options.api if name == "chat" else name
 
     async def _ask_tiny(self, response_format: ResponseFormat, rubric: Rubric) -> ModelResponse:
         """Return the response to a tiny request; raises JudgeStopped or CallFailed."""
@@ -403,6 +399,8 @@ class Model(RunJudge):
         *,
         tiny: bool = False,
     ) -> CallEstimate:
-        """Return the estimated cost of a request, with a long answer."""
-        dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
+        """Return the estimated cost of a request, with a long answer; 0 without a budget."""
+        dollars = 0.0, 0.0  # genai-prices takes .1 ms
+        if self.session.budget:
+            dollars = estimate_dollars(self.price, prompt_tokens, options.max_output_tokens)
         return CallEstimate(options.model, tokens, *dollars, tiny, count_minimum_tokens(body))

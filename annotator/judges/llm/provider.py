@@ -6,7 +6,7 @@ Requests are cached and hashed as chat completions, whatever the API.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from annotator.base.errors import JudgeStopped
 from annotator.judges.base import ResponseFormat
 
-KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
+KeyHeader = Literal["Authorization", "api-key"]
 
 # Models that think before they answer: greedy decoding makes many of them repeat themselves, and
 # hosted ones reject a temperature.
@@ -30,12 +30,11 @@ class Provider:
 
     ``hosts``: names, ends of names that begin with a dot, or local ports that begin with a colon.
     ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: the header of
-    the key. ``forms``: its response formats, the surest first. ``overflow``: patterns of its error
-    for a prompt that is too long, with the groups ``limit``, ``asked`` and ``answer`` (the longest
-    answer). ``sends``: fields of every request. ``local``: it serves open models, with a default
-    temperature above 0. ``costs``: its usage has dollars. ``thoughts_apart``: ``completion_tokens``
-    leaves thoughts out. ``cache_write``: the price of input written to its cache, as a factor.
-    ``batch_url``: the path in the lines of a batch.
+    the key. ``forms``: its response formats, the surest first. ``sends``: fields of every request.
+    ``local``: it serves open models, with a default temperature above 0. ``costs``: its usage has
+    dollars. ``thoughts_apart``: ``completion_tokens`` leaves thoughts out. ``cache_write``: the
+    price of input written to its cache, as a factor. ``batch_url``: the path in the lines of a
+    batch.
     """
 
     name: str
@@ -44,13 +43,12 @@ class Provider:
     seed: str = "seed"
     key_header: KeyHeader = "Authorization"
     forms: tuple[ResponseFormat, ...] = ("json_schema", "tools", "named", "json")
-    overflow: tuple[str, ...] = ()
     sends: Mapping[str, Any] = field(default_factory=dict)
     local: bool = False
     costs: bool = False
     thoughts_apart: bool = False
     cache_write: float = 1.0
-    choose_batch_url: str = "/v1/chat/completions"
+    batch_url: str = "/v1/chat/completions"
 
     def format_fallbacks(self, here: bool) -> tuple[ResponseFormat, ...]:
         """Return the response formats to try, in order.
@@ -67,117 +65,49 @@ class Provider:
         return 0.0 if greedy and not _THINKS.search(model) else None
 
 
-_OPENAI = (
-    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|resulted in) (?P<asked>\d+)",
-    r"exceeds the context window of this model",
-)
-_VLLM = (
-    r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|contains at least) "
-    r"(?P<asked>\d+)",
-    r"prompt \(length (?P<asked>\d+)\) is longer than the maximum model length of (?P<limit>\d+)",
-)
+_SCHEMA_OR_JSON: tuple[ResponseFormat, ...] = ("json_schema", "json")
 
 PROVIDERS = (
-    Provider("openai", (".openai.com",), overflow=_OPENAI),
+    Provider("openai", (".openai.com",)),
     Provider(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
-        overflow=_OPENAI,
-        choose_batch_url="/chat/completions",
+        batch_url="/chat/completions",
     ),
-    Provider(
-        "mistral",
-        (".mistral.ai",),
-        cap="max_tokens",
-        seed="random_seed",
-        overflow=(
-            r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
-        ),
-    ),
+    Provider("mistral", (".mistral.ai",), cap="max_tokens", seed="random_seed"),
     Provider(
         "gemini",
         ("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
         cap="max_tokens",
-        overflow=(
-            r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
-            r" \(?(?P<limit>\d+)",
-        ),
         thoughts_apart=True,
     ),
     Provider(
         "openrouter",
         (".openrouter.ai",),
         cap="max_tokens",
-        overflow=(
-            r"maximum context length is (?P<limit>\d+) tokens.*?requested about (?P<asked>\d+)",
-        ),
         # Where the model reads 8,192 tokens or less, or the account has it so, the middle of a
         # longer prompt is left out. https://openrouter.ai/docs/guides/features/message-transforms
         sends={"plugins": [{"id": "context-compression", "enabled": False}]},
         costs=True,
     ),
-    Provider(
-        "ollama",
-        (":11434", ".ollama.com"),
-        cap="max_tokens",
-        forms=("json_schema", "json"),  # it takes tools, and leaves it to the model to call one
-        overflow=(r"input length exceeds (?:the )?(?:maximum )?context length",),
-        local=True,
-    ),
-    Provider(
-        "lmstudio",
-        (":1234",),
-        cap="max_tokens",
-        forms=("json_schema", "json"),
-        overflow=(
-            r"first (?P<asked>\d+) tokens when context the overflows.*?context length of only "
-            r"(?P<limit>\d+)",
-            r"number of tokens to keep from the initial prompt is greater than the context length",
-            r"n_keep \((?P<asked>\d+)\) >= n_ctx \((?P<limit>\d+)\)",
-        ),
-        local=True,
-    ),
-    Provider(
-        "llamacpp",
-        (":8080",),
-        cap="max_tokens",
-        forms=("json_schema", "json"),  # a named tool is answered in plain text
-        overflow=(r"exceed_context_size_error", r"exceeds the available context size"),
-        local=True,
-    ),
-    Provider("vllm", (":8000",), overflow=_VLLM, local=True),
-    Provider(
-        "sglang",
-        (":30000",),
-        overflow=(
-            r"input \((?P<asked>\d+) tokens\) is longer than the model's context length"
-            r" \((?P<limit>\d+)",
-            r"maximum context length of (?P<limit>\d+) tokens.*?requested a total of "
-            r"(?P<asked>\d+)",
-        ),
-        local=True,
-    ),
+    # It takes tools, and leaves it to the model to call one.
+    Provider("ollama", (":11434", ".ollama.com"), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    Provider("lmstudio", (":1234",), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    # A named tool is answered in plain text.
+    Provider("llamacpp", (":8080",), "max_tokens", forms=_SCHEMA_OR_JSON, local=True),
+    Provider("vllm", (":8000",), local=True),
+    Provider("sglang", (":30000",), local=True),
     Provider(
         "anthropic",
         (".anthropic.com",),
         cap="max_tokens",
         forms=("tools", "named", "json"),  # it ignores response_format
-        overflow=(
-            r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
-            r"exceed context limit: (?P<asked>\d+) \+ (?P<answer>\d+) > (?P<limit>\d+)",
-        ),
         cache_write=1.25,
     ),
 )
 GENERIC = Provider("generic")
 PROVIDER_NAMES = tuple(provider.name for provider in (*PROVIDERS, GENERIC))
-
-# A gateway passes on what the server behind it says: the words of all count for each.
-OVERFLOW = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in dict.fromkeys(pattern for provider in PROVIDERS for pattern in provider.overflow)
-)
 
 
 def find_native_provider(api: str) -> Provider:
@@ -273,7 +203,6 @@ def read_responses_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {**answer, "choices": [{"message": message, "finish_reason": finish}]}
 
 
-_CHAT = frozenset(["messages", "tools", "tool_choice", "response_format", "reasoning_effort"])
 _SIGNED = "signature:"  # begins the id of a call that Gemini signed
 _ENDS = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
 # The model erred, and can be asked again. What else ends an answer of Gemini's is no answer.
@@ -288,7 +217,7 @@ def write_anthropic_request(body: Mapping[str, Any]) -> Fields:
     The instructions are the same for all traces of a rubric, and go into the cache; the trace does
     not.
     """
-    request = {name: value for name, value in body.items() if name not in _CHAT}
+    request = {name: value for name, value in body.items() if name not in _OURS}
     request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
     request["messages"] = _join_results(map(_write_anthropic_turn, _list_turns(body)), "content")
     if system := _join_system(body):
@@ -344,7 +273,7 @@ def write_gemini_request(body: Mapping[str, Any]) -> Fields:
     request = {
         name: value
         for name, value in body.items()
-        if name not in _CHAT and name not in names and name != "model"
+        if name not in _OURS and name not in names and name != "model"
     }
     turns = (_write_gemini_turn(turn, body) for turn in _list_turns(body))
     request["contents"] = _join_results(turns, "parts")
@@ -394,7 +323,6 @@ def read_gemini_answer(answer: Any) -> Any:
     """Return Gemini's first candidate as a chat completion, without thoughts."""
     if not isinstance(answer, dict):
         return answer
-    counted = {"usage": _read_gemini_usage(answer.get("usageMetadata"))}
     candidates = _list_objects(answer, "candidates")
     if not candidates:
         feedback = answer.get("promptFeedback")
@@ -402,7 +330,7 @@ def read_gemini_answer(answer: Any) -> Any:
         blocked = (
             _write_choice("", [], f"the prompt is blocked: {reason}", "stop") if reason else {}
         )
-        return answer | counted | blocked
+        return answer | blocked
     candidate = candidates[0]
     parts = [
         piece
@@ -420,27 +348,7 @@ def read_gemini_answer(answer: Any) -> Any:
     if reason not in _ENDS and reason not in _ERRED:
         refusal = f"the answer is blocked: {reason}"
     text = "".join(str(piece.get("text") or "") for piece in parts)
-    return answer | counted | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
-
-
-def _read_gemini_usage(usage: object) -> Fields:
-    """Return Gemini's counts as those of a chat completion; thoughts are output."""
-    counts = {
-        name: value
-        for name, value in (usage.items() if isinstance(usage, dict) else ())
-        if isinstance(value, int)
-    }
-    if "promptTokenCount" not in counts:
-        return {}
-    read = counts["promptTokenCount"] + counts.get("toolUsePromptTokenCount", 0)
-    thoughts = counts.get("thoughtsTokenCount", 0)
-    return {
-        "prompt_tokens": read,
-        "prompt_tokens_details": {"cached_tokens": counts.get("cachedContentTokenCount", 0)},
-        "completion_tokens": counts.get("candidatesTokenCount", 0) + thoughts,
-        "completion_tokens_details": {"reasoning_tokens": thoughts},
-        "total_tokens": counts.get("totalTokenCount", 0),
-    }
+    return answer | _write_choice(text, calls, refusal, _ENDS.get(reason, "stop"))
 
 
 def _list_turns(body: Mapping[str, Any]) -> list[Fields]:
@@ -495,3 +403,54 @@ def _list_objects(value: object, name: str) -> list[Fields] | None:
     """Return the objects in a list field, None without such a list."""
     items = value.get(name) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How an API is asked; every request is written, cached and hashed as a chat completion.
+
+    ``path``: the path of requests, below ``version`` unless the address ends in one. ``write`` and
+    ``read`` translate a request, and an answer to one as a chat completion. Of a provider's own
+    API: ``url`` and ``key_env`` are the defaults of its address and of the variable with the key,
+    ``headers`` its own.
+    """
+
+    name: str
+    path: str
+    write: Callable[[Mapping[str, Any]], Fields] | None = None
+    read: Callable[[Any], Any] | None = None
+    version: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    key_env: str = ""
+
+    def locate(self, address: str, model: str) -> str:
+        """Return the URL of requests to a model."""
+        if self.name == "responses":  # at Azure it belongs to no deployment
+            address = address.partition("/deployments/")[0]
+        if self.version and not re.search(r"/v\d\w*$", address):
+            address = f"{address}/{self.version}"
+        return f"{address}/{self.path.format(model=model.removeprefix('models/'))}"
+
+
+APIS = {
+    api.name: api
+    for api in (
+        Api("chat", "chat/completions"),
+        # Its answers are read as those of batches, which are the same.
+        Api("responses", "responses", write_responses_request),
+        Api(
+            *("anthropic", "messages", write_anthropic_request, read_anthropic_answer, "v1"),
+            headers={"Authorization": "Bearer {key}", "anthropic-version": "2023-06-01"},
+            url="https://api.anthropic.com",
+            key_env="ANTHROPIC_API_KEY",
+        ),
+        Api(
+            *("gemini", "models/{model}:generateContent", write_gemini_request),
+            *(read_gemini_answer, "v1beta"),
+            headers={"x-goog-api-key": "{key}"},
+            url="https://generativelanguage.googleapis.com",
+            key_env="GEMINI_API_KEY",
+        ),
+    )
+}

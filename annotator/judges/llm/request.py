@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -41,6 +40,7 @@ _FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
+HOW_COUNTED = f"tokens estimated from the length, {BYTES_PER_TOKEN:g} bytes each"
 MIN_BYTES_PER_TOKEN = 2.9
 """Denser than all real prompts; a denser one is cut after the server refuses it."""
 BUDGET_BYTES_PER_TOKEN = 2.5
@@ -65,11 +65,9 @@ class PromptBuilder:
 
     def __init__(self, options: Options, context: int | None) -> None:
         self.context = context
-        self.tokens = TokenCounter(options.model)
         self._windows = options.windows
         self._layout = options.layout
         self._longest_answer = options.max_output_tokens
-        self._count_cached = lru_cache(maxsize=16)(self._count_fixed)
 
     def prompts(
         self, trace: Trace, rubric: Rubric, max_characters: int | None = None
@@ -88,7 +86,7 @@ class PromptBuilder:
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
         if max_characters is None:
-            if room is None or self.tokens.fits(prompt.trace_section, room):
+            if room is None or estimate_max_tokens(prompt.trace_section) <= room:
                 return [prompt]
             max_characters = self._compute_length(prompt, room)
         for _ in range(MAX_SHRINKS):
@@ -102,7 +100,7 @@ class PromptBuilder:
             too_long_prompts = [
                 prompt
                 for prompt in prompts
-                if room and not self.tokens.fits(prompt.trace_section, room)
+                if room and estimate_max_tokens(prompt.trace_section) > room
             ]
             if not too_long_prompts or room is None:
                 return prompts
@@ -121,7 +119,7 @@ class PromptBuilder:
         for _ in range(MAX_SHRINKS):
             prompt = render_confirmation(trace, rubric, claims, max_characters, self._layout)
             room = self._compute_room(prompt)
-            if room is None or self.tokens.fits(prompt.trace_section, room):
+            if room is None or estimate_max_tokens(prompt.trace_section) <= room:
                 return prompt
             max_characters = max(self._compute_length(prompt, room), MIN_CHARACTERS)
         reason = f"the model's context of {self.context} tokens leaves no room for them"
@@ -154,50 +152,21 @@ class PromptBuilder:
         if self.context is None:
             return None
         schema = build_answer_schema(prompt.rubric, prompt.layout.considered)
-        fixed = self._count_cached(prompt.system + schema) + self._count_fixed(prompt.end)
+        fixed = sum(
+            int(estimate_tokens(text) * _FIXED_MARGIN)
+            for text in (prompt.system + schema, prompt.end)
+        )
         return max(self.context - fixed - self._compute_answer_room(self.context), 1)
-
-    def _count_fixed(self, text: str) -> int:
-        """Return the tokens of text that every prompt of a rubric has."""
-        margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
-        return int(self.tokens.count(text) * margin)
 
     def _compute_length(self, prompt: Prompt, room: int) -> int:
         """Return about how many characters of the trace fit into ``room`` tokens."""
         section = prompt.trace_section
-        tokens = (
-            self.tokens.count(section) * 1.05 if self.tokens.exact else estimate_max_tokens(section)
-        )
-        return min(int(len(section) * room / tokens), len(section) - 1) - len(prompt.aside)
+        length = int(len(section) * room / estimate_max_tokens(section))
+        return min(length, len(section) - 1) - len(prompt.aside)
 
     def _compute_answer_room(self, context: int) -> int:
         """Return the tokens reserved for the answer and a re-ask."""
         return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
-
-
-class TokenCounter:
-    """Counts tokens with the model's tokenizer if it is on this machine, else estimates by bytes.
-
-    tiktoken would download a missing vocabulary; it is used only if the file is there (in
-    TIKTOKEN_CACHE_DIR or tiktoken's own folder). ``exact``: whether it is used.
-    """
-
-    def __init__(self, model: str) -> None:
-        self._encoding = _find_offline_encoding(model)
-        self.exact = self._encoding is not None
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens, or an estimate by length."""
-        return len(self._encoding.encode_ordinary(text)) if self.exact else estimate_tokens(text)
-
-    def fits(self, text: str, room: int) -> bool:
-        """Whether a text has at most ``room`` tokens."""
-        return estimate_max_tokens(text) <= room or (self.exact and self.count(text) <= room)
-
-    def __str__(self) -> str:
-        if self.exact:
-            return f"tokens counted by tiktoken ({self._encoding.name})"
-        return f"tokens estimated from the length, {BYTES_PER_TOKEN:g} bytes each"
 
 
 def estimate_tokens(text: str) -> int:
@@ -212,26 +181,6 @@ def estimate_max_tokens(text: str) -> int:
 
 def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
-
-
-def _find_offline_encoding(model: str) -> Any:
-    """Return tiktoken's encoding for a model if it needs no download, else None."""
-    try:
-        tiktoken: Any = import_module("tiktoken")
-        files: Any = import_module("tiktoken.load")
-    except ImportError:
-        return None
-    download, files.read_file = files.read_file, _refuse  # it would download a missing file
-    try:
-        return tiktoken.encoding_for_model(model)
-    except (KeyError, OSError):
-        return None
-    finally:
-        files.read_file = download
-
-
-def _refuse(address: str) -> bytes:
-    raise OSError(f"{address} is not on this machine")
 
 
 _VERSION = 5  # of the request layout; a new one makes all cached answers unknown
@@ -388,8 +337,6 @@ def build_format(
     from instructor import Provider
     from instructor.v2.core.response import handle_response_model  # without all providers: 1.4 s
 
-    anthropic = api == "anthropic" and response_format in ("tools", "named")
-    provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
     # MD_JSON: the schema is in the prompt; the answer is plain or fenced JSON.
     forms = {
         **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
@@ -399,11 +346,20 @@ def build_format(
     model = build_answer_model(rubric, considered)
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
-    _, request = handle_response_model(model, forms[response_format], provider, messages=nothing)
+    _, request = handle_response_model(
+        model, forms[response_format], Provider.OPENAI, messages=nothing
+    )
     form = {key: value for key, value in request.items() if key != "messages"}
     if response_format == "tools":
-        any_tool = {"type": "any", "disable_parallel_tool_use": True}
-        form["tool_choice"] = any_tool if anthropic else "required"
+        form["tool_choice"] = "required"
+    if api == "anthropic" and "tools" in form:
+        function = form["tools"][0]["function"]
+        named = {name: function[name] for name in ("name", "description")}
+        choice = {"type": "tool", "name": named["name"]}
+        if response_format == "tools":
+            choice = {"type": "any"}
+        form["tools"] = [{**named, "input_schema": model.model_json_schema()}]
+        form["tool_choice"] = {**choice, "disable_parallel_tool_use": True}
     if response_format == "strict":
         json_schema = form["response_format"]["json_schema"]
         lean = {**json_schema, "schema": _make_lean(json_schema["schema"]), "strict": True}

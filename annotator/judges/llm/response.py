@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import list_first, replace_surrogates, sanitize_line
-from annotator.judges.llm.provider import GENERIC, OVERFLOW, Provider, read_responses_answer
+from annotator.judges.llm.provider import GENERIC, Provider, read_responses_answer
 from annotator.rubrics.annotations import FailureKind, Usage
 
 LONGEST_RESPONSE = 16 << 20  # bytes
@@ -28,10 +28,10 @@ _FILTERED = re.compile(
 )
 _BROKEN = ("error", "abort", "insufficient_system_resource")
 
-# How servers that are in no row of the dialects say that a prompt is too long, and by how much.
+# How servers say that a prompt is too long, and by how much.
 _OVERFLOW = re.compile(
     r"context.{0,12}(length|size|window|exceed)|too (long|many tokens)|maximum.{0,40}tokens"
-    r"|exceeds?.{0,40}(context|token)|longer than the maximum",
+    r"|exceeds?.{0,40}(context|token)|longer than the maximum|n_ctx",
     re.IGNORECASE,
 )
 _CERTAIN = re.compile(r"range of input length|maximum prompt length", re.IGNORECASE)
@@ -46,11 +46,14 @@ _CAP = re.compile(
 _PROMPT = re.compile(r"\binput|prompt|messages", re.IGNORECASE)
 _LIMIT = re.compile(
     r"(?:context|model|sequence|maximum prompt)\W+(?:length|size|window|len)\D{0,30}?(\d{3,9})"
-    r"|(\d{3,9}) maximum|input length should be \[\d+, ?(\d{1,9})",
+    r"|(\d{3,9}) maximum|input length should be \[\d+, ?(\d{1,9})"
+    r"|(?:n_ctx \(|tokens allowed \(?|\d >) ?(\d{3,9})",
     re.IGNORECASE,
 )
+# The second group: the longest answer, which Anthropic adds.
 _PROMPT_TOKENS = re.compile(
-    r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent)\D{0,12}(\d{3,9})",
+    r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent|limit:|first|n_keep"
+    r"|input|token count)\D{0,12}(\d{3,9})(?: \+ (\d+) >)?",
     re.IGNORECASE,
 )
 
@@ -213,7 +216,7 @@ def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
 
     Without output tokens the cost is unknown.
     """
-    usage = body.get("usage") if isinstance(body, dict) else None
+    usage = (body.get("usage") or body.get("usageMetadata")) if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return None
     read, written = _find_first(usage, _READ), _find_first(usage, _WRITTEN)
@@ -221,10 +224,7 @@ def read_usage(body: object, provider: Provider = GENERIC) -> Usage | None:
         return None
     if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
         read += sum(_parse_count(usage.get(name)) or 0 for name in _APART)
-    total, thoughts = (
-        _parse_count(usage.get("total_tokens")) or 0,
-        _find_first(usage, _REASONING) or 0,
-    )
+    total, thoughts = (_find_first(usage, names) or 0 for names in (_TOTAL, _REASONING))
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
     apart = provider.thoughts_apart or total == read + (written or 0) + thoughts
     if apart and (written is not None or total > read):
@@ -262,15 +262,17 @@ def _parse_dollars(value: object) -> float | None:
     return float(value) if number and 0 <= value < _MOST_DOLLARS else None  # type: ignore[arg-type, operator]
 
 
-# The names of the same count at different servers, and in the Responses API.
-_READ = (("prompt_tokens",), ("input_tokens",))
-_WRITTEN = (("completion_tokens",), ("output_tokens",))
+# The names of the same count at different servers, and in their own APIs.
+_READ = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",))
+_WRITTEN = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",))
+_TOTAL = (("total_tokens",), ("totalTokenCount",))
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
     ("cache_read_input_tokens",),
     ("prompt_cache_hit_tokens",),  # DeepSeek's
     ("cached_tokens",),  # Moonshot's
+    ("cachedContentTokenCount",),
 )
 _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
@@ -284,6 +286,7 @@ _REASONING = (
     ("output_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "thinking_tokens"),
     ("reasoning_tokens",),  # SGLang's
+    ("thoughtsTokenCount",),
 )
 
 
@@ -318,15 +321,11 @@ def parse_overflow(
         certain: the HTTP status alone says so.
     """
     text = f"{code} {message}"
-    match = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
     of_cap = _CAP.search(message) and not _PROMPT.search(message)
-    overflow = (match or _OVERFLOW.search(text)) and not (of_cap or _SETTING.search(message))
+    overflow = _OVERFLOW.search(text) and not (of_cap or _SETTING.search(message))
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
-    numbers = match.groupdict() if match else {}
     limit, size = _find_lengths(body, message)
-    limit, size = int(numbers.get("limit") or limit), int(numbers.get("asked") or size)
-    size += int(numbers.get("answer") or 0)
     reason = f"the trace is too long for the model: {message}"
     return ModelResponse(reason, too_long=True, limit=limit, asked=size)
 
@@ -340,5 +339,5 @@ def _find_lengths(body: object, message: str) -> tuple[int, int]:
     room, sent = _LIMIT.search(message), _PROMPT_TOKENS.search(message)
     return (
         int(next(filter(None, room.groups()))) if room else 0,
-        int(sent.group(1)) if sent else 0,
+        sum(map(int, filter(None, sent.groups()))) if sent else 0,
     )

@@ -7,8 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
-from functools import cached_property
-from importlib.util import find_spec
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -18,16 +17,17 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import from_json
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.plugins import explain_extra
 from annotator.base.text import describe_validation, hide_url_secrets, sanitize_line
 from annotator.base.yaml import read_yaml
 from annotator.judges.base import ResponseFormat
 from annotator.judges.llm.provider import (
+    APIS,
     PROVIDER_NAMES,
     Provider,
     find_native_provider,
     find_provider,
 )
+from annotator.judges.llm.provider import Api as ProviderApi
 from annotator.prompts.render import Considered, Layout
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -43,11 +43,8 @@ _NAMED = frozenset(["temperature", "seed", "reasoning_effort", "max_completion_t
 
 
 Api = Literal["auto", "chat", "responses", "anthropic", "gemini"]
-NATIVE: Mapping[str, tuple[str, str]] = {
-    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-    "gemini": ("https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
-}
-"""The APIs that are a provider's own: where they are, and the variable with the key."""
+NATIVE = frozenset(name for name, api in APIS.items() if api.url)
+"""The APIs that are a provider's own."""
 _DEFAULT_KEY = "OPENAI_API_KEY"
 _ANTHROPIC_CAP = 8_192  # tokens: its API takes no request that names none
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -107,8 +104,8 @@ class Options:
         if self.api in ("responses", "anthropic") and self.seed is not None:
             name = "the Responses API" if self.api == "responses" else "Anthropic's API"
             raise ValueError(f"seed: {name} takes none")
-        if self.api in NATIVE:
-            self._go_native(*NATIVE[self.api])
+        if self.own_api:
+            self._go_native(self.own_api)
         if not _VARIABLE.fullmatch(self.api_key_env):  # not shown: it may be the key
             raise ValueError(
                 "api_key_env: expected the name of an environment variable that holds the key, such"
@@ -133,11 +130,11 @@ class Options:
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"extra_body: cannot be sent as JSON: {error}") from error
 
-    def _go_native(self, url: str, key: str) -> None:
+    def _go_native(self, api: ProviderApi) -> None:
         """Put the provider's own defaults in the place of OpenAI's."""
         if self.dialect not in (None, self.api):
             raise ValueError(f"dialect: --api {self.api} has its own: leave {self.dialect!r} out")
-        defaults = {"base_url": (DEFAULT_URL, url), "api_key_env": (_DEFAULT_KEY, key)}
+        defaults = {"base_url": (DEFAULT_URL, api.url), "api_key_env": (_DEFAULT_KEY, api.key_env)}
         if self.api == "anthropic":
             defaults["max_output_tokens"] = (None, _ANTHROPIC_CAP)  # type: ignore[assignment]
         for name, (openai, native) in defaults.items():
@@ -159,9 +156,9 @@ class Options:
         return {**self.provider.sends, **named, **self.extra_body}
 
     @property
-    def native(self) -> bool:
-        """Whether the provider's own API is used."""
-        return self.api in NATIVE
+    def own_api(self) -> ProviderApi | None:
+        """The provider's own API, if that is used."""
+        return APIS[self.api] if self.api in NATIVE else None
 
     @property
     def layout(self) -> Layout:
@@ -179,7 +176,7 @@ class Options:
     @cached_property
     def provider(self) -> Provider:
         """The provider that is asked."""
-        if self.api in NATIVE:
+        if self.own_api:
             return find_native_provider(self.api)
         return find_provider(self.base_url, self.dialect)
 
@@ -201,8 +198,8 @@ class Options:
 
 
 def hash_environment_headers(api: str) -> str | None:
-    """Return the hash of the headers that the API's client takes from the environment, or None."""
-    names = {"anthropic": ("ANTHROPIC_CUSTOM_HEADERS",), "gemini": ()}.get(api, _HEADERS)
+    """Return the hash of the headers that openai's client takes from the environment, or None."""
+    names = () if api in NATIVE else CUSTOM_HEADERS
     values = {name: value for name in names if (value := os.environ.get(name))}
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] if values else None
 
@@ -224,9 +221,8 @@ def read_headers(options: Options) -> dict[str, str]:
     return values
 
 
-_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
-CUSTOM_HEADERS = (*_HEADERS, "ANTHROPIC_CUSTOM_HEADERS")
-"""The environment variables with headers that the libraries send of themselves."""
+CUSTOM_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+"""The environment variables with headers that openai's client sends of itself."""
 _NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples", "require", "batch_wait")
 
@@ -275,6 +271,7 @@ def _parse_options(values: dict[str, Any], where: str) -> Options:
     return replace(options, extra_body=extra_body, headers=headers)
 
 
+@lru_cache(maxsize=16)
 def is_local(url: str) -> bool:
     """Whether a URL names this machine."""
     host = urlsplit(url).hostname or ""
@@ -301,17 +298,6 @@ def read_api_key(url: str, env: str) -> str:
             " variable with --api-key-env (a server on this machine needs none)"
         )
     return key or "none"
-
-
-def require_sdk(api: str) -> None:
-    """Raise :class:`AnnotatorError` if the SDK of a provider's own API is not installed."""
-    module = {"anthropic": "anthropic", "gemini": "google.genai"}.get(api, "json")
-    try:
-        missing = find_spec(module) is None
-    except ModuleNotFoundError:  # nor is what stands around it
-        missing = True
-    if missing:
-        raise AnnotatorError(f"--api {api} needs the extra {api}: {explain_extra(api)}")
 
 
 def check_url(url: str) -> None:
