@@ -80,11 +80,16 @@ class _HttpClient(DefaultAioHttpClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is too long."""
         # Not by way of httpx2, whose cookies, redirects and logs take half as long as the call.
-        transport = self._transport_for_url(request.url)
+        find = getattr(self, "_transport_for_url", None)  # private: another version may lack it
+        transport = find(request.url) if find else None
         if session := getattr(transport, "client", None):
             session.cookie_jar.clear()  # the library beneath keeps them
         try:
-            response = await transport.handle_async_request(request)
+            response = await (
+                transport.handle_async_request(request)
+                if transport
+                else super().send(request, stream=True, follow_redirects=False)
+            )
         except aiohttp.ClientError as error:  # no HTTP; httpx2 does not map it
             reason = self._secrets.redact(str(error))  # openai logs it
             raise httpx2.RemoteProtocolError(reason, request=request) from None
