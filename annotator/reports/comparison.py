@@ -96,7 +96,7 @@ class PairDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ConditionComparison:
     """The traces with each of ``values`` of an attribute, by one rubric in ``runs`` (ids), judged
     by ``judges`` (id and hash of each).
 
@@ -151,7 +151,7 @@ def compare(
     pairs: bool = False,
     without: Sequence[str] = (),
     notice: Callable[[str], None] | None = None,
-) -> list[Comparison]:
+) -> list[ConditionComparison]:
     """Compare the traces with the values of an attribute, by every rubric that the runs share.
 
     Two groups of traces are paired by id between runs and judges, else by task and the last part of
@@ -233,7 +233,7 @@ def _compare_sides(
     calibrated: bool,
     pool: bool,
     pairs: bool,
-) -> Comparison:
+) -> ConditionComparison:
     terms = read.terms
     sides: Sides = tuple([trace for trace in side if not trace.open] for side in read.sides)
     kind = find_kind(sides)
@@ -283,7 +283,7 @@ def _compare_sides(
     left_out = [code for code in scheme.labels if code not in codes]
     describe = describe_difference_test if two else describe_test
     totals = count_by_cluster(sides, (), paired=paired)
-    return Comparison(
+    return ConditionComparison(
         scheme,
         tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
         attribute,

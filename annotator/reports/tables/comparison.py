@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from annotator.base.text import cut_middle, sanitize_line, wrap_line
-from annotator.reports.comparison import ComparedCode, Comparison, PairDifference
+from annotator.reports.comparison import ComparedCode, ConditionComparison, PairDifference
 from annotator.reports.comparison_notes import UNADJUSTED
 from annotator.reports.digits import (
     UNDEFINED,
@@ -66,7 +66,7 @@ _COLUMNS = (
 )
 
 
-def tabulate(comparisons: Sequence[Comparison]) -> list[Table]:
+def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
     """Return comparisons as tables. They print percent and percentage points; the records hold
     shares and their differences.
     """
@@ -77,7 +77,7 @@ def tabulate(comparisons: Sequence[Comparison]) -> list[Table]:
     return tables
 
 
-def _make_table(compared: Comparison) -> Table:
+def _make_table(compared: ConditionComparison) -> Table:
     title = _write_title(compared)
     title += f"; {compared.kind}, Holm over {compared.tests} tests"
     header, rows, blocks = _write_rows(compared)
@@ -104,7 +104,7 @@ def _make_table(compared: Comparison) -> Table:
 # For machines
 
 
-def _make_document(compared: Comparison) -> dict[str, Any]:
+def _make_document(compared: ConditionComparison) -> dict[str, Any]:
     two = compared.two
     sides = {"first": compared.values[0], "second": compared.values[1]}
     return {
@@ -121,13 +121,13 @@ def _make_document(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _identify(compared: Comparison) -> dict[str, Any]:
+def _identify(compared: ConditionComparison) -> dict[str, Any]:
     judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
     rubric = compared.rubric
     return {"rubric": rubric.id, "rubric_sha256": rubric.sha256, "judges": judges}
 
 
-def _describe_row(row: ComparedCode, compared: Comparison) -> dict[str, Any]:
+def _describe_row(row: ComparedCode, compared: ConditionComparison) -> dict[str, Any]:
     fields = asdict(row)
     shares, corrected = fields.pop("shares"), fields.pop("corrected")
     difference = fields.pop("corrected_difference")
@@ -143,7 +143,7 @@ def _describe_row(row: ComparedCode, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _describe(compared: Comparison) -> dict[str, Any]:
+def _describe(compared: ConditionComparison) -> dict[str, Any]:
     """Return the fields of every record."""
     names = ("attribute", "kind", "confidence", "runs")
     judges = [f"{judge} {sha256}" for judge, sha256 in compared.judges]
@@ -151,7 +151,7 @@ def _describe(compared: Comparison) -> dict[str, Any]:
     return _identify(compared) | fields | {"judges": judges, "notes": "\n".join(compared.notes)}
 
 
-def _make_records(row: ComparedCode, compared: Comparison) -> list[dict[str, Any]]:
+def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict[str, Any]]:
     about = _describe(compared)
     if compared.two:
         sides = zip(("first", "second"), compared.values, row.shares, strict=True)
@@ -176,7 +176,7 @@ def _make_records(row: ComparedCode, compared: Comparison) -> list[dict[str, Any
 # All columns
 
 
-def _write_title(compared: Comparison) -> str:
+def _write_title(compared: ConditionComparison) -> str:
     sizes = [
         f"{sanitize_line(value, 80)} (n={n})"
         for value, n in zip(compared.values, compared.n, strict=True)
@@ -191,7 +191,7 @@ def _write_title(compared: Comparison) -> str:
     )
 
 
-def _write_rows(compared: Comparison) -> tuple[Line, list[Line], tuple[int, ...]]:
+def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
     """Return the heading and the rows as text, and the sizes of the blocks of columns."""
     sides = [
         f"{sanitize_line(value, 60)} (n={n})"
@@ -238,7 +238,7 @@ def _write_points(gap: Estimate | None) -> str:
 # For a terminal of 80 columns
 
 
-def _make_brief(compared: Comparison, full: Table) -> Table:
+def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     """Return the table for a terminal: whole percent, the largest share first, and as much of it
     as 80 columns hold.
     """
@@ -295,7 +295,7 @@ def _measure_columns(columns: dict[str, list[str]]) -> int:
     return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
 
 
-def _explain_cells(compared: Comparison, intervals: bool) -> str:
+def _explain_cells(compared: ConditionComparison, intervals: bool) -> str:
     level = f"{100 * compared.confidence:g} %"
     if compared.two:
         text = "Percent and percentage points"
@@ -332,7 +332,7 @@ def _name_columns(values: Sequence[str], room: int) -> list[str]:
     return names
 
 
-def _write_head(compared: Comparison, names: Sequence[str]) -> str:
+def _write_head(compared: ConditionComparison, names: Sequence[str]) -> str:
     """Return rubric, judges, and each condition with its size."""
     judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
     numbered = names[0] == "1"
@@ -397,7 +397,7 @@ def _find_extremes(row: ComparedCode, values: Sequence[str], room: int) -> list[
     return cells
 
 
-def _summarize(compared: Comparison) -> str:
+def _summarize(compared: ConditionComparison) -> str:
     """Return the result in a sentence: the code that differs most, by its p."""
     count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
     between = f"among the {count}"
@@ -456,7 +456,7 @@ def _measure_gap(row: ComparedCode) -> float:
     return max(values) - min(values)
 
 
-def _write_gap(row: ComparedCode, compared: Comparison) -> str:
+def _write_gap(row: ComparedCode, compared: ConditionComparison) -> str:
     if not compared.two:
         shares = [(share.value or 0.0, n) for n, share in enumerate(row.shares)]
         ends = [
@@ -476,7 +476,7 @@ def _write_gap(row: ComparedCode, compared: Comparison) -> str:
 # Every two of more conditions
 
 
-def _make_pairs(compared: Comparison) -> Table:
+def _make_pairs(compared: ConditionComparison) -> Table:
     level = f"{100 * compared.confidence:g} % interval"
     tests = sum(pair.adjusted is not None for pair in compared.pairs)
     whose = ", by the judge alone" if compared.corrected else ""
