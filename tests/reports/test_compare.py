@@ -758,7 +758,9 @@ def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate
     assert gap["value"] == pytest.approx(0.55 - 0.25)
     assert gap["low"] < 0.55 - 0.25 < gap["high"]
     assert one["n"] == [80, 80]
-    assert [note for note in one["notes"] if "They count undecided traces, too: one 20, two 20." in note]
+    assert [
+        note for note in one["notes"] if "They count undecided traces, too: one 20, two 20." in note
+    ]
     half = [row for row in rows if row["trace_id"] not in ("two/80", "two/85", "two/90", "two/95")]
     one, found = compared(annotate_cli, run, *calibrate(run, half), *BY_MODEL)
     assert found["alpha"]["corrected"]["value"] == pytest.approx(40 / 80 - 20 / 80)
