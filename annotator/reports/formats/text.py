@@ -46,11 +46,11 @@ def _list_rows(table: Table, width: int) -> Iterator[Weighted]:
     header, *lines = align_lines(table.cells, texts=table.texts)
     used = max(map(measure, (header, *lines)))
     room = min(width - used - 3, _LONGEST_BAR)  # of 100 %; "|" takes a column
-    rules = {0, *table.rules}
-    yield header, "bold"
+    rule = "-" * used, "dim"
+    yield from ((header, "bold"), rule)
     for n, (line, bar) in enumerate(zip(lines, table.bars or [None] * len(lines), strict=True)):
-        if n in rules:
-            yield "-" * used, "dim"
+        if n and n in table.rules:
+            yield rule
         if bar and room >= _SHORTEST_BAR:
             line += " " * (used - measure(line) + 2) + _draw_bar(*bar, room)
         yield line, "dim" if bar and not bar[0] else ""
