@@ -6,11 +6,20 @@ from textwrap import fill
 from annotator.base.text import cut_middle, format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
-from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
+from annotator.calibration.model import (
+    OPEN,
+    Calibrated,
+    Calibration,
+    CodeRow,
+    Comparison,
+    LabelsUsed,
+)
 from annotator.labels import Label
 from annotator.reports.digits import (
     UNDEFINED,
-    find_limits,
+    Share,
+    describe_limits,
+    find_bar,
     format_bounds,
     format_limits,
     format_number,
@@ -22,7 +31,6 @@ from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
     Estimate,
-    Interval,
     RaterAgreement,
     compute_asymptotic_kappa,
     count_pairs,
@@ -60,7 +68,6 @@ def make_brief(calibration: Calibration) -> Table:
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
-    shares = [row.corrected for row in codes]
     judge = sanitize_line(calibration.judge, 60)
     return Table(
         title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
@@ -70,10 +77,7 @@ def make_brief(calibration: Calibration) -> Table:
         notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),
         lines=explain_marks(row.mark for row in codes),
         last=True,
-        bars=[
-            None if share.value is None or share.high is None else (share.value, share.high)
-            for share in shares
-        ],
+        bars=[find_bar(row.corrected) for row in codes],
     )
 
 
@@ -110,10 +114,8 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
         if kappa.value is None:
             yield f"({sanitize_line(kappa.reason or '', 200)}.)"
     if calibration.agreement_of_all:
-        open_counts = {status: len(getattr(labels, status)) for status in OPEN}
-        left = " and ".join(f"{n} {status}" for status, n in open_counts.items() if n)
         yield (
-            f"The judge left {left}: it agrees on"
+            f"The judge left {_list_open(labels)}: it agrees on"
             f" {_write_rate(calibration.agreement_of_all.observed)} of all"
             f" {len(calibration.labelled)}."
         )
@@ -134,13 +136,16 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     yield f"Most common by the labels{others}: {names}, {rate}."
 
 
-def _write_rate(share: Estimate | Interval) -> str:
+def _list_open(labels: LabelsUsed) -> str:
+    """Return how many labelled traces the judge left undecided, or failed."""
+    counts = ((len(getattr(labels, status)), status) for status in OPEN)
+    return " and ".join(f"{n} {status}" for n, status in counts if n)
+
+
+def _write_rate(share: Share) -> str:
     """Return a share in percent, with its interval if it has one."""
     value = UNDEFINED if share.value is None else format_number(100 * share.value, 0)
-    if not (ends := find_limits(share)):
-        return f"{value} %"
-    low, high = (format_number(100 * end, 0) for end in ends)
-    return f"{value} % ({100 * share.confidence:g} % interval {low} to {high})"
+    return f"{value} %{describe_limits(share)}"
 
 
 def tabulate(calibration: Calibration) -> list[Table]:
@@ -183,11 +188,9 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
         )
     yield " ".join(sentences)
     if labels.n < total:
-        open = {status: len(getattr(labels, status)) for status in OPEN}
-        left = " and ".join(f"{n} {status}" for status, n in open.items() if n)
         yield (
             f"judge and people are compared on {labels.n} of {total} labelled traces; the judge"
-            f" left {left}"
+            f" left {_list_open(labels)}"
         )
     what = "primary code, none is a code"
     if calibration.choice == "many":
@@ -303,14 +306,9 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield explain_labels(row.mark for row in calibration.rows)
     yield from (*calibration.cautions, *calibration.warnings)
-    for name, ids in (
-        ("not in run", labels.not_in_run),
-        ("skipped", labels.skipped),
-        ("failed", labels.failed),
-        ("undecided", labels.undecided),
-    ):
-        if ids:
-            yield f"{name}: {list_first([sanitize_line(trace_id, 200) for trace_id in ids], 3)}"
+    for name in ("not_in_run", "skipped", "failed", "undecided"):
+        if ids := [sanitize_line(trace_id, 200) for trace_id in getattr(labels, name)]:
+            yield f"{name.replace('_', ' ')}: {list_first(ids, 3)}"
 
 
 def render_disagreements(calibrated: Calibrated) -> str:
@@ -455,13 +453,11 @@ def render_details(calibration: Calibration) -> str:
 def _write_confusion(calibration: Calibration) -> Iterator[str]:
     labels = [row.code for row in calibration.rows]
     matrix = tabulate_confusion(*_list_labels(calibration), labels)
-    numbers = [str(n) for n in range(1, len(labels) + 1)]
-    rows = [
-        (f"{number} {sanitize_line(label, 40)}", *map(str, counts))
-        for number, label, counts in zip(numbers, labels, matrix, strict=True)
-    ]
+    named = zip(labels, matrix, strict=True)
+    rows = [(sanitize_line(label, 40), *map(str, counts)) for label, counts in named]
     yield "confusion (labelled traces, not weighted; rows the person, columns the judge)"
-    yield str(Table(header=("person \\ judge", *numbers), rows=rows, last=True))
+    header = ("person \\ judge", *labels)
+    yield str(Table(header=header, rows=rows, last=True, matrix=True))
     yield ""
 
 

@@ -11,7 +11,6 @@ from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
     find_bar,
-    find_limits,
     format_limits,
     format_percent,
     format_ratio,
@@ -128,10 +127,8 @@ def _write_summary(counts: PairCounts, share: Estimate) -> str:
     kinds = Counter(kind for conflicts in counted for kind in {x.kind for x in conflicts})
     by_kind = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
     size = f"In {share.inputs['k']} of {share.n} pairs, {format_percent(share)} %"
-    ends = find_limits(share)
-    limits = describe_limits(ends and (100 * ends[0], 100 * ends[1]), 1)
     tail = f": {by_kind}" if by_kind else ""
-    return f"{size}{limits}, the patches do not fit together{tail}."
+    return f"{size}{describe_limits(share, 1)}, the patches do not fit together{tail}."
 
 
 def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:
