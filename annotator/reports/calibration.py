@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, list_first, sanitize_line
+from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import (
@@ -26,7 +26,7 @@ from annotator.reports.digits import (
     format_percent,
 )
 from annotator.reports.table import Table, render
-from annotator.reports.tables.brief import explain_labels, explain_marks
+from annotator.reports.tables.brief import explain_labels, explain_marks, fit_rows
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
@@ -61,10 +61,13 @@ def make_brief(calibration: Calibration) -> Table:
         calibration.rows, key=lambda row: (row.code == NONE, -(row.corrected.value or 0))
     )
     cells = [_write_cells(row, calibration.judged, ranged=False) for row in codes]
-    first = 1 if any(row.judged for row in codes) else 3  # a judge may have no shares
-    lines = [(*row[first:5], row[-1]) for row in cells]
-    header = ("traces", "judged %", "corrected %", level, "mark")[first - 1 :]
-    room = _WIDTH - sum(2 + max(map(len, column)) for column in zip(header, *lines, strict=True))
+    titles = ("traces", "judged %", "corrected %", level, "mark")
+    columns = dict(
+        zip(titles, zip(*(row[1:5] + row[-1:] for row in cells), strict=True), strict=True)
+    )
+    if not any(row.judged for row in codes):  # a judge may have no shares
+        columns = {title: columns[title] for title in titles[2:]}
+    header, rows = fit_rows("code", [row[0] for row in cells], columns)
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
@@ -72,8 +75,8 @@ def make_brief(calibration: Calibration) -> Table:
     return Table(
         title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
         f"\n\n{fill(' '.join(_summarize(calibration)), _WIDTH)}",
-        header=("code", *header),
-        rows=[(cut_middle(row[0], room), *line) for row, line in zip(cells, lines, strict=True)],
+        header=header,
+        rows=rows,
         notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),
         lines=explain_marks(row.mark for row in codes),
         last=True,

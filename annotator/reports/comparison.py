@@ -156,24 +156,7 @@ def compare(
 
     Two groups of traces are paired by id between runs and judges, else by task and the last part of
     the id. If this names a trace twice on a side, or leaves most without a partner, they are not
-    paired.
-
-    Args:
-        runs: the runs with the traces.
-        attribute: an attribute, or ``run`` (see :func:`name_runs`), or ``judge``.
-        values: the values that are compared; None: all.
-        calibrations: they add corrected shares, and of two values their differences.
-        cluster: the attributes that name a trace's task, none for independent traces; None:
-            project and task, or those of the calibrations.
-        pool: see :func:`correct_differences`.
-        pairs: of three or more values, compare every two, too.
-        without: values that are left out.
-        notice: is called with the reason why a rubric is not compared: by it no judged trace has
-            one of the values.
-
-    Raises:
-        AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
-            calibration is not of its run.
+    paired. Arguments and errors are those of :func:`annotator.api.compare`; ``values`` None: all.
     """
     for value in find_repeated(values or ()):
         raise AnnotatorError(f"{attribute} = {value}: both sides of the comparison are the same")

@@ -78,11 +78,7 @@ def correct_sides(
 ) -> list[CorrectedSide]:
     """Return the sides with the corrected shares of codes; each by the labels of its own traces.
 
-    Args:
-        sides: the traces that count, see :func:`keep_counted`.
-        codes: the codes.
-        kind: how the sides belong together.
-        terms: the settings of the calibrations.
+    ``sides`` have the traces that count, see :func:`keep_counted`.
     """
     clustered = kind == "paired" or is_clustered(sides)
     corrected: list[CorrectedSide] = []
@@ -105,14 +101,9 @@ def correct_differences(
     with its test and the p of this by Holm.
 
     If the sides share tasks (or traces are pairs), so do their errors: their covariance is that of
-    the amounts that each task adds to the two shares.
-
-    Args:
-        sides: the two sides.
-        codes: the codes whose differences are returned.
-        terms: the settings of the calibrations.
-        pool: for independent groups: traces with the same answer of the judge are taken to have
-            the code equally often on both sides, and the labels of both tell how often.
+    the amounts that each task adds to the two shares. ``pool``, for independent groups: traces with
+    the same answer of the judge are taken to have the code equally often on both sides, and the
+    labels of both tell how often.
     """
     first, second = sides
     pairs = []

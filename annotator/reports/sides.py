@@ -102,16 +102,8 @@ def read_sides(
     cluster: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> ReadSides:
-    """Return the sides of a comparison.
-
-    Args:
-        runs: the runs whose traces are compared.
-        scheme: the rubric.
-        attribute: the attribute that divides the traces.
-        values: its values; None: every value of a judged trace.
-        calibrations: those of the rubric, or none.
-        cluster: the attributes that make a cluster; None: those of the calibrations.
-        without: values that are left out.
+    """Return the sides of a comparison: the traces with each of the ``values`` of an attribute (None:
+    every value of a judged trace). ``cluster`` None: the attributes of the calibrations.
 
     Raises:
         EmptySide: a side has no judged trace, or there is only one side.

@@ -62,11 +62,8 @@ class Plot:
 
 
 def check(file: Path) -> None:
-    """Find out before the work whether a figure can be written to ``file``.
-
-    Raises:
-        AnnotatorError: matplotlib is not installed, the file's name does not end as that of a
-            format, or there is no such folder.
+    """Raise :class:`AnnotatorError` if no figure can be written to ``file``: matplotlib is not
+    installed, the name does not end as that of a format, or there is no such folder.
     """
     if file.suffix.lower() not in _SUFFIXES:
         raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")

@@ -16,7 +16,7 @@ from annotator.reports.digits import (
     format_ratio,
 )
 from annotator.reports.notes import rank_notes, select_notes
-from annotator.reports.table import Line, Table, flatten, make_columns
+from annotator.reports.table import Line, Table, describe_share, flatten, make_columns
 from validation import Estimate
 
 _MEANINGS = {
@@ -60,15 +60,11 @@ def tabulate(counts: PairCounts) -> list[Table]:
     tables = [_tabulate_kinds("conflicts by kind", counts.pairs)]
     if counts.by:
         by = sanitize_line(counts.by, 80)
-        rows = [
-            (sanitize_line(value, 80), *_write_cells(count_pairs(pairs))) for value, pairs in groups
-        ]
+        named = [(sanitize_line(value, 80), pairs) for value, pairs in groups]
+        rows = [(name, *_write_cells(count_pairs(pairs))) for name, pairs in named]
         title = f"conflicts by {by}"
         tables.append(Table(title=title, header=(by, *_HEADER), rows=rows, name=title))
-        tables += [
-            _tabulate_kinds(f"conflicts, {by} = {row[0]}", x[1])
-            for row, x in zip(rows, groups, strict=True)
-        ]
+        tables += [_tabulate_kinds(f"conflicts, {by} = {name}", pairs) for name, pairs in named]
     notes = list(_write_notes(counts, every))
     head = Table(
         title=_write_size(counts),
@@ -145,16 +141,9 @@ def _write_cells(share: Estimate) -> Line:
 def _make_record(
     by: str | None, value: str | None, pairs: Sequence[PatchPair], kind: str
 ) -> dict[str, Any]:
-    share = count_pairs(pairs, kind)
-    return {
-        **{"attribute": None if value is None else by, "attribute_value": value, "kind": kind},
-        **{"count": share.inputs["k"], "n": share.n, "value": share.value},
-        **{"low": share.low, "high": share.high, "method": share.method},
-        "confidence": share.confidence,
-        "design_effect": share.inputs.get("design_effect"),
-        "tasks": share.inputs.get("clusters"),
-        "reason": share.reason,
-    }
+    attribute = None if value is None else by
+    about = {"attribute": attribute, "attribute_value": value, "kind": kind}
+    return about | describe_share(count_pairs(pairs, kind))
 
 
 def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from annotator.reports.digits import (
     format_percent,
     format_points,
 )
-from annotator.reports.table import Line, Record, Table, make_columns
+from annotator.reports.table import Line, Record, Table, describe_share, make_columns
 from annotator.reports.tables.stats_brief import make_brief
 from validation import Estimate, Interval
 
@@ -86,16 +86,9 @@ def _make_shares(
     width: int = 3,
     why: bool = False,
 ) -> Table:
-    """Return a table of shares.
-
-    Args:
-        of: the group of traces.
-        title: the title of the table.
-        heads: the names of the columns of texts and shares.
-        rows: the texts and the shares of each row.
-        gaps: differences, which are printed below the rows.
-        width: the number of cells beside the count of a share.
-        why: the reasons of undefined shares are printed, too.
+    """Return a table of shares. ``heads`` name the columns of texts and of shares, ``width`` is the
+    number of cells beside each count. Below the rows are the ``gaps`` and, for ``why``, the reasons
+    of undefined shares.
     """
     rows = list(rows)
     lines = [line for name, gap in gaps for line in _write_gap(name, gap)]
@@ -118,16 +111,8 @@ def _make_shares(
 
 def _make_record(of: Of, table: str, row: str, column: str, share: Share) -> Record:
     attribute, value = of or (None, None)
-    inputs: Any = share.inputs if isinstance(share, Estimate) else {"k": share.k}
-    return {
-        **{"attribute": attribute, "value": value, "table": table, "row": row, "column": column},
-        **{"number": share.value, "low": share.low, "high": share.high},
-        **{"count": inputs.get("k"), "n": share.n, "method": share.method},
-        "confidence": share.confidence,
-        "design_effect": inputs.get("design_effect"),
-        "tasks": inputs.get("clusters"),
-        "reason": share.reason,
-    }
+    about = {"attribute": attribute, "value": value, "table": table, "row": row, "column": column}
+    return describe_share(share) | about | {"number": share.value}
 
 
 def _name_group(of: Of) -> str:
