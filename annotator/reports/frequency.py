@@ -233,7 +233,8 @@ def build_table(
     """Return a table of counted traces.
 
     ``group``: the attribute and the value that they share, if they are a group. ``describe`` takes
-    the shares by code and returns the notes. ``source``: the fields that say whose labels these are.
+    the shares by code and returns the notes. ``source``: the fields that say whose labels these
+    are.
     """
     scheme = counts.rubric
     rows = (

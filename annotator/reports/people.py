@@ -113,9 +113,9 @@ def count_people(
 ) -> list[FrequencyTable]:
     """Return the tables of people's labels, one per rubric.
 
-    Only the traces of ``run`` are counted, with the attributes that it records; or ``traces``, which
-    no run judged. Without both, a trace has the ``task`` that its label names and no other attribute.
-    Other arguments and errors are those of :func:`annotator.api.count_labels`.
+    Only the traces of ``run`` are counted, with the attributes that it records; or ``traces``,
+    which no run judged. Without both, a trace has the ``task`` that its label names and no other
+    attribute. Other arguments and errors are those of :func:`annotator.api.count_labels`.
     """
     return [
         table

@@ -102,8 +102,8 @@ def read_sides(
     cluster: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> ReadSides:
-    """Return the sides of a comparison: the traces with each of the ``values`` of an attribute (None:
-    every value of a judged trace). ``cluster`` None: the attributes of the calibrations.
+    """Return the sides of a comparison: the traces with each of the ``values`` of an attribute
+    (None: every value of a judged trace). ``cluster`` None: the attributes of the calibrations.
 
     Raises:
         EmptySide: a side has no judged trace, or there is only one side.

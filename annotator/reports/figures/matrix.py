@@ -26,7 +26,8 @@ def draw_matrix(
     sides: tuple[str, str] | None = None,
 ) -> FigurePanel:
     """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on. A count is None if the
-    judge cannot find the code. The ``notes`` follow the ``caption``. ``sides`` name rows and columns.
+    judge cannot find the code. The ``notes`` follow the ``caption``. ``sides`` name rows and
+    columns.
     """
     n = len(codes)
     large = n > _NAMED  # so many cells that zeros would hide the other counts

@@ -39,8 +39,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_brief(table: FrequencyTable, full: Table) -> Table:
-    """Return the brief form of ``full``, the table with all columns and notes. ``table`` has the rows
-    in the order in which they are shown.
+    """Return the brief form of ``full``, the table with all columns and notes. ``table`` has the
+    rows in the order in which they are shown.
     """
     rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
     groups = [row for row in rows if row.kind == "group"]
