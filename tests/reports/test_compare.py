@@ -174,14 +174,6 @@ def test_truth_in_any_case(annotate_cli, tmp_path, rubric, sides):
     assert (rows["alpha"]["first"]["k"], rows["beta"]["second"]["k"]) == (4, 3)
 
 
-def test_fisher_by_hand(annotate_cli, tmp_path, rubric):
-    """8 of 10 against 1 of 6: p = .03496503 (golden case fisher-8-2-1-5)."""
-    traces = [said(f"a{n}", *(["alpha"] if n < 8 else []), model="one") for n in range(10)]
-    traces += [said(f"b{n}", *(["alpha"] if n < 1 else []), model="two") for n in range(6)]
-    _, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
-    assert rows["alpha"]["test"]["p"] == pytest.approx(0.03496503496503496)
-
-
 def same_tasks(second=40):
     """Two traces of each of 20 tasks for one, ``second`` traces in all for two; no partners."""
     traces = [
