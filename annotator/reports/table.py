@@ -35,8 +35,9 @@ class Column:
 
 
 def make_columns(keys: str) -> list[Column]:
-    """Return columns that are named as the keys they show; blanks separate these."""
-    return [Column(key, key, printed=key.endswith("percent")) for key in keys.split()]
+    """Return columns named as the keys they show, or ``name=key``; blanks separate them."""
+    pairs = [column.partition("=") for column in keys.split()]
+    return [Column(name, key or name, name.endswith("percent")) for name, _, key in pairs]
 
 
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:

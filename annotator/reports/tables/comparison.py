@@ -20,7 +20,6 @@ from annotator.reports.digits import (
 )
 from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import (
-    Column,
     Line,
     Table,
     flatten,
@@ -39,31 +38,20 @@ _PAIRS = 10  # that a terminal shows
 _INTERVALS = "Every share with its interval: -v"
 
 # One row for each code of two values; else for each code and condition, or pair of conditions.
-_TWO_COLUMNS = (
-    *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
-    *make_columns("first_n second_count second_n"),
-    Column("difference", "difference_value"),
-    *(Column(end, f"difference_{end}") for end in ("low", "high")),
-    Column("corrected_difference", "corrected_value"),
-    *make_columns("corrected_low corrected_high"),
-    *(Column("method", "difference_method"), Column("test", "test_name")),
-    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *make_columns("confidence")),
-    Column("corrected_method", "corrected_method"),
-    Column("corrected_p", "corrected_test_p"),
-    Column("corrected_p_holm", "corrected_adjusted"),
-    *make_columns("pooled runs notes first_low first_high second_low second_high"),
-    *(
-        Column(f"corrected_{side}{end.replace('_value', '')}", f"corrected_{side}{end}")
-        for side in ("first", "second")
-        for end in ("_value", "_low", "_high")
-    ),
-)
-_COLUMNS = (
-    *make_columns("rubric rubric_sha256 judges attribute kind row code condition other count n"),
-    *make_columns("value low high method confidence"),
-    *(Column("test", "test_name"), Column("p", "test_p"), Column("p_holm", "adjusted")),
-    *make_columns("corrected_value corrected_low corrected_high corrected_method runs notes"),
-)
+_TWO_COLUMNS = make_columns("""
+    rubric rubric_sha256 judges attribute first second kind code first_count first_n second_count
+    second_n difference=difference_value low=difference_low high=difference_high
+    corrected_difference=corrected_value corrected_low corrected_high method=difference_method
+    test=test_name p=test_p p_holm=adjusted confidence corrected_method corrected_p=corrected_test_p
+    corrected_p_holm=corrected_adjusted pooled runs notes first_low first_high second_low
+    second_high corrected_first=corrected_first_value corrected_first_low corrected_first_high
+    corrected_second=corrected_second_value corrected_second_low corrected_second_high
+""")
+_COLUMNS = make_columns("""
+    rubric rubric_sha256 judges attribute kind row code condition other count n value low high
+    method confidence test=test_name p=test_p p_holm=adjusted corrected_value corrected_low
+    corrected_high corrected_method runs notes
+""")
 
 
 def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
@@ -177,10 +165,7 @@ def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict
 
 
 def _write_title(compared: ConditionComparison) -> str:
-    sizes = [
-        f"{sanitize_line(value, 80)} (n={n})"
-        for value, n in zip(compared.values, compared.n, strict=True)
-    ]
+    sizes = _name_sides(compared, 80)
     if compared.two:
         sizes = [f"first {sizes[0]}", f"second {sizes[1]}"]
     rubric = compared.rubric
@@ -191,22 +176,24 @@ def _write_title(compared: ConditionComparison) -> str:
     )
 
 
+def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
+    sizes = zip(compared.values, compared.n, strict=True)
+    return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
+
+
 def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
     """Return the heading and the rows as text, and the sizes of the blocks of columns."""
-    sides = [
-        f"{sanitize_line(value, 60)} (n={n})"
-        for value, n in zip(compared.values, compared.n, strict=True)
-    ]
+    sides = _name_sides(compared, 60)
     gaps = [*(["difference"] if compared.two else ()), "p", "p (Holm)"]
     rows = []
     for row in (*compared.rows, *compared.code_groups):
         cells = [sanitize_line(row.code, 64), *map(_write_side, row.shares)]
-        cells += [_write_points(row.difference)] if compared.two else []
+        cells += [_join(*format_points(row.difference))] if compared.two else []
         cells += [format_p(row.test.p), format_p(row.adjusted)]
         cells += map(_write_share, row.corrected)
         if row.corrected_test:
-            cells += [_write_points(row.corrected_difference), format_p(row.corrected_test.p)]
-            cells.append(format_p(row.corrected_adjusted))
+            cells.append(_join(*format_points(row.corrected_difference)))
+            cells += [format_p(row.corrected_test.p), format_p(row.corrected_adjusted)]
         rows.append(tuple(cells))
     if not compared.corrected:
         return ("code", *sides, *gaps), rows, (len(sides) + len(gaps),)
@@ -225,13 +212,10 @@ def _write_side(share: Share) -> str:
 
 def _write_share(share: Share) -> str:
     """Return a share in percent with its interval: ``41.2 [19.8, 63.0]``."""
-    value, limits = format_percent(share), format_limits(share)
-    return value if limits == UNDEFINED else f"{value} {limits}"
+    return _join(format_percent(share), format_limits(share))
 
 
-def _write_points(gap: Estimate | None) -> str:
-    """Return a difference in percentage points with its interval: ``+23.5 [+1.0, +46.0]``."""
-    value, limits = format_points(gap)
+def _join(value: str, limits: str) -> str:
     return value if limits == UNDEFINED else f"{value} {limits}"
 
 
@@ -335,11 +319,9 @@ def _name_columns(values: Sequence[str], room: int) -> list[str]:
 def _write_head(compared: ConditionComparison, names: Sequence[str]) -> str:
     """Return rubric, judges, and each condition with its size."""
     judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
-    numbered = names[0] == "1"
-    sides = [
-        f"{f'{n} ' if numbered else ''}{sanitize_line(value, 60)} (n={size})"
-        for n, (value, size) in enumerate(zip(compared.values, compared.n, strict=True), 1)
-    ]
+    sides = _name_sides(compared, 60)
+    if names[0] == "1":
+        sides = [f"{n} {side}" for n, side in enumerate(sides, 1)]
     rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
     by = sanitize_line(compared.attribute, 40)
     return fill(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}", WIDTH)
