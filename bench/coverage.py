@@ -31,7 +31,7 @@ from itertools import product
 import numpy as np
 
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
-from annotator.reports.corrected import correct_differences
+from annotator.reports.corrected import correct_differences, correct_sides
 from annotator.reports.sides import JudgedTrace, Kind, Terms
 from annotator.rubrics import NONE
 from bench.joint import measure_joint
@@ -135,8 +135,9 @@ def reject_corrected(
             draw_side(rng, kind, side, np.repeat(np.arange(tasks), size), share, labels, names)
             for side, (size, share) in enumerate(zip(sizes, shares, strict=True))
         )
-        found = correct_differences(sides, names[:3], kind, Terms())
-        for code, (gap, test) in enumerate(zip(found.gaps, found.tests, strict=True)):
+        corrected = correct_sides(sides, names[:3], kind, Terms())
+        found = correct_differences(corrected, names[:3], Terms())
+        for code, (gap, test, _) in enumerate(found):
             rejected[code] += test.p is not None and test.p < 0.05
             missed[code] += gap.low is not None and not gap.low <= 0 <= gap.high
     return rejected / runs, missed / runs

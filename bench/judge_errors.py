@@ -22,7 +22,7 @@ import numpy as np
 
 from annotator.calibration.estimates import Judged, correct_share, count_open
 from annotator.calibration.model import OPEN, Codes, CountedLabels, LabelledTrace
-from annotator.reports.corrected import correct_differences
+from annotator.reports.corrected import correct_differences, correct_sides
 from annotator.reports.sides import JudgedTrace, Terms
 from annotator.rubrics import NONE
 from annotator.traces.clusters import ClusterCounts
@@ -79,8 +79,9 @@ def measure_unequal(rng: np.random.Generator, runs: int) -> bool:
                 draw_group(rng, 1, n, labels // 2, 0.0),
             )
             for pool in rejected:
-                found = correct_differences(sides, NAMES[:1], "independent", Terms(), pool=pool)
-                p = found.tests[0].p
+                corrected = correct_sides(sides, NAMES[:1], "independent", Terms())
+                [(_, test, _)] = correct_differences(corrected, NAMES[:1], Terms(), pool=pool)
+                p = test.p
                 rejected[pool] += p is not None and p < 0.05
         own, pooled = rejected[False] / runs, rejected[True] / runs
         ok = is_met(own, MOST_REJECTED, runs, at_most=True)

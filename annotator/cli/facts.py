@@ -12,7 +12,7 @@ from annotator.base.text import dump_json, format_count, sanitize_line, wrap_lin
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next, say_unreadable
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
-from annotator.reports.formats.text import align_lines
+from annotator.reports.table import Table
 from annotator.traces import Trace, Unreadable, load_traces
 
 _FEW = 3  # traces whose facts are printed without -v
@@ -122,7 +122,8 @@ def _render_counts(counts: dict[str, list[int]], traces: int) -> str:
         room = width - sum(2 + max(map(len, (name, *cells))) for name, cells in sides)
         meanings = [sanitize_line(KINDS[kind], room) for kind in kinds]
         rows = [(*row, *of) for *row, of in zip(kinds, meanings, numbers, strict=True)]
-        lines += ["", *align_lines([("kind", "meaning", "traces", "facts"), *rows], texts=2)]
+        table = Table(header=("kind", "meaning", "traces", "facts"), rows=rows, texts=2)
+        lines += ["", *table.to("table").splitlines()]
     if empty := [kind for kind in counts if kind not in kinds]:
         lines += ["", wrap_lines(f"Without a fact: {', '.join(empty)}.")]
     return "\n".join(lines)

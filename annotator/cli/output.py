@@ -97,14 +97,14 @@ def put_tables(
     if path:
         write_file(path, f"{render(tables, format_)}\n")
         say_written(path)
-    elif format_ == "table" and _can_show_bars():
-        from annotator.reports.formats import screen  # rich: 30 ms
+    elif format_ == "table" and _can_show_weights():
+        from annotator.reports.formats import text
 
-        say(screen.render(tables, shutil.get_terminal_size().columns))
+        say(text.render(tables, shutil.get_terminal_size().columns, weighted=True))
     else:
         say(render(tables, format_))
 
 
-def _can_show_bars() -> bool:
+def _can_show_weights() -> bool:
     able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return able and not os.environ.get("NO_COLOR") and sys.stdout.encoding.lower() == "utf-8"
+    return able and not os.environ.get("NO_COLOR")

@@ -2,26 +2,34 @@
 
 from collections.abc import Iterable, Iterator
 
-from annotator.base.text import cut_middle, format_count, list_first, sanitize_line, wrap_lines
+from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
-from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
+from annotator.calibration.model import (
+    OPEN,
+    Calibrated,
+    Calibration,
+    CodeRow,
+    Comparison,
+    LabelsUsed,
+)
 from annotator.labels import Label
 from annotator.reports.digits import (
     UNDEFINED,
-    find_limits,
+    Share,
+    describe_limits,
+    find_bar,
     format_bounds,
     format_limits,
     format_number,
     format_percent,
 )
 from annotator.reports.table import Table, render
-from annotator.reports.tables.brief import explain_labels, explain_marks
+from annotator.reports.tables.brief import explain_labels, explain_marks, fit_rows
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation
 from validation import (
     Estimate,
-    Interval,
     RaterAgreement,
     compute_asymptotic_kappa,
     count_pairs,
@@ -52,27 +60,26 @@ def make_brief(calibration: Calibration) -> Table:
         calibration.rows, key=lambda row: (row.code == NONE, -(row.corrected.value or 0))
     )
     cells = [_write_cells(row, calibration.judged, ranged=False) for row in codes]
-    first = 1 if any(row.judged for row in codes) else 3  # a judge may have no shares
-    lines = [(*row[first:5], row[-1]) for row in cells]
-    header = ("traces", "judged %", "corrected %", level, "mark")[first - 1 :]
-    room = _WIDTH - sum(2 + max(map(len, column)) for column in zip(header, *lines, strict=True))
+    titles = ("traces", "judged %", "corrected %", level, "mark")
+    columns = dict(
+        zip(titles, zip(*(row[1:5] + row[-1:] for row in cells), strict=True), strict=True)
+    )
+    if not any(row.judged for row in codes):  # a judge may have no shares
+        columns = {title: columns[title] for title in titles[2:]}
+    header, rows = fit_rows("code", [row[0] for row in cells], columns)
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
-    shares = [row.corrected for row in codes]
     judge = sanitize_line(calibration.judge, 60)
     return Table(
         title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
         f"\n\n{wrap_lines(' '.join(_summarize(calibration)))}",
-        header=("code", *header),
-        rows=[(cut_middle(row[0], room), *line) for row, line in zip(cells, lines, strict=True)],
+        header=header,
+        rows=rows,
         notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),
         lines=explain_marks(row.mark for row in codes),
         last=True,
-        bars=[
-            None if share.value is None or share.high is None else (share.value, share.high)
-            for share in shares
-        ],
+        bars=[find_bar(row.corrected) for row in codes],
     )
 
 
@@ -109,10 +116,8 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
         if kappa.value is None:
             yield f"({sanitize_line(kappa.reason or '', 200)}.)"
     if calibration.agreement_of_all:
-        open_counts = {status: len(getattr(labels, status)) for status in OPEN}
-        left = " and ".join(f"{n} {status}" for status, n in open_counts.items() if n)
         yield (
-            f"The judge left {left}: it agrees on"
+            f"The judge left {_list_open(labels)}: it agrees on"
             f" {_write_rate(calibration.agreement_of_all.observed)} of all"
             f" {len(calibration.labelled)}."
         )
@@ -133,13 +138,16 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
     yield f"Most common by the labels{others}: {names}, {rate}."
 
 
-def _write_rate(share: Estimate | Interval) -> str:
+def _list_open(labels: LabelsUsed) -> str:
+    """Return how many labelled traces the judge left undecided, or failed."""
+    counts = ((len(getattr(labels, status)), status) for status in OPEN)
+    return " and ".join(f"{n} {status}" for n, status in counts if n)
+
+
+def _write_rate(share: Share) -> str:
     """Return a share in percent, with its interval if it has one."""
     value = UNDEFINED if share.value is None else format_number(100 * share.value, 0)
-    if not (ends := find_limits(share)):
-        return f"{value} %"
-    low, high = (format_number(100 * end, 0) for end in ends)
-    return f"{value} % ({100 * share.confidence:g} % interval {low} to {high})"
+    return f"{value} %{describe_limits(share)}"
 
 
 def tabulate(calibration: Calibration) -> list[Table]:
@@ -182,11 +190,9 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
         )
     yield " ".join(sentences)
     if labels.n < total:
-        open = {status: len(getattr(labels, status)) for status in OPEN}
-        left = " and ".join(f"{n} {status}" for status, n in open.items() if n)
         yield (
             f"judge and people are compared on {labels.n} of {total} labelled traces; the judge"
-            f" left {left}"
+            f" left {_list_open(labels)}"
         )
     what = "primary code, none is a code"
     if calibration.choice == "many":
@@ -302,14 +308,9 @@ def _write_notes(calibration: Calibration) -> Iterator[str]:
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield explain_labels(row.mark for row in calibration.rows)
     yield from (*calibration.cautions, *calibration.warnings)
-    for name, ids in (
-        ("not in run", labels.not_in_run),
-        ("skipped", labels.skipped),
-        ("failed", labels.failed),
-        ("undecided", labels.undecided),
-    ):
-        if ids:
-            yield f"{name}: {list_first([sanitize_line(trace_id, 200) for trace_id in ids], 3)}"
+    for name in ("not_in_run", "skipped", "failed", "undecided"):
+        if ids := [sanitize_line(trace_id, 200) for trace_id in getattr(labels, name)]:
+            yield f"{name.replace('_', ' ')}: {list_first(ids, 3)}"
 
 
 def render_disagreements(calibrated: Calibrated) -> str:
@@ -454,13 +455,11 @@ def render_details(calibration: Calibration) -> str:
 def _write_confusion(calibration: Calibration) -> Iterator[str]:
     labels = [row.code for row in calibration.rows]
     matrix = tabulate_confusion(*_list_labels(calibration), labels)
-    numbers = [str(n) for n in range(1, len(labels) + 1)]
-    rows = [
-        (f"{number} {sanitize_line(label, 40)}", *map(str, counts))
-        for number, label, counts in zip(numbers, labels, matrix, strict=True)
-    ]
+    named = zip(labels, matrix, strict=True)
+    rows = [(sanitize_line(label, 40), *map(str, counts)) for label, counts in named]
     yield "confusion (labelled traces, not weighted; rows the person, columns the judge)"
-    yield str(Table(header=("person \\ judge", *numbers), rows=rows, last=True))
+    header = ("person \\ judge", *labels)
+    yield str(Table(header=header, rows=rows, last=True, matrix=True))
     yield ""
 
 

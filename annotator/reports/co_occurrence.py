@@ -13,11 +13,9 @@ from annotator.runs.run import Run, name_runs
 class CoOccurrence:
     """The judged traces of a run with two codes, primary or secondary.
 
-    Attributes:
-        folder: the run's name.
-        counts: a row and a column for each code, with the traces of one code on the diagonal;
-            None if the judge cannot find one of the codes, or is a screen for it and found none.
-        notes: why these are not all traces of the run.
+    ``folder`` is the run's name. ``counts``: a row and a column for each code, with the traces of
+    one code on the diagonal; None if the judge cannot find one of the codes, or is a screen for it
+    and found none. ``notes``: why these are not all traces of the run.
     """
 
     run: str
@@ -64,20 +62,14 @@ def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
         for row in scheme.ids
     )
     judged = sum(statuses[status] for status in JUDGED)
-    left = [
-        f"{statuses[status]} {status}" for status in ("undecided", "failed") if statuses[status]
-    ]
-    notes = [f"{' and '.join(left)} traces are not counted."] if left else []
+    left = " and ".join(f"{statuses[x]} {x}" for x in ("undecided", "failed") if statuses[x])
+    notes = [f"{left} traces are not counted."] if left else []
     about = run.id, name, scheme.id, scheme.version, scheme.sha256, run.judge, run.judge_sha256
     return CoOccurrence(*about, scheme.ids, counts, judged, (*run.manifest.limitations, *notes))
 
 
 def list_uncounted(*runs: Run) -> list[str]:
-    """Return which rubrics of the runs :func:`count_co_occurrences` does not count, a line each.
-
-    Raises:
-        AnnotatorError: there is no run.
-    """
+    """Return which rubrics of the runs :func:`count_co_occurrences` leaves out, a line each."""
     return [
         f"{scheme.id} ({name}): a trace has one code at most, nothing to count"
         for run, name in zip(runs, name_runs(runs), strict=True)

@@ -1,54 +1,52 @@
-"""Two groups of traces, or two runs, side by side: differences with intervals and tests."""
+"""Conditions, or runs, side by side: each code's share in each, their differences, and tests."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from itertools import chain, combinations
+
+import numpy as np
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, find_repeated
 from annotator.calibration.model import Calibrations
-from annotator.reports.conditions import (
-    SAME_TRACES,
+from annotator.reports.comparison_notes import (
     UNADJUSTED,
-    ConditionComparison,
-    adjust_tests,
-    compare_conditions,
-    count_by_cluster,
-    count_only,
+    describe_correction,
+    describe_difference_test,
     describe_rare,
-    describe_uncompared,
-    list_comparable,
-    list_groups,
-    list_side_cautions,
+    describe_test,
+    describe_traces,
 )
 from annotator.reports.corrected import (
-    CorrectedDifferences,
-    choose_answers,
+    CorrectedSide,
     correct_differences,
+    correct_sides,
+    keep_counted,
 )
 from annotator.reports.sides import (
     JUDGE,
     RUN,
     EmptySide,
+    JudgedTrace,
     Kind,
     ReadSides,
     Sides,
     Terms,
     count_groups,
-    drop_repeated,
     find_kind,
+    is_clustered,
     pair_traces,
     read_sides,
 )
-from annotator.rubrics import Scheme
+from annotator.rubrics import NONE, Scheme, name_group
 from annotator.runs.run import Run, name_runs
 from validation import (
-    LEAST_CLUSTERS,
     Estimate,
     Interval,
     SideTotals,
     Test,
+    adjust_p_values,
     compute_wilson_interval,
     estimate_clustered_difference,
     estimate_difference,
@@ -59,40 +57,58 @@ from validation import (
     run_mcnemar_test,
 )
 
+NOT_COMPARABLE = "a judge cannot find it, or is a screen"
+
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One code: its share on both sides, their difference (first minus second), and a test.
+class ComparedCode:
+    """One code: its share on each side, a test that all are equal, and the test's p by Holm over
+    the codes.
 
-    ``adjusted`` is the test's p by Holm over the codes. ``corrected`` is the difference of the
-    shares corrected for the judge's errors, with its test and its p by Holm, and these shares; None
-    without a calibration. A pooled difference is not that of two shares.
+    ``difference``: of two sides, first minus second. ``corrected``: the shares corrected for the
+    judge's errors, with a calibration; of two sides also their difference, its test and p by Holm.
+    A pooled difference is not that of two shares.
     """
 
     code: str
-    first: Interval
-    second: Interval
-    difference: Estimate
+    shares: tuple[Interval, ...]
     test: Test
-    adjusted: float | None
-    corrected: Estimate | None = None
+    adjusted: float | None = None
+    difference: Estimate | None = None
+    corrected: tuple[Estimate, ...] = ()
+    corrected_difference: Estimate | None = None
     corrected_test: Test | None = None
     corrected_adjusted: float | None = None
-    corrected_first: Estimate | None = None
-    corrected_second: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GroupComparison:
-    """Two groups by one rubric in ``runs`` (ids), judged by ``judges`` (id and hash of each).
+class PairDifference:
+    """The difference of a code's shares in two of more conditions, first minus second, with a test
+    and its p by Holm over all codes and pairs.
+    """
+
+    code: str
+    first: str
+    second: str
+    difference: Estimate
+    test: Test
+    adjusted: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionComparison:
+    """The traces with each of ``values`` of an attribute, by one rubric in ``runs`` (ids), judged
+    by ``judges`` (id and hash of each).
 
     Attributes:
         kind: ``paired`` by trace, ``same tasks`` without a partner for each trace, or
             ``independent``.
-        alone: the judged traces of each side without a partner, which a paired comparison leaves
+        n: the judged traces with each value.
+        alone: of two values, the judged traces without a partner, which a paired comparison leaves
             out.
-        tests: the number of tests that Holm counts.
         code_groups: the rows of groups of codes, a family of tests of their own for Holm.
+        pairs: every code in every two of more conditions, if they are compared.
+        two: there are two values, and their differences.
         pooled: the corrected differences take the judge's error rates from the labels of both
             sides together.
     """
@@ -100,18 +116,28 @@ class GroupComparison:
     rubric: Scheme
     judges: tuple[tuple[str, str], ...]
     attribute: str
-    first: str
-    second: str
+    values: tuple[str, ...]
     kind: Kind
-    n: tuple[int, int]
-    alone: tuple[int, int]
+    n: tuple[int, ...]
+    alone: tuple[int, ...]
     confidence: float
-    rows: tuple[Difference, ...]
-    tests: int
+    rows: tuple[ComparedCode, ...]
     notes: tuple[str, ...]
-    runs: tuple[str, ...] = ()
-    code_groups: tuple[Difference, ...] = ()
-    pooled: bool = False
+    runs: tuple[str, ...]
+    code_groups: tuple[ComparedCode, ...]
+    pairs: tuple[PairDifference, ...]
+    two: bool
+    pooled: bool
+
+    @property
+    def tests(self) -> int:
+        """The number of tests that Holm counts."""
+        return sum(row.adjusted is not None for row in self.rows)
+
+    @property
+    def corrected(self) -> bool:
+        """Whether there are corrected shares, or differences of them."""
+        return any(row.corrected or row.corrected_difference for row in self.rows)
 
 
 def compare(
@@ -126,30 +152,12 @@ def compare(
     pairs: bool = False,
     without: Sequence[str] = (),
     notice: Callable[[str], None] | None = None,
-) -> list[GroupComparison | ConditionComparison]:
+) -> list[ConditionComparison]:
     """Compare the traces with the values of an attribute, by every rubric that the runs share.
 
     Two groups of traces are paired by id between runs and judges, else by task and the last part of
     the id. If this names a trace twice on a side, or leaves most without a partner, they are not
-    paired.
-
-    Args:
-        runs: the runs with the traces.
-        attribute: an attribute, or ``run`` (see :func:`name_runs`), or ``judge``.
-        values: the values that are compared; None: all.
-        calibrations: they add corrected differences, or for three or more values corrected shares.
-        cluster: the attributes that name a trace's task, none for independent traces; None:
-            project and task, or those of the calibrations.
-        labelled: raise an error if the calibrations cannot correct each value's shares.
-        pool: see :func:`correct_differences`.
-        pairs: of three or more values, compare every two, too.
-        without: values that are left out.
-        notice: is called with the reason why a rubric is not compared: by it no judged trace has
-            one of the values.
-
-    Raises:
-        AnnotatorError: the runs have no rubric in common, none of them can be compared, a
-            calibration is not of its run, or see ``labelled``.
+    paired. Arguments and errors are those of :func:`annotator.api.compare`; ``values`` None: all.
     """
     for value in find_repeated(values or ()):
         raise AnnotatorError(f"{attribute} = {value}: both sides of the comparison are the same")
@@ -187,196 +195,240 @@ def compare(
     if pool and not two:
         raise AnnotatorError("--pool is for two groups: name them with --values A B")
     return [
-        _compare_by(scheme, runs, attribute, read, calibrated=calibrated, pool=pool)
-        if two
-        else compare_conditions(scheme, runs, attribute, read, calibrated=calibrated, pairs=pairs)
+        _compare_sides(
+            scheme,
+            runs,
+            attribute,
+            read,
+            two=two,
+            calibrated=bool((calibrations or {}).get(scheme.id)),
+            pool=pool,
+            pairs=pairs,
+        )
         for scheme, read in comparable
-        for calibrated in [bool((calibrations or {}).get(scheme.id))]
     ]
 
 
 def _check_labels(read: ReadSides, attribute: str) -> None:
     """Raise :class:`AnnotatorError` if labels cannot correct the shares of every side."""
-    decided = [[trace for trace in side if not trace.open] for side in read.sides]
+    decided = tuple([trace for trace in side if not trace.open] for side in read.sides)
     if attribute in (RUN, JUDGE) and find_kind(decided) == "paired":
         raise AnnotatorError("the same traces have the same true shares")
-    counted, _ = choose_answers(read.sides)
-    for value, side in zip(read.values, read.sides, strict=True):
-        if not any(trace.person and trace.open in counted for trace in side):
+    counted, _ = keep_counted(read.sides, pairs=False)
+    for value, side in zip(read.values, counted, strict=True):
+        if not any(trace.person for trace in side):
             raise AnnotatorError(f"no trace of {value} has a label")
 
 
-def _compare_by(
+def _compare_sides(
     scheme: Scheme,
     runs: Sequence[Run],
     attribute: str,
     read: ReadSides,
     *,
+    two: bool,
     calibrated: bool,
     pool: bool,
-) -> GroupComparison:
-    everything, terms = read.sides, read.terms
-    first, second = ([trace for trace in side if not trace.open] for side in everything)
-    sides: Sides = (first, second)
-    alone = (0, 0)
+    pairs: bool,
+) -> ConditionComparison:
+    terms = read.terms
+    sides: Sides = tuple([trace for trace in side if not trace.open] for side in read.sides)
     kind = find_kind(sides)
-    if pool and terms.population == "corpus":
-        raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
-    if pool and kind != "independent":
-        raise AnnotatorError(
-            f"--pool is for independent groups, and these are {kind}: leave it out"
-        )
-    if kind == "paired":
+    if pool:
+        _check_pool(kind, terms)
+    decided = tuple(map(len, sides))
+    if two and kind == "paired":
         sides = pair_traces(sides)
-        alone = (len(first) - len(sides[0]), len(second) - len(sides[1]))
+    # The same trace in several runs is one task, even if it names none.
+    paired = kind == "paired" or (attribute in (RUN, JUDGE) and not two)
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and attribute in (RUN, JUDGE)
     calibrated = calibrated and not same
-    counted, left = _keep_counted(everything, kind)
+    counted, left = keep_counted(read.sides, pairs=two and kind == "paired")
     codes = list_comparable(scheme, runs)
     # If labels are of all answers, corrected shares do not depend on what a judge can find.
     visible = list(scheme.labels) if calibrated and "undecided" not in left else codes
 
     def compare_family(
         sides: Sides, counted: Sides, codes: Sequence[str], visible: Sequence[str]
-    ) -> tuple[list[Difference], CorrectedDifferences | None]:
-        rows = _compare_visible(sides, codes, visible, kind, terms.confidence)
+    ) -> tuple[list[ComparedCode], list[CorrectedSide]]:
+        compare_codes = _compare_two if two else _compare_all
+        compared = {row.code: row for row in compare_codes(sides, codes, kind, paired, terms)}
+        rows = [compared.get(code) or _count_only(code, sides, two, terms) for code in visible]
         if not calibrated:
-            return rows, None
-        corrected = correct_differences(counted, visible, kind, terms, pool=pool)
-        columns = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
-        rows = [
-            replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
-            for row, gap, test, p in columns
-        ]
+            return rows, []
+        corrected = correct_sides(counted, visible, kind, terms)
         if not pool:
-            left, right = (side.shares for side in corrected.sides)
             rows = [
-                replace(row, corrected_first=left[row.code], corrected_second=right[row.code])
+                replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
                 for row in rows
+            ]
+        if two:
+            gaps = correct_differences(corrected, visible, terms, pool=pool)
+            rows = [
+                replace(row, corrected_difference=gap, corrected_test=test, corrected_adjusted=p)
+                for row, (gap, test, p) in zip(rows, gaps, strict=True)
             ]
         return rows, corrected
 
     rows, corrected = compare_family(sides, counted, codes, visible)
-    groups, visible_groups = (list_groups(scheme, some) for some in (codes, visible))
-    grouped = count_groups(sides, scheme), count_groups(counted, scheme)
-    group_rows, _ = compare_family(*grouped, groups, visible_groups)
-    notes = [
-        *_describe_method(kind, sides, terms),
-        *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
-        *_describe_traces(
-            read.values, alone, [x for x in scheme.labels if x not in codes], corrected
-        ),
-        *_describe_correction(read.values, corrected, left, terms, same=same),
-    ]
-    return GroupComparison(
+    group_rows, _ = compare_family(
+        *(count_groups(sides, scheme), count_groups(counted, scheme)),
+        *(list_groups(scheme, codes), list_groups(scheme, visible)),
+    )
+    alone = tuple(n - len(side) for n, side in zip(decided, sides, strict=True))
+    left_out = [code for code in scheme.labels if code not in codes]
+    describe = describe_difference_test if two else describe_test
+    totals = count_by_cluster(sides, (), paired=paired)
+    return ConditionComparison(
         scheme,
         tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
         attribute,
-        read.values[0],
-        read.values[1],
+        read.values,
         kind,
-        (len(sides[0]), len(sides[1])),
+        tuple(map(len, sides)),
         alone,
         terms.confidence,
         tuple(rows),
-        sum(row.adjusted is not None for row in rows),
-        (*notes, *read.notes, UNADJUSTED),
+        (
+            *describe(kind, read.values, sides, totals, terms),
+            *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
+            *describe_traces(read.values, alone, left_out, calibrated=calibrated),
+            *describe_correction(read, corrected, counted, left, two=two, same=same, pool=pool),
+            *read.notes,
+            UNADJUSTED,
+        ),
         tuple(run.id for run in runs),
         tuple(group_rows),
+        _compare_pairs(sides, codes, read, paired=paired) if pairs and not two else (),
+        two,
         pool and calibrated,
     )
 
 
-def _compare_visible(
-    sides: Sides, codes: Sequence[str], visible: Sequence[str], kind: Kind, confidence: float
-) -> list[Difference]:
-    """Return a row for each visible code: counts alone if the judges cannot be compared on it."""
-    rows = {row.code: row for row in compare_codes(sides, codes, kind, confidence)}
-    n = sum(map(len, sides))
-    for code in visible:
-        if code not in rows:
-            first, second = (count_only(code, side, confidence) for side in sides)
-            reason = first.reason
-            gap = Estimate("difference", None, None, None, n, confidence, "none", reason)
-            test = Test("none", None, None, n, reason)
-            rows[code] = Difference(code, first, second, gap, test, None)
-    return [rows[code] for code in visible]
+def _check_pool(kind: Kind, terms: Terms) -> None:
+    if terms.population == "corpus":
+        raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
+    if kind != "independent":
+        raise AnnotatorError(
+            f"--pool is for independent groups, and these are {kind}: leave it out"
+        )
 
 
-def _keep_counted(sides: Sides, kind: Kind) -> tuple[Sides, list[str]]:
-    """Return the traces of both sides that count in corrected shares (see :func:`choose_answers`),
-    of pairs both or neither, and the statuses of those that do not count.
-    """
-    counted, left = choose_answers(sides)
-    first, second = ([trace for trace in side if trace.open in counted] for side in sides)
-    if kind != "paired":
-        return (first, second), left
-    sides = pair_traces(
-        (drop_repeated(first, attrgetter("key")), drop_repeated(second, attrgetter("key")))
+def list_comparable(scheme: Scheme, runs: Sequence[Run]) -> list[str]:
+    """Return the codes that each run's judge can find and rule out."""
+    versions = [run.schemes[scheme.id] for run in runs]
+    judged = [frozenset() if run.screens else run.judged for run in versions]
+    codes = [code for code in scheme.ids if all(code in ids for ids in judged)]
+    return [*codes, NONE] if len(set(judged)) == 1 and judged[0] else codes
+
+
+def list_groups(scheme: Scheme, codes: Sequence[str]) -> list[str]:
+    """Return the names of the groups whose codes are all among ``codes``."""
+    return [name_group(name) for name, ids in scheme.groups.items() if set(ids) <= set(codes)]
+
+
+def _count_only(code: str, sides: Sides, two: bool, terms: Terms) -> ComparedCode:
+    """Return the counts of a code that a judge cannot rule out, without a share."""
+    ks = [sum(code in trace.labels for trace in side) for side in sides]
+    unknown = 0.0, 1.0
+    shares = tuple(
+        Interval(None, *unknown, k, len(side), terms.confidence, "none", NOT_COMPARABLE)
+        for k, side in zip(ks, sides, strict=True)
     )
-    # The labels that made an answer count may be of traces without a partner.
-    if choose_answers(sides)[1]:
-        sides, more = _keep_counted(sides, kind)
-        left += more
-    return sides, left
+    n, why = sum(map(len, sides)), NOT_COMPARABLE
+    gap = Estimate("difference", None, None, None, n, terms.confidence, "none", why)
+    return ComparedCode(
+        code, shares, Test("none", None, None, n, why), difference=gap if two else None
+    )
 
 
-def compare_codes(
-    sides: Sides, codes: Sequence[str], kind: Kind, confidence: float
-) -> list[Difference]:
-    """Return a row for each code, over tasks if any trace tells its own."""
-    if not any(trace.cluster for side in sides for trace in side):
-        rows = [_compare_independent(code, sides, kind, confidence) for code in codes]
-    else:
-        totals = count_by_cluster(sides, codes, paired=kind == "paired")
-        tests = permute_clusters(*totals)
-        rows = [
-            _compare_over_tasks(code, sides, kind, (totals[0].of(n), totals[1].of(n)), confidence)
-            for n, code in enumerate(codes)
-        ]
-        rows = [replace(row, test=test) for row, test in zip(rows, tests, strict=True)]
-    adjusted = adjust_tests([row.test for row in rows])
-    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+def count_by_cluster(sides: Sides, codes: Sequence[str], *, paired: bool) -> tuple[SideTotals, ...]:
+    """Return each side's traces by task, and those with each code. A trace without a task, or its
+    pair, is a task by itself.
+    """
+    clusters = [
+        [trace.cluster or (0 if paired else n, trace.key) for trace in side]
+        for n, side in enumerate(sides)
+    ]
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(chain(*clusters)))}
+    return tuple(
+        _count_side(side, [numbers[name] for name in names], codes, len(numbers))
+        for side, names in zip(sides, clusters, strict=True)
+    )
 
 
-def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float) -> Difference:
+def _count_side(
+    side: Sequence[JudgedTrace], columns: Sequence[int], codes: Sequence[str], clusters: int
+) -> SideTotals:
+    k, n = np.zeros((len(codes), clusters)), np.zeros(clusters)
+    rows = {code: row for row, code in enumerate(codes)}
+    for trace, column in zip(side, columns, strict=True):
+        n[column] += 1
+        for label in trace.labels:
+            if label in rows:
+                k[rows[label], column] += 1
+    return SideTotals(k, n)
+
+
+def _compare_all(
+    sides: Sides, codes: Sequence[str], kind: Kind, paired: bool, terms: Terms
+) -> list[ComparedCode]:
+    """Return a row for each code: the shares, and a permutation test over tasks."""
+    totals = count_by_cluster(sides, codes, paired=paired)
+    clustered = is_clustered(sides)
+    rows = [
+        ComparedCode(
+            code, tuple(_estimate_share(side.of(n), terms, clustered) for side in totals), test
+        )
+        for n, (code, test) in enumerate(zip(codes, permute_clusters(*totals), strict=True))
+    ]
+    return _adjust(rows)
+
+
+def _estimate_share(side: SideTotals, terms: Terms, clustered: bool) -> Interval:
+    if clustered:
+        return estimate_share_of_totals(side.k.tolist(), side.n.tolist(), terms.confidence)
+    return compute_wilson_interval(int(side.k.sum()), int(side.n.sum()), terms.confidence)
+
+
+def _compare_two(
+    sides: Sides, codes: Sequence[str], kind: Kind, paired: bool, terms: Terms
+) -> list[ComparedCode]:
+    """Return a row for each code with the difference of two sides; exact for independent traces."""
+    if not is_clustered(sides):
+        return _adjust([_compare_independent(code, sides, kind, terms) for code in codes])
+    totals = count_by_cluster(sides, codes, paired=paired)
+    rows = []
+    for n, row in enumerate(_compare_all(sides, codes, kind, paired, terms)):
+        minimum = 0.0  # of the variance
+        if kind == "paired":
+            _, b, c, _ = _count_pairs(row.code, sides)
+            size = len(sides[0])
+            minimum = ((b + c) / size - ((b - c) / size) ** 2) / size
+        first, second = (side.of(n) for side in totals)
+        gap = estimate_clustered_difference(first, second, terms.confidence, minimum)
+        rows.append(replace(row, difference=gap))
+    return rows
+
+
+def _compare_independent(code: str, sides: Sides, kind: Kind, terms: Terms) -> ComparedCode:
     """Return the row of a code for independent traces, or pairs of them."""
     flags = [[code in trace.labels for trace in side] for side in sides]
-    first, second = (compute_wilson_interval(sum(side), len(side), confidence) for side in flags)
+    first, second = (
+        compute_wilson_interval(sum(side), len(side), terms.confidence) for side in flags
+    )
     if kind == "paired":
         counts = _count_pairs(code, sides)
-        estimate, test = (
-            estimate_paired_difference(*counts, confidence),
-            run_mcnemar_test(*counts[1:3]),
-        )
+        estimate = estimate_paired_difference(*counts, terms.confidence)
+        test = run_mcnemar_test(*counts[1:3])
     else:
-        estimate = estimate_difference(first.k, first.n, second.k, second.n, confidence)
+        estimate = estimate_difference(first.k, first.n, second.k, second.n, terms.confidence)
         test = run_fisher_test([[first.k, first.n - first.k], [second.k, second.n - second.k]])
     if first.k + second.k in (0, first.n + second.n):  # nothing to test
         which = "every" if first.k else "no"
         test = replace(test, p=None, reason=f"{which} trace of either side has it")
-    return Difference(code, first, second, estimate, test, None)
-
-
-def _compare_over_tasks(
-    code: str,
-    sides: Sides,
-    kind: Kind,
-    totals: tuple[SideTotals, SideTotals],
-    confidence: float,
-) -> Difference:
-    """Return the row of a code, without its test."""
-    first, second = (
-        estimate_share_of_totals(side.k.tolist(), side.n.tolist(), confidence) for side in totals
-    )
-    minimum = 0.0  # of the variance
-    if kind == "paired":
-        _, b, c, _ = _count_pairs(code, sides)
-        n = len(sides[0])
-        minimum = ((b + c) / n - ((b - c) / n) ** 2) / n
-    gap = estimate_clustered_difference(*totals, confidence, minimum)
-    return Difference(code, first, second, gap, Test("permutation", None, None, 0), None)
+    return ComparedCode(code, (first, second), test, difference=estimate)
 
 
 def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
@@ -386,75 +438,29 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
 
 
-_OVER_TASKS = {
-    "paired": "Paired by trace; the test swaps the sides of whole tasks",
-    "same tasks": "The same tasks on both sides, but no partner for each trace; the test swaps the"
-    " sides of whole tasks",
-    "independent": "Independent groups; the test deals whole tasks to the sides anew",
-}
-_INDEPENDENT = {
-    "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test",
-    "independent": "Independent groups: Newcombe's interval, Fisher's exact test",
-}
+def _adjust(rows: Sequence[ComparedCode]) -> list[ComparedCode]:
+    adjusted = adjust_tests([row.test for row in rows])
+    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
-def _describe_method(kind: Kind, sides: Sides, terms: Terms) -> Iterator[str]:
-    tasks = [side.clusters for side in count_by_cluster(sides, (), paired=kind == "paired")]
-    if not any(trace.cluster for side in sides for trace in side):
-        why = "no trace tells its task" if terms.cluster_by else "--cluster none"
-        text = f"{_INDEPENDENT[kind]} ({why}: traces are treated as independent)."
-        yield Note(text, "independent")
-        return
-    yield Note(
-        f"{_OVER_TASKS[kind]} (at most 10,000 times). The intervals allow for traces that share"
-        f" one of {tasks[0]} and {tasks[1]} tasks ({'+'.join(terms.cluster_by)}; a trace without a"
-        " task counts as one).",
-        "tasks",
-    )
-    if min(tasks) < LEAST_CLUSTERS:
-        yield Note(
-            f"Fewer than {LEAST_CLUSTERS} tasks on a side: no interval and no p"
-            " (--cluster none treats traces as independent).",
-            "few-tasks",
-        )
+def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
+    """Return each p by Holm. A code in which nothing differs is not counted: its p is 1 by
+    convention.
+    """
+    formal = [test.p == 1 and bool(test.reason) and test.name != "fisher" for test in tests]
+    p_values = [None if skip else test.p for test, skip in zip(tests, formal, strict=True)]
+    return adjust_p_values(p_values, "holm")
 
 
-def _describe_traces(
-    values: Sequence[str],
-    alone: tuple[int, int],
-    left_out: Sequence[str],
-    corrected: CorrectedDifferences | None,
-) -> Iterator[str]:
-    if any(alone):
-        sizes = " and ".join(f"{n} of {value}" for value, n in zip(values, alone, strict=True) if n)
-        yield Note(
-            f"Judged traces without a judged partner are left out of the judge's own shares:"
-            f" {sizes}.",
-            "alone",
-        )
-    if left_out:
-        yield describe_uncompared(left_out, " by the judge alone" if corrected else "")
-
-
-def _describe_correction(
-    values: Sequence[str],
-    corrected: CorrectedDifferences | None,
-    left: Sequence[str],
-    terms: Terms,
-    *,
-    same: bool,
-) -> Iterator[str]:
-    if corrected is None:
-        text = "Differences of the judge's own shares: its errors are not corrected."
-        yield Note(text, "judge-only")
-        if same:
-            yield SAME_TRACES
-        return
-    yield from corrected.notes
-    if left:
-        yield (
-            f"Corrected shares leave out {' and '.join(left)} traces: on a side none of them has a"
-            " label."
-        )
-    yield from list_side_cautions(values, corrected.sides)
-    yield from terms.warnings
+def _compare_pairs(
+    sides: Sides, codes: Sequence[str], read: ReadSides, *, paired: bool
+) -> tuple[PairDifference, ...]:
+    named = zip(read.values, count_by_cluster(sides, codes, paired=paired), strict=True)
+    rows = []
+    for (first, side1), (second, side2) in combinations(named, 2):
+        tests = permute_clusters(side1, side2)
+        for n, (code, test) in enumerate(zip(codes, tests, strict=True)):
+            gap = estimate_clustered_difference(side1.of(n), side2.of(n), read.terms.confidence)
+            rows.append(PairDifference(code, first, second, gap, test, None))
+    adjusted = adjust_tests([row.test for row in rows])
+    return tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True))

@@ -1,13 +1,13 @@
-"""Differences between two groups of traces, corrected for the judge's errors by people's labels."""
+"""Shares of the sides of a comparison, and their differences, corrected by people's labels."""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
-from annotator.base.text import Note
 from annotator.calibration.estimates import (
     Judged,
     TaskInfluences,
@@ -18,7 +18,15 @@ from annotator.calibration.estimates import (
     place_answers,
 )
 from annotator.calibration.model import OPEN, LabelledTrace
-from annotator.reports.sides import JudgedTrace, Kind, Sides, Terms
+from annotator.reports.sides import (
+    JudgedTrace,
+    Kind,
+    Sides,
+    Terms,
+    drop_repeated,
+    is_clustered,
+    pair_traces,
+)
 from annotator.traces.clusters import ClusterCounts
 from validation import (
     LEAST_CLUSTERS,
@@ -35,34 +43,9 @@ from validation.resampling import Floats
 
 @dataclass(frozen=True, slots=True)
 class CorrectedSide:
-    """The corrected shares of a side and their marks, both by code, and its labelled traces."""
+    """A side's traces by task, those with people's labels, and the corrected shares by code.
 
-    shares: Mapping[str, Estimate]
-    marks: Mapping[str, str]
-    people: Sequence[LabelledTrace]
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectedDifferences:
-    """The corrected differences of codes.
-
-    Attributes:
-        gaps, tests, adjusted: each code's difference, its test, and the p of these by Holm.
-        sides: the corrected shares of both sides.
-        notes: how the shares were corrected.
-    """
-
-    gaps: tuple[Estimate, ...]
-    tests: tuple[Test, ...]
-    adjusted: tuple[float | None, ...]
-    sides: tuple["CorrectedSide", "CorrectedSide"]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """The traces of a side, counted by cluster, and those with people's labels. ``total``: those
-    that the judge decided; ``open``: the others, by its answer.
+    ``total``: the traces that the judge decided; ``open``: the others, by its answer.
     """
 
     total: int
@@ -70,6 +53,7 @@ class _Side:
     counts: ClusterCounts
     people: Sequence[LabelledTrace]
     clustered: bool
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
 
     def count(self, code: str) -> Judged:
         """Return the counts of a code."""
@@ -80,96 +64,68 @@ class _Side:
         """Return the amount that each task adds to the corrected share of a code."""
         return find_influences(code, self.count(code), self.people)
 
-    def correct(self, code: str, terms: Terms, over_tasks: TaskInfluences | None) -> Estimate:
-        """Return the corrected share of a code."""
-        judged = self.count(code)
-        return correct_share(
-            code, judged, self.people, terms.confidence, terms.population, over_tasks
-        )
-
-    def collect(self, shares: Mapping[str, Estimate]) -> "CorrectedSide":
-        """Return the corrected shares with their marks and labels."""
-        marks = {
+    @property
+    def marks(self) -> dict[str, str]:
+        """The mark of each corrected share."""
+        return {
             code: mark_share(code, self.count(code), self.people, share)
-            for code, share in shares.items()
+            for code, share in self.shares.items()
         }
-        return CorrectedSide(shares, marks, self.people)
-
-
-def correct_differences(
-    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms, *, pool: bool = False
-) -> CorrectedDifferences:
-    """Return the difference of the corrected shares of each code, first minus second.
-
-    Each side is corrected by the labels of its own traces. If the sides share tasks (or traces
-    are pairs), so do their errors: their covariance is that of the amounts that each task adds to
-    the two shares.
-
-    Args:
-        sides: the traces that count, see :func:`choose_answers`.
-        codes: the codes whose differences are returned.
-        kind: how the sides belong together.
-        terms: the settings of the calibrations.
-        pool: for independent groups: traces with the same answer of the judge are taken to have
-            the code equally often on both sides, and the labels of both tell how often.
-    """
-    clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
-    first, second = (_count_side(n, side, kind, clustered) for n, side in enumerate(sides))
-    seen = sorted({label for side in sides for trace in side for label in trace.labels})
-    shares: tuple[dict[str, Estimate], dict[str, Estimate]] = ({}, {})
-    together: dict[str, float | None] = {}
-    for code in dict.fromkeys((*codes, *seen)):
-        if code in OPEN.values():
-            continue
-        influences = first.find_influences(code), second.find_influences(code)
-        for side, of_side, over_tasks in zip((first, second), shares, influences, strict=True):
-            of_side[code] = side.correct(code, terms, over_tasks)
-        # All tasks of a corpus are there: they do not vary.
-        together[code] = None if terms.population == "corpus" else _covary(*influences)
-    labels = f"{len(first.people)} and {len(second.people)}"
-    how = f"Corrected: each side by its own labels ({labels})."
-    if pool:
-        how = (
-            f"Corrected, pooled: by the labels of both sides together ({labels}), as if traces with"
-            " the same answer of the judge had the code equally often on both. If the sides differ,"
-            " these differences are too small; only the test of no difference is to be trusted."
-        )
-        pairs = [_pool(code, (first, second), terms) for code in codes]
-    else:
-        pairs = [
-            _subtract((shares[0][code], shares[1][code]), together[code], terms.confidence)
-            for code in codes
-        ]
-    return CorrectedDifferences(
-        tuple(gap for gap, _ in pairs),
-        tuple(test for _, test in pairs),
-        tuple(adjust_p_values([test.p for _, test in pairs], "holm")),
-        (first.collect(shares[0]), second.collect(shares[1])),
-        (Note(how, "corrected"), *_describe_open(first, second)),
-    )
 
 
 def correct_sides(
-    sides: Sequence[Sequence[JudgedTrace]], codes: Sequence[str], kind: Kind, terms: Terms
+    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms
 ) -> list[CorrectedSide]:
-    """Return the corrected shares of each side.
+    """Return the sides with the corrected shares of codes; each by the labels of its own traces.
 
-    The arguments are those of :func:`correct_differences`.
+    ``sides`` have the traces that count, see :func:`keep_counted`.
     """
-    clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
+    clustered = kind == "paired" or is_clustered(sides)
     corrected: list[CorrectedSide] = []
     for n, traces in enumerate(sides):
         side = _count_side(n, traces, kind, clustered)
-        shares = {code: side.correct(code, terms, side.find_influences(code)) for code in codes}
-        corrected.append(side.collect(shares))
+        shares = {
+            code: correct_share(
+                code, side.count(code), side.people, terms.confidence, terms.population
+            )
+            for code in codes
+        }
+        corrected.append(replace(side, shares=shares))
     return corrected
 
 
-def choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
-    """Return the judge's answers whose traces count in corrected shares, and the statuses of the
-    traces that do not count. None is the answer of the traces that it decided.
+def correct_differences(
+    sides: Sequence[CorrectedSide], codes: Sequence[str], terms: Terms, *, pool: bool = False
+) -> list[tuple[Estimate, Test, float | None]]:
+    """Return the difference of the corrected shares of each code on two sides, first minus second,
+    with its test and the p of this by Holm.
 
-    Other traces count if people labelled some of them on each side that has any.
+    If the sides share tasks (or traces are pairs), so do their errors: their covariance is that of
+    the amounts that each task adds to the two shares. ``pool``, for independent groups: traces with
+    the same answer of the judge are taken to have the code equally often on both sides, and the
+    labels of both tell how often.
+    """
+    first, second = sides
+    pairs = []
+    for code in codes:
+        if pool:
+            pairs.append(_pool(code, (first, second), terms))
+            continue
+        together = None
+        if terms.population == "process":  # all tasks of a corpus are there: they do not vary
+            together = _covary(first.find_influences(code), second.find_influences(code))
+        shares = first.shares[code], second.shares[code]
+        pairs.append(_subtract(shares, together, terms.confidence))
+    adjusted = adjust_p_values([test.p for _, test in pairs], "holm")
+    return [(gap, test, p) for (gap, test), p in zip(pairs, adjusted, strict=True)]
+
+
+def keep_counted(sides: Sides, *, pairs: bool) -> tuple[Sides, list[str]]:
+    """Return the traces that count in corrected shares, of ``pairs`` both or neither, and the
+    statuses of the traces that do not count.
+
+    Traces that the judge decided count. Others count if people labelled some of them on each side
+    that has any.
     """
     counted: set[str | None] = {None}
     left = []
@@ -179,20 +135,20 @@ def choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
             counted.add(answer)
         elif any(of_sides):
             left.append(status)
-    return counted, left
+    kept: Sides = tuple([trace for trace in side if trace.open in counted] for side in sides)
+    if not pairs:
+        return kept, left
+    kept = pair_traces(tuple(drop_repeated(side, attrgetter("key")) for side in kept))
+    # The labels that made an answer count may be of traces without a partner.
+    if keep_counted(kept, pairs=False)[1]:
+        kept, more = keep_counted(kept, pairs=True)
+        left += more
+    return kept, left
 
 
-def _describe_open(first: _Side, second: _Side) -> Iterator[str]:
-    for status, answer in OPEN.items():
-        sizes = [side.open.get(answer, 0) for side in (first, second)]
-        if any(sizes):
-            yield (
-                f"Corrected shares are of {sizes[0]} and {sizes[1]} {status} traces, too: labels"
-                " tell what people find in them."
-            )
-
-
-def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered: bool) -> _Side:
+def _count_side(
+    number: int, side: Sequence[JudgedTrace], kind: Kind, clustered: bool
+) -> CorrectedSide:
     """Count a side; a trace that tells no task is of its own, or of its pair's."""
     counts, people = ClusterCounts(), []
     answers: Counter[str | None] = Counter()
@@ -204,7 +160,7 @@ def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered:
         if trace.person:
             people.append(replace(trace.person, cluster=name))
     statuses = {status: answers[answer] for status, answer in OPEN.items()}
-    return _Side(answers[None], count_open(statuses, people), counts, people, clustered)
+    return CorrectedSide(answers[None], count_open(statuses, people), counts, people, clustered)
 
 
 def _subtract(
@@ -257,7 +213,7 @@ def _covary(first: TaskInfluences | None, second: TaskInfluences | None) -> floa
     if not shared:
         return None
     tasks = len(by_name[0].keys() | by_name[1].keys())
-    product = sum(by_name[0][name] * by_name[1][name] for name in shared)
+    product = sum(by_name[0][name] * by_name[1][name] for name in sorted(shared))
     return product * tasks / (tasks - 1) if tasks > 1 else 0.0
 
 
@@ -283,7 +239,9 @@ class _Answers:
         return shares
 
 
-def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate, Test]:
+def _pool(
+    code: str, sides: tuple[CorrectedSide, CorrectedSide], terms: Terms
+) -> tuple[Estimate, Test]:
     """Return the difference of two corrected shares with the error rates of all labels, and its
     test: the sum over the judge's answers of (W1 - W2) p, W the share of a side's traces with the
     answer.
@@ -334,7 +292,7 @@ def _count_cells(
 
 
 def _spread_over_tasks(
-    code: str, sides: tuple[_Side, _Side], placed: Sequence[_Answers], p: Floats
+    code: str, sides: tuple[CorrectedSide, CorrectedSide], placed: Sequence[_Answers], p: Floats
 ) -> float:
     """Return the variance of the pooled difference over tasks; the sides share none."""
     between = placed[0].shares - placed[1].shares

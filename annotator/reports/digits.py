@@ -48,12 +48,12 @@ def format_ratio(share: Estimate) -> str:
     return f"{share.inputs['k']}/{share.n}" if share.n else UNDEFINED
 
 
-def describe_limits(ends: tuple[float, float] | None, decimals: int = 0) -> str:
-    """Return limits for a sentence, " (95 % interval 20 to 49)"; "" without limits."""
-    if ends is None:
+def describe_limits(share: Share, decimals: int = 0, unit: int = 100) -> str:
+    """Return the limits of a share for a sentence, " (95 % interval 20 to 49)"; "" without any."""
+    if not (ends := find_limits(share)):
         return ""
-    low, high = (format_number(end, decimals) for end in ends)
-    return f" (95 % interval {low} to {high})"
+    low, high = (format_number(unit * end, decimals) for end in ends)
+    return f" ({100 * share.confidence:g} % interval {low} to {high})"
 
 
 def find_limits(share: Share | None) -> tuple[float, float] | None:

@@ -144,20 +144,8 @@ def count_frequencies(
 ) -> list[FrequencyTable]:
     """Return the tables of a run, one per rubric; annotations are read as a stream.
 
-    Args:
-        run: the run.
-        calibrations: they correct the shares for the judge's errors. One of another judge or of
-            other traces is refused.
-        transfer: accept those of another judge or of other traces.
-        by: one table for each value of this attribute.
-        of_labelled: shares of the labelled traces alone, which no calibration corrects.
-        cluster: the attributes that together name a trace's task, none for independent traces;
-            None: project and task, and for corrected shares those of the calibration.
-        joint: correct all codes at once, see :func:`annotator.calibration.correct.correct`.
-
-    Raises:
-        AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
-            fit; no trace has the attribute, or any of those of ``cluster``.
+    Arguments and errors are those of :func:`annotator.api.count`. A calibration of another judge or
+    of other traces is refused without ``transfer``.
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
@@ -184,22 +172,15 @@ def count_frequencies(
         if samples:
             samples.add(annotation, group)
     check_attributes(attributes, by, cluster, f"no trace of {run}")
+    source: dict[str, Any] = {"judge": run.judge, "judge_sha256": run.judge_sha256, "run": run.id}
+    source |= {"status": run.manifest.status, "limit": run.manifest.limit}
     tables = []
     for name, group in _order_groups(counts, run.schemes, by):
         correction = samples.correct(name, group, transfer, joint) if samples else None
         counted = counts[name, group]
-        table = build_table(
-            counted,
-            (by, group) if by and group is not None else None,
-            partial(describe_caveats, run, counted, correction=correction),
-            correction=correction,
-            judge=run.judge,
-            judge_sha256=run.judge_sha256,
-            run=run.id,
-            status=run.manifest.status,
-            limit=run.manifest.limit,
-        )
-        tables.append(table)
+        describe = partial(describe_caveats, run, counted, correction=correction)
+        named = (by, group) if by and group is not None else None
+        tables.append(build_table(counted, named, describe, correction=correction, **source))
     return tables
 
 
@@ -251,15 +232,9 @@ def build_table(
 ) -> FrequencyTable:
     """Return a table of counted traces.
 
-    Args:
-        counts: the counted traces.
-        group: the attribute and the value that these traces share, if they are a group.
-        describe: returns the notes of the table. It takes the shares by code.
-        correction: corrected shares, if there are any.
-        source: the fields of the table that say whose labels these are.
-
-    Raises:
-        AnnotatorError: the rows of the table contradict each other.
+    ``group``: the attribute and the value that they share, if they are a group. ``describe`` takes
+    the shares by code and returns the notes. ``source``: the fields that say whose labels these
+    are.
     """
     scheme = counts.rubric
     rows = (
@@ -270,7 +245,7 @@ def build_table(
     shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
     copied: dict[str, Any] = {name: counts.status[name] for name in STATUSES}
     copied |= {name: getattr(counts, name) for name in _COPIED}
-    table = FrequencyTable(
+    return FrequencyTable(
         rubric=scheme.id,
         version=scheme.version,
         rubric_sha256=scheme.sha256,
@@ -289,8 +264,6 @@ def build_table(
         correction=correction,
         **source,
     )
-    _check(table)
-    return table
 
 
 def _count_code(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
@@ -344,18 +317,3 @@ def _count_group(
         bounds=counts.bounds(count, screen=screen) if ruled else None,
         labels=correction.groups.get(name) if correction else None,
     )
-
-
-def _check(table: FrequencyTable) -> None:
-    """Raise :class:`AnnotatorError` if the numbers of a table contradict each other."""
-    for row in table.all_rows:
-        share = row.labels.corrected if row.labels else None
-        if share is None or share.value is None:
-            continue
-        if not (share.low or 0) <= share.value <= (share.high or 0):
-            raise AnnotatorError(f"run {table.run}: {row.code}: the interval misses its own share")
-    total = sum(row.count for row in table.rows if row.count)
-    if table.choice != "many" and total != table.judged:
-        raise AnnotatorError(
-            f"run {table.run}: rows of {table.rubric} add up to {total}, {table.judged} were judged"
-        )

@@ -113,19 +113,9 @@ def count_people(
 ) -> list[FrequencyTable]:
     """Return the tables of people's labels, one per rubric.
 
-    Args:
-        request: the labels, and the annotators, rubrics and split that are counted.
-        run: only its traces are counted, with the attributes that it records.
-        traces: as ``run``, for traces that no run judged. Without both, a trace has the ``task``
-            that its label names and no other attribute.
-        by: one table for each value of this attribute.
-        of_labelled: shares of the traces with a code alone.
-        cluster: the attributes that make a task, none for independent traces; None: project and
-            task.
-
-    Raises:
-        AnnotatorError: the labels cannot be read or are of other traces, a choice has to be made
-            (which rubric, which annotator), or no trace has the attribute.
+    Only the traces of ``run`` are counted, with the attributes that it records; or ``traces``,
+    which no run judged. Without both, a trace has the ``task`` that its label names and no other
+    attribute. Other arguments and errors are those of :func:`annotator.api.count_labels`.
     """
     return [
         table

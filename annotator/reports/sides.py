@@ -102,16 +102,8 @@ def read_sides(
     cluster: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> ReadSides:
-    """Return the sides of a comparison.
-
-    Args:
-        runs: the runs whose traces are compared.
-        scheme: the rubric.
-        attribute: the attribute that divides the traces.
-        values: its values; None: every value of a judged trace.
-        calibrations: those of the rubric, or none.
-        cluster: the attributes that make a cluster; None: those of the calibrations.
-        without: values that are left out.
+    """Return the sides of a comparison: the traces with each of the ``values`` of an attribute
+    (None: every value of a judged trace). ``cluster`` None: the attributes of the calibrations.
 
     Raises:
         EmptySide: a side has no judged trace, or there is only one side.
@@ -282,13 +274,17 @@ def drop_repeated(
     return kept
 
 
-def find_kind(sides: Sequence[Sequence[JudgedTrace]]) -> Kind:
+def is_clustered(sides: Sides) -> bool:
+    """Whether any trace tells its task."""
+    return any(trace.cluster for side in sides for trace in side)
+
+
+def find_kind(sides: Sides) -> Kind:
     """Return how the sides of decided traces belong together: paired if every two of them are."""
     kinds = {_find_kind(*two) for two in combinations(sides, 2)}
     if len(kinds) == 1:
         return kinds.pop()
-    tasks = any(trace.cluster for side in sides for trace in side)
-    return "same tasks" if tasks else "independent"
+    return "same tasks" if is_clustered(sides) else "independent"
 
 
 def _find_kind(first: Sequence[JudgedTrace], second: Sequence[JudgedTrace]) -> Kind:
@@ -308,9 +304,7 @@ def pair_traces(sides: Sides) -> Sides:
     return first, [partners[trace.key] for trace in first]
 
 
-def count_groups(
-    sides: Sequence[Sequence[JudgedTrace]], scheme: Scheme
-) -> tuple[list[JudgedTrace], ...]:
+def count_groups(sides: Sides, scheme: Scheme) -> Sides:
     """Return the sides with groups of codes in place of the codes."""
 
     def count(trace: JudgedTrace) -> JudgedTrace:

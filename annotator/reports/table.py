@@ -9,6 +9,8 @@ from typing import Any, Literal
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import is_plugin, load_plugin
 from annotator.base.text import replace_surrogates, sanitize_line, wrap_line
+from annotator.reports.digits import Share
+from validation import Estimate
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
@@ -33,8 +35,9 @@ class Column:
 
 
 def make_columns(keys: str) -> list[Column]:
-    """Return columns that are named as the keys they show; blanks separate these."""
-    return [Column(key, key, printed=key.endswith("percent")) for key in keys.split()]
+    """Return columns named as the keys they show, or ``name=key``; blanks separate them."""
+    pairs = [column.partition("=") for column in keys.split()]
+    return [Column(name, key or name, name.endswith("percent")) for name, _, key in pairs]
 
 
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
@@ -195,6 +198,17 @@ def render(tables: Sequence[Table], format: str) -> str:
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
     return replace_surrogates(load_plugin("formats", format).value(tables))
+
+
+def describe_share(share: Share) -> dict[str, Any]:
+    """Return a share and what it rests on, as records hold it."""
+    inputs: Any = share.inputs if isinstance(share, Estimate) else {"k": share.k}
+    return {
+        **{"value": share.value, "low": share.low, "high": share.high},
+        **{"count": inputs.get("k"), "n": share.n, "method": share.method},
+        **{"confidence": share.confidence, "design_effect": inputs.get("design_effect")},
+        **{"tasks": inputs.get("clusters"), "reason": share.reason},
+    }
 
 
 def name_rubric(rubric: str, version: int, sha256: str) -> str:

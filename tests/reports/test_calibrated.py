@@ -123,42 +123,32 @@ def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, calibr
 # What does not fit
 
 
-def test_another_judge_is_refused(annotate_cli, tmp_path, rubric, file):
-    other = make_run(tmp_path / "other", rubric, traces(), judge="llm:other")
-    done = annotate_cli("report", "-v", other, "--calibration", file)
-    said_in_words(done)
-    for word in ("another judge", "llm:m", "llm:other", "--transfer"):
-        assert word in done.err
-
-
-def test_a_changed_prompt_is_another_judge(annotate_cli, tmp_path, rubric, file):
-    other = make_run(tmp_path / "other", rubric, traces(), prompt_sha256="new")
-    said_in_words(annotate_cli("report", "-v", other, "--calibration", file))
-
-
-@pytest.mark.parametrize(("n", "start"), [(119, 0), (121, 0), (120, 2)])
-def test_other_traces_are_refused(annotate_cli, tmp_path, rubric, file, n, start):
-    other = make_run(tmp_path / "other", rubric, traces(n, start=start))
-    done = annotate_cli("report", "-v", other, "--calibration", file)
-    said_in_words(done)
-    assert "other traces" in done.err
-
-
-@pytest.mark.parametrize("transfer", [False, True])
-def test_another_version_of_the_rubric_is_always_refused(
-    annotate_cli, tmp_path, rubric, file, transfer
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"judge": "llm:other"}, ["another judge", "llm:m", "llm:other", "--transfer"]),
+        ({"prompt_sha256": "new"}, ["another judge"]),
+        ({"n": 119}, ["other traces"]),
+        ({"n": 121}, ["other traces"]),
+        ({"start": 2}, ["other traces"]),
+        ({"version": 2}, ["another version"]),
+        ({"id": "else"}, ["the calibration is for faults"]),
+    ],
+)
+def test_a_calibration_of_something_else_is_refused(
+    annotate_cli, tmp_path, rubric, file, change, words
 ):
-    other = make_run(tmp_path / "other", make_rubric(tmp_path, version=2), traces())
-    done = annotate_cli(
-        "report", other, "--calibration", file, *(["--transfer"] if transfer else [])
+    options = dict(change)
+    ones = traces(options.pop("n", 120), start=options.pop("start", 0))
+    named = {name: options.pop(name) for name in ("version", "id") if name in options}
+    other = make_run(
+        tmp_path / "other", make_rubric(tmp_path, **named) if named else rubric, ones, **options
     )
-    said_in_words(done)
-    assert "another version" in done.err
-
-
-def test_another_rubric_is_refused(annotate_cli, tmp_path, file):
-    other = make_run(tmp_path / "other", make_rubric(tmp_path, id="else"), traces())
-    said_in_words(annotate_cli("report", "-v", other, "--calibration", file))
+    for more in ((), ("--transfer",)) if named else ((),):  # another rubric is always refused
+        done = annotate_cli("report", "-v", other, "--calibration", file, *more)
+        said_in_words(done)
+        for word in words:
+            assert word in done.err
 
 
 def test_the_same_judge_again_on_the_same_traces_fits(annotate_cli, tmp_path, rubric, run, file):

@@ -174,14 +174,6 @@ def test_truth_in_any_case(annotate_cli, tmp_path, rubric, sides):
     assert (rows["alpha"]["first"]["k"], rows["beta"]["second"]["k"]) == (4, 3)
 
 
-def test_fisher_by_hand(annotate_cli, tmp_path, rubric):
-    """8 of 10 against 1 of 6: p = .03496503 (golden case fisher-8-2-1-5)."""
-    traces = [said(f"a{n}", *(["alpha"] if n < 8 else []), model="one") for n in range(10)]
-    traces += [said(f"b{n}", *(["alpha"] if n < 1 else []), model="two") for n in range(6)]
-    _, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
-    assert rows["alpha"]["test"]["p"] == pytest.approx(0.03496503496503496)
-
-
 def same_tasks(second=40):
     """Two traces of each of 20 tasks for one, ``second`` traces in all for two; no partners."""
     traces = [
@@ -758,11 +750,13 @@ def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate
     assert gap["value"] == pytest.approx(0.55 - 0.25)
     assert gap["low"] < 0.55 - 0.25 < gap["high"]
     assert one["n"] == [80, 80]
-    assert [note for note in one["notes"] if "are of 20 and 20 undecided traces, too" in note]
+    assert [
+        note for note in one["notes"] if "They count undecided traces, too: one 20, two 20." in note
+    ]
     half = [row for row in rows if row["trace_id"] not in ("two/80", "two/85", "two/90", "two/95")]
     one, found = compared(annotate_cli, run, *calibrate(run, half), *BY_MODEL)
     assert found["alpha"]["corrected"]["value"] == pytest.approx(40 / 80 - 20 / 80)
-    assert [note for note in one["notes"] if "leave out undecided traces: on a side" in note]
+    assert [note for note in one["notes"] if "leave out undecided traces: in a condition" in note]
 
 
 def test_pairs_of_which_one_is_undecided(annotate_cli, calibrate, tmp_path, rubric):

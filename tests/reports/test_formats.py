@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
 from annotator.base.text import sanitize_line
-from annotator.reports.formats import parquet, screen
+from annotator.reports.formats import parquet
 from annotator.reports.frequency import count_frequencies
 from annotator.reports.table import flatten, render
 from annotator.reports.tables.frequency import tabulate
@@ -30,7 +30,7 @@ from validation import compute_wilson_interval
 # bounds; primary or secondary; corrected percent, corrected interval, labels, mark.
 Numbers = dict[tuple[str, str], tuple[str, ...]]
 TEXT = ("table", "csv", "json", "md", "latex")
-FORMATS = (*TEXT, "parquet", "screen")
+FORMATS = (*TEXT, "parquet")
 
 
 def on_screen(*arguments: object, columns: int = 250, **env: str) -> str:
@@ -58,8 +58,8 @@ def on_screen(*arguments: object, columns: int = 250, **env: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text of a terminal without weights and bars."""
-    return re.sub("\x1b\\[[0-9;]*m|[█▏▎▍▌▋▊▉]", "", text)
+    """Text of a terminal without weights."""
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
 # Readers
@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[str], Numbers]] = {
 
 def read_all(annotate_cli, *arguments: object) -> dict[str, Numbers]:
     """The numbers of one report in every format."""
-    found = {"screen": from_table(plain(on_screen("report", "-v", *arguments)))}
+    found = {}
     for name, reader in READERS.items():
         done = annotate_cli("report", "-v", *arguments, "--format", name)
         assert done.code == 0, done.err
@@ -278,7 +278,6 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
     tables = tabulate([replace(small, rows=rows, labelled=n)])
     parquet.write(tables, tmp_path / "t.parquet")
     found = {name: reader(render(tables, name)) for name, reader in READERS.items()}
-    found["screen"] = from_table(plain(screen.render(tables, 250)))
     found = same(found | {"parquet": from_parquet(tmp_path / "t.parquet")})
     assert found["", "alpha"] == (str(n), str(n), "100.0", every)
     assert found["", "beta"] == ("1", str(n), "0.0", one)
@@ -288,8 +287,8 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
 def test_nothing_judged(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, [said("t", status="failed")])
     found = read_all(annotate_cli, run)
-    assert {name for name, rows in found.items() if not rows} == {"table", "screen", "md", "latex"}
-    for name in found.keys() - {"table", "screen", "md", "latex"}:
+    assert {name for name, rows in found.items() if not rows} == {"table", "md", "latex"}
+    for name in found.keys() - {"table", "md", "latex"}:
         assert found[name]["", "none"] == ("0", "0", "-", "-", "[0.0, 100.0]", "-"), name
     assert "other: 1 trace failed" in on_screen("report", "-v", run)
 
@@ -373,8 +372,7 @@ def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_pat
     judge = open_run(run).judge_sha256
     short = [f"llm:m ({judge[:12]})", f"first v1 ({first.sha256[:12]})"]
     shown = {name: annotate_cli("report", "-v", run, "--format", name).out for name in TEXT}
-    shown["screen"] = on_screen("report", "-v", run)
-    for name in ("table", "md", "latex", "screen"):
+    for name in ("table", "md", "latex"):
         assert all(one in shown[name] for one in short), name
     annotate_cli("report", "-v", run, "--format", "parquet")
     rows = [
@@ -413,7 +411,8 @@ def test_a_terminal_loses_no_digit(annotate_cli, tmp_path, first):
 def test_weights_and_bars(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
     out = on_screen("report", run).splitlines()
-    bars = {line.split()[0]: line.count("█") for line in out if line.startswith(("alpha", "beta"))}
+    rows = [line.partition("|")[0] for line in out if line.startswith(("alpha", "beta"))]
+    bars = {row.split()[0]: row.count("#") for row in rows}
     assert bars == {"alpha": 10, "beta": 5}  # of 30: a third, a sixth
     [gamma] = [line for line in out if "gamma" in line]
     assert gamma.startswith("\x1b[2m")  # nothing found is dim

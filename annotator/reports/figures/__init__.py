@@ -15,7 +15,6 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.plugins import explain_extra
 from annotator.base.remote import find_url
-from annotator.base.text import sanitize_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +33,13 @@ PLOTS = {
     "reliability": "reliability",
 }
 DIFFICULTY = "difficulty"  # of ``annotate stats``, which has no other kind
-_SUFFIXES = (".svg", ".png", ".pdf")
+_MAKER = "failure-annotator"
+_METADATA: dict[str, dict[str, str | None]] = {  # no versions and dates: they make other bytes
+    "svg": {"Creator": _MAKER, "Date": None},
+    "png": {"Software": _MAKER},
+    "pdf": {"Creator": _MAKER, "Producer": None, "CreationDate": None},
+}
+_SUFFIXES = tuple(f".{name}" for name in _METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +55,15 @@ class FigureSource:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure, its ``title`` and sources (``about``) for the file's metadata, and the things that
-    it leaves out, a line each.
-    """
+    """A figure, and the things that it leaves out, a line each."""
 
     figure: "Figure"
-    title: str
-    about: Sequence[str]
     left_out: Sequence[str] = ()
 
 
 def check(file: Path) -> None:
-    """Find out before the work whether a figure can be written to ``file``.
-
-    Raises:
-        AnnotatorError: matplotlib is not installed, the file's name does not end as that of a
-            format, or there is no such folder.
+    """Raise :class:`AnnotatorError` if no figure can be written to ``file``: matplotlib is not
+    installed, the name does not end as that of a format, or there is no such folder.
     """
     if file.suffix.lower() not in _SUFFIXES:
         raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")
@@ -97,29 +95,17 @@ def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
     with apply_style():
         plot: Plot = module.draw_figure(source)
-        data = _render(plot, file.suffix.lower()[1:])
+        data = _render(plot.figure, file.suffix.lower()[1:])
     write_file(file, data)
     return tuple(plot.left_out)
 
 
-def _render(plot: Plot, format_: str) -> bytes:
+def _render(figure: "Figure", format_: str) -> bytes:
     from matplotlib.transforms import Bbox
 
-    # As XML can hold it.
-    texts = [sanitize_line(text, 20_000) for text in (plot.title, " | ".join(plot.about))]
-    title, about = (text.translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}) for text in texts)
-    maker = "failure-annotator"  # without versions and dates: they would make other bytes
-    metadata: dict[str, dict[str, str | None]] = {
-        "svg": {"Title": title, "Description": about, "Creator": maker, "Date": None},
-        "pdf": {
-            **{"Title": title, "Subject": about, "Creator": maker},
-            **{"Producer": None, "CreationDate": None},
-        },
-        "png": {"Title": title, "Description": about, "Software": maker},
-    }
     out = io.BytesIO()
-    plot.figure.draw_without_rendering()
+    figure.draw_without_rendering()
     # Wider only for a name so wide that it would be cut.
-    box = Bbox.union([plot.figure.bbox_inches, plot.figure.get_tightbbox()])
-    plot.figure.savefig(out, format=format_, metadata=metadata[format_], bbox_inches=box)
+    box = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
+    figure.savefig(out, format=format_, metadata=_METADATA[format_], bbox_inches=box)
     return out.getvalue()

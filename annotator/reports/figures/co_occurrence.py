@@ -4,7 +4,6 @@ from annotator.base.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import escape_text, stack
-from annotator.reports.table import name_judge
 
 
 def draw_figure(source: FigureSource) -> Plot:
@@ -15,7 +14,7 @@ def draw_figure(source: FigureSource) -> Plot:
     """
     if not source.co_occurrences:
         raise AnnotatorError("figure: no rubric of these runs allows more than one code")
-    panels, about = [], []
+    panels = []
     for pairs in source.co_occurrences:
         title = f"{escape_text(pairs.rubric)}  {escape_text(pairs.folder)}"
         title = title if len(source.co_occurrences) > 1 else ""
@@ -24,10 +23,4 @@ def draw_figure(source: FigureSource) -> Plot:
         )
         codes = [escape_text(code) for code in pairs.codes]
         panels.append(draw_matrix(title, codes, pairs.counts, caption, pairs.notes))
-        about.append(
-            f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"
-            f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
-            f"  run {pairs.run}  judged {pairs.judged}"
-        )
-    names = dict.fromkeys(pairs.rubric for pairs in source.co_occurrences)
-    return Plot(stack(panels), f"co-occurrence: {', '.join(names)}", about)
+    return Plot(stack(panels))

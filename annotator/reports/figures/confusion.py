@@ -1,12 +1,11 @@
 """A matrix of the codes that a person and a judge give the same traces."""
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
+from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.model import Calibrations
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import draw_matrix
 from annotator.reports.figures.style import FigurePanel, escape_text, stack
-from annotator.reports.table import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import tabulate_confusion
@@ -35,22 +34,16 @@ def draw_figure(source: FigureSource) -> Plot:
         raise AnnotatorError(
             f"--plot confusion: nothing to draw: {'; '.join(left_out)}; see --plot reliability"
         )
-    panels, about = [], []
+    panels = []
     for run, name, rubric in selected:
         title = f"{escape_text(rubric.id)} v{rubric.version}  {escape_text(name)}"
-        panel, basis = _draw_panel(
-            run, rubric, source.calibrations, title if len(selected) > 1 else ""
-        )
-        panels.append(panel)
-        about.append(basis)
-    names = dict.fromkeys(rubric.id for _, _, rubric in selected)
-    return Plot(stack(panels), f"confusion: {', '.join(names)}", about, left_out)
+        title = title if len(selected) > 1 else ""
+        panels.append(_draw_panel(run, rubric, source.calibrations, title))
+    return Plot(stack(panels), left_out)
 
 
-def _draw_panel(
-    run: Run, rubric: Scheme, calibrations: Calibrations, title: str
-) -> tuple[FigurePanel, str]:
-    """Return the panel of a run, people's labels in rows, and a line about its basis."""
+def _draw_panel(run: Run, rubric: Scheme, calibrations: Calibrations, title: str) -> FigurePanel:
+    """Return the panel of a run, people's labels in rows."""
     calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:
         raise AnnotatorError(
@@ -76,9 +69,4 @@ def _draw_panel(
     undecided = len(labelled) - len(traces)
     notes = [f"Undecided, not counted: {undecided}."] if undecided else []
     codes = [escape_text(label) for label in rubric.labels]
-    basis = (
-        f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
-        f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"
-        f"  {len(traces)} labels of {people} ({describe_labels(calibration)}), not weighted"
-    )
-    return draw_matrix(title, codes, counts, caption, notes, sides=("person", "judge")), basis
+    return draw_matrix(title, codes, counts, caption, notes, sides=("person", "judge"))

@@ -58,14 +58,8 @@ def draw_figure(source: FigureSource) -> Plot:
     names = [escape_text(curve.model or "") for curve in curves if curve not in selected]
     notice = f"{len(names)} models with fewer pairs are not drawn: {', '.join(names)}"
     notices = [notice] if names else []
-    about = [f"{difficulty.pairs} pairs with a difficulty, {difficulty.models} models"]
-    for curve in (difficulty.pooled, *difficulty.by_model):
-        about.append(
-            f"{escape_text(curve.model or 'pooled')}: {curve.pairs} pairs; {_describe_areas(curve)}"
-        )
     panels = [difficulty.pooled, *(curve for curve in curves if curve in selected)]
-    about += [*source.stats.notes, *notices]
-    return Plot(_draw_panels(panels), "success by difficulty", about, notices)
+    return Plot(_draw_panels(panels), notices)
 
 
 def _draw_panels(curves: Sequence[Curve]) -> Figure:

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import format_count
 from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
 from annotator.reports.figures.style import LOOKS, FigurePanel, escape_text, stack
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
-from annotator.reports.tables.frequency import describe_source
 from annotator.rubrics import NONE
 
 if TYPE_CHECKING:
@@ -31,25 +30,7 @@ def draw_figure(source: FigureSource) -> Plot:
         codes = (row.code for row in table.rows)
         by_rubric.setdefault((table.rubric_sha256, *codes), []).append(table)
     dots = [_draw_panel(panel, alone=len(by_rubric) == 1) for panel in by_rubric.values()]
-    return Plot(stack(dots), write_title("frequency", tables), describe_basis(tables))
-
-
-def write_title(kind: str, tables: Tables) -> str:
-    """Return the title of a file: its kind of figure and rubrics."""
-    names = dict.fromkeys(f"{table.rubric} v{table.version}" for table in tables)
-    return f"{kind}: {', '.join(names)}"
-
-
-def describe_basis(tables: Tables) -> list[str]:
-    """Return the sources of the tables: the lines over them, hashes, runs and notes."""
-    lines = [
-        "  ".join(
-            [*describe_source(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"]
-        )
-        for table in tables
-    ]
-    notes = [sanitize_line(note, 2000) for table in tables for note in table.notes]
-    return list(dict.fromkeys([*lines, *notes]))
+    return Plot(stack(dots))
 
 
 def name_series(table: FrequencyTable, among: Tables) -> str:

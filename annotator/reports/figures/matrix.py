@@ -25,10 +25,9 @@ def draw_matrix(
     notes: Sequence[str] = (),
     sides: tuple[str, str] | None = None,
 ) -> FigurePanel:
-    """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on.
-
-    ``counts``: None if the judge cannot find the code. ``caption``: a sentence on the counts, which
-    the ``notes`` follow. ``sides``: the names of rows and columns, if they differ.
+    """Return a panel; the ids of counts are ``count:ROW:COLUMN``, from 0 on. A count is None if the
+    judge cannot find the code. The ``notes`` follow the ``caption``. ``sides`` name rows and
+    columns.
     """
     n = len(codes)
     large = n > _NAMED  # so many cells that zeros would hide the other counts

@@ -5,12 +5,7 @@ from annotator.calibration.correct import Correction
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Mark, Series, draw_dots
-from annotator.reports.figures.frequency import (
-    count_labels,
-    describe_basis,
-    name_series,
-    write_title,
-)
+from annotator.reports.figures.frequency import count_labels, name_series
 from annotator.reports.figures.style import LOOKS, FigurePanel, escape_text, stack
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
@@ -46,7 +41,7 @@ def draw_figure(source: FigureSource) -> Plot:
         panels.append(_draw_panel(table, correction, name))
     others = dict.fromkeys(table.rubric for table in source.tables if not table.correction)
     left_out = [f"{rubric}: not calibrated, not drawn" for rubric in others]
-    return Plot(stack(panels), write_title("reliability", tables), describe_basis(tables), left_out)
+    return Plot(stack(panels), left_out)
 
 
 def _draw_panel(table: FrequencyTable, correction: Correction, name: str) -> FigurePanel:

@@ -1,42 +1,59 @@
-"""Tables as aligned text."""
+"""Tables as aligned text, for a terminal with weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from annotator.base.text import measure
 from annotator.reports.table import Line, Table
 
-_WIDTH, _LEAST_BAR, _LONGEST_BAR = 80, 8, 30  # columns
+_WIDTH, _SHORTEST_BAR, _LONGEST_BAR = 80, 8, 30  # columns
+_WEIGHTS = {"bold": "\x1b[1m{}\x1b[0m", "dim": "\x1b[2m{}\x1b[0m"}
+Weighted = tuple[str, str]  # a line and its weight, or ""
 
 
-def render(tables: Sequence[Table]) -> str:
-    """Return the tables as aligned text, without colours."""
-    return "\n\n".join(_write_table(table.readable) for table in tables)
+def render(tables: Sequence[Table], width: int = _WIDTH, *, weighted: bool = False) -> str:
+    """Return the tables as aligned text, with bars if ``width`` columns have room for them.
+
+    ``weighted``: with escape sequences for a terminal. A narrow one wraps the lines of a table: no
+    digit is left out.
+    """
+    texts = []
+    for table in tables:
+        lines = list(_list_lines(table.readable, width))
+        weights = _WEIGHTS if weighted else {}
+        texts.append("\n".join(weights.get(weight, "{}").format(line) for line, weight in lines))
+    return "\n\n".join(texts)
 
 
-def _write_table(table: Table) -> str:
-    if not table.header:
-        return "\n".join([*filter(None, [table.title]), *table.prose, *table.wrapped])
-    lines = [table.title, ""] if table.title else []
-    lines += _add_bars(align_lines(table.cells, table.rules, table.texts), table)
+def _list_lines(table: Table, width: int) -> Iterator[Weighted]:
+    if table.title:
+        yield table.title, "bold"
+    if table.header:
+        if table.title:
+            yield "", ""
+        yield from _list_rows(table, width)
     if table.lines:
-        lines += [*([""] if table.notes else ()), *table.lines]
-    return "\n".join([*lines, *(["", *table.wrapped] if table.notes else ())])
+        if table.header and table.notes:
+            yield "", ""
+        yield from ((line, "") for line in table.prose)
+    if table.notes:
+        if table.header:
+            yield "", ""
+        yield from ((note, "dim") for note in table.wrapped)
 
 
-def _add_bars(lines: list[str], table: Table) -> list[str]:
-    """Return the lines of a table with a bar beside each share, if there is room for them."""
-    width = max(map(measure, lines))
-    room = min(_WIDTH - width - 3, _LONGEST_BAR)  # of 100 %; "|" takes a column
-    if not table.bars or room < _LEAST_BAR:
-        return lines
-    rules = {n + n_rules + 2 for n_rules, n in enumerate(table.rules)} | {1}
-    bars = iter(table.bars)
-    lines_with_bars = []
-    for n, line in enumerate(lines):
-        bar = None if n == 0 or n in rules else next(bars)
-        blanks = " " * (width - measure(line) + 2)
-        lines_with_bars.append(f"{line}{blanks}{_draw_bar(*bar, room)}" if bar else line)
-    return lines_with_bars
+def _list_rows(table: Table, width: int) -> Iterator[Weighted]:
+    """Yield the lines of a table, with a bar beside each share if there is room for it."""
+    header, *lines = align_lines(table.cells, texts=table.texts)
+    used = max(map(measure, (header, *lines)))
+    room = min(width - used - 3, _LONGEST_BAR)  # of 100 %; "|" takes a column
+    rule = "-" * used, "dim"
+    yield from ((header, "bold"), rule)
+    for n, (line, bar) in enumerate(zip(lines, table.bars or [None] * len(lines), strict=True)):
+        if n and n in table.rules:
+            yield rule
+        if bar and room >= _SHORTEST_BAR:
+            line += " " * (used - measure(line) + 2) + _draw_bar(*bar, room)
+        yield line, "dim" if bar and not bar[0] else ""
 
 
 def _draw_bar(share: float, high: float, room: int) -> str:
@@ -45,11 +62,8 @@ def _draw_bar(share: float, high: float, room: int) -> str:
     return f"{'#' * full}|{'#' * (end - full)}"
 
 
-def align_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1) -> list[str]:
-    """Return the lines of a table, the first row its header: aligned, and ruled off below the
-    header and before those of the other rows whose numbers ``rules`` has. The first ``texts``
-    columns are aligned to the left.
-    """
+def align_lines(rows: Sequence[Line], *, texts: int = 1) -> list[str]:
+    """Return rows as aligned lines; the first ``texts`` columns are aligned to the left."""
     widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -58,7 +72,4 @@ def align_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1)
         lines.append(
             "  ".join(x + gap if n < texts else gap + x for n, (x, gap) in padded).rstrip()
         )
-    rule = "-" * max(map(measure, lines))
-    for n in sorted({0, *rules}, reverse=True):
-        lines.insert(n + 1, rule)
     return lines

@@ -1,7 +1,7 @@
 """The frequency table that a terminal shows: a sentence, few columns, the largest share first."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from annotator.base.text import (
@@ -45,11 +45,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_brief(table: FrequencyTable, full: Table) -> Table:
-    """Return the brief form of a table.
-
-    Args:
-        table: the counts, with its rows in the order in which they are shown.
-        full: the same table with all columns and notes.
+    """Return the brief form of ``full``, the table with all columns and notes. ``table`` has the
+    rows in the order in which they are shown.
     """
     rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
     groups = [row for row in rows if row.kind == "group"]
@@ -194,9 +191,21 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
-    names = [cut_middle(_write_name(row), max(LEAST_NAME, WIDTH - used)) for row in rows]
-    return ("code", *columns), list(zip(names, *columns.values(), strict=True))
+    return fit_rows("code", [_write_name(row) for row in rows], columns)
+
+
+def fit_rows(
+    head: str,
+    names: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
+    shortest: int = LEAST_NAME,
+) -> tuple[Line, list[Line]]:
+    """Return the header and the rows of a table of 80 columns. The names in its first column lose
+    their middle if they are too long, but keep ``shortest`` characters.
+    """
+    used = sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
+    names = [cut_middle(name, max(shortest, WIDTH - used)) for name in names]
+    return (head, *columns), list(zip(names, *columns.values(), strict=True))
 
 
 def _write_name(row: Row) -> str:

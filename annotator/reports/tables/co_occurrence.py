@@ -1,13 +1,13 @@
 """Pairs of codes in the same traces, as tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
-from annotator.reports.table import Table, make_columns, name_judge, name_rubric
+from annotator.reports.table import Line, Table, make_columns, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
 _ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
@@ -29,14 +29,13 @@ def _make_table(pairs: CoOccurrence) -> Table:
         f" (n={pairs.judged})"
     )
     names = [sanitize_line(code, 64) for code in pairs.codes]
-    cells = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
     about = {key: getattr(pairs, key) for key in _ABOUT}
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
     return Table(
         title=title,
         brief=_make_brief(pairs),
         header=("code", *names),
-        rows=[(name, *row) for name, row in zip(names, cells, strict=True)],
+        rows=[(name, *_write(row)) for name, row in zip(names, pairs.counts, strict=True)],
         notes=pairs.notes,
         matrix=True,
         name=f"{pairs.rubric}-co-occurrence",
@@ -47,16 +46,15 @@ def _make_table(pairs: CoOccurrence) -> Table:
         ],
         columns=_COLUMNS,
         document={
-            "run": pairs.run,
-            "rubric": pairs.rubric,
-            "version": pairs.version,
             **about,
-            "codes": pairs.codes,
-            "counts": pairs.counts,
-            "n": pairs.judged,
-            "notes": pairs.notes,
+            **{"version": pairs.version, "codes": pairs.codes, "counts": pairs.counts},
+            **{"n": pairs.judged, "notes": pairs.notes},
         },
     )
+
+
+def _write(counts: Iterable[int | None]) -> Line:
+    return tuple(UNDEFINED if count is None else str(count) for count in counts)
 
 
 def _make_brief(pairs: CoOccurrence) -> Table:
@@ -78,13 +76,7 @@ def _make_brief(pairs: CoOccurrence) -> Table:
     return Table(
         title=f"{heading}\n\n{wrap_lines(text)}",
         header=("code", *names.values()) if names else (),
-        rows=[
-            (
-                names[a],
-                *(UNDEFINED if (count := pairs.counts[a][b]) is None else str(count) for b in rows),
-            )
-            for a in rows
-        ],
+        rows=[(names[a], *_write(pairs.counts[a][b] for b in rows)) for a in rows],
         notes=select_notes(pairs.notes),
         matrix=True,
     )

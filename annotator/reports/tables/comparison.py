@@ -1,16 +1,24 @@
-"""Comparisons as tables for every format; the same digits in each."""
+"""Comparisons as tables: codes down, conditions across; and every two of many conditions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
-from annotator.reports.comparison import Difference, GroupComparison
-from annotator.reports.conditions import ConditionComparison
-from annotator.reports.digits import UNDEFINED, Share, format_number, format_p, format_points
-from annotator.reports.notes import select_notes
+from annotator.reports.comparison import ComparedCode, ConditionComparison, PairDifference
+from annotator.reports.comparison_notes import UNADJUSTED
+from annotator.reports.digits import (
+    UNDEFINED,
+    Share,
+    find_limits,
+    format_limits,
+    format_number,
+    format_p,
+    format_percent,
+    format_points,
+)
+from annotator.reports.notes import rank_notes, select_notes
 from annotator.reports.table import (
-    Column,
     Line,
     Table,
     flatten,
@@ -18,70 +26,51 @@ from annotator.reports.table import (
     name_judge,
     name_rubric,
 )
-from annotator.reports.tables.brief import (
-    LEAST_NAME,
-    WIDTH,
-    round_percent,
-)
-from annotator.reports.tables.conditions import (
-    WITHOUT_CODE,
-    explain_untested,
-    format_relation,
-    name_columns,
-    rank_comparison_notes,
-    round_share,
-    tabulate_conditions,
-    write_head,
-    write_share,
-)
+from annotator.reports.tables.brief import LEAST_NAME, WIDTH, round_percent
 from annotator.rubrics import NONE
-from validation import Estimate, Interval
+from validation import Estimate
 
-_LONGEST_SIDE = 13  # of a name that heads a column
+_LONGEST_SIDE = 13  # of two names that head columns
+_NARROWEST = 6  # columns of a share
+_LONGEST_CODE = 24  # before its middle is left out
+_PAIRS = 10  # that a terminal shows
+_INTERVALS = "Every share with its interval: -v"
 
-_COLUMNS = (
-    *make_columns("rubric rubric_sha256 judges attribute first second kind code first_count"),
-    *make_columns("first_n second_count second_n"),
-    Column("difference", "difference_value"),
-    *(Column(end, f"difference_{end}") for end in ("low", "high")),
-    Column("corrected_difference", "corrected_value"),
-    *make_columns("corrected_low corrected_high"),
-    *(Column("method", "difference_method"), Column("test", "test_name")),
-    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *make_columns("confidence")),
-    Column("corrected_method", "corrected_method"),
-    Column("corrected_p", "corrected_test_p"),
-    Column("corrected_p_holm", "corrected_adjusted"),
-    *make_columns("pooled runs notes first_low first_high second_low second_high"),
-    *(
-        Column(f"corrected_{side}{end.replace('_value', '')}", f"corrected_{side}{end}")
-        for side in ("first", "second")
-        for end in ("_value", "_low", "_high")
-    ),
-)
+# One row for each code of two values; else for each code and condition, or pair of conditions.
+_TWO_COLUMNS = make_columns("""
+    rubric rubric_sha256 judges attribute first second kind code first_count first_n second_count
+    second_n difference=difference_value low=difference_low high=difference_high
+    corrected_difference=corrected_value corrected_low corrected_high method=difference_method
+    test=test_name p=test_p p_holm=adjusted confidence corrected_method corrected_p=corrected_test_p
+    corrected_p_holm=corrected_adjusted pooled runs notes first_low first_high second_low
+    second_high corrected_first=corrected_first_value corrected_first_low corrected_first_high
+    corrected_second=corrected_second_value corrected_second_low corrected_second_high
+""")
+_COLUMNS = make_columns("""
+    rubric rubric_sha256 judges attribute kind row code condition other count n value low high
+    method confidence test=test_name p=test_p p_holm=adjusted corrected_value corrected_low
+    corrected_high corrected_method runs notes
+""")
 
 
-def tabulate(comparisons: Sequence[GroupComparison | ConditionComparison]) -> list[Table]:
-    """Return comparisons as tables. They print differences in percentage points; the records hold
-    them as shares.
+def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
+    """Return comparisons as tables. They print percent and percentage points; the records hold
+    shares and their differences.
     """
     tables: list[Table] = []
     for compared in comparisons:
-        if isinstance(compared, GroupComparison):
-            tables.append(_make_table(compared))
-        else:
-            tables += tabulate_conditions(compared)
+        tables.append(_make_table(compared))
+        tables += [_make_pairs(compared)] if compared.pairs else []
     return tables
 
 
-def _make_table(compared: GroupComparison) -> Table:
-    title, level = _write_title(compared), f"{100 * compared.confidence:g} %"
+def _make_table(compared: ConditionComparison) -> Table:
+    title = _write_title(compared)
+    title += f"; {compared.kind}, Holm over {compared.tests} tests"
     header, rows, blocks = _write_rows(compared)
-    about: dict[str, Any] = {
-        "rubric": compared.rubric.id,
-        "rubric_sha256": compared.rubric.sha256,
-    }
-    judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
-    names = [compared.attribute, compared.first, compared.second]
+    unit = "percent and percentage points" if compared.two else "percent"
+    name = [compared.rubric.id, compared.attribute, *(compared.values if compared.two else ())]
+    all_rows = (*compared.rows, *compared.code_groups)
     table = Table(
         title=title,
         header=header,
@@ -90,73 +79,284 @@ def _make_table(compared: GroupComparison) -> Table:
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
-        caption=f"{title}; percent and percentage points, {level} intervals.",
-        name="-".join((compared.rubric.id, *names)),
-        records=[
-            about | _make_record(row, compared) for row in (*compared.rows, *compared.code_groups)
-        ],
-        columns=_COLUMNS,
-        document=asdict(compared) | about | {"judges": judges},
+        caption=f"{title}; {unit}, {100 * compared.confidence:g} % intervals.",
+        name="-".join(name),
+        records=[record for row in all_rows for record in _make_records(row, compared)],
+        columns=_TWO_COLUMNS if compared.two else _COLUMNS,
+        document=_make_document(compared),
     )
     return replace(table, brief=_make_brief(compared, table))
 
 
-def _make_brief(compared: GroupComparison, full: Table) -> Table:
-    """Return the table for a terminal of 80 columns, the largest share first."""
+# For machines
+
+
+def _make_document(compared: ConditionComparison) -> dict[str, Any]:
+    two = compared.two
+    sides = {"first": compared.values[0], "second": compared.values[1]}
+    return {
+        **_identify(compared),
+        "attribute": compared.attribute,
+        **(sides if two else {"values": compared.values}),
+        **{"kind": compared.kind, "n": compared.n},
+        **({"alone": compared.alone} if two else {}),
+        "confidence": compared.confidence,
+        "rows": [_describe_row(row, compared) for row in compared.rows],
+        **{"tests": compared.tests, "notes": compared.notes, "runs": compared.runs},
+        "code_groups": [_describe_row(row, compared) for row in compared.code_groups],
+        **({"pooled": compared.pooled} if two else {"pairs": list(map(asdict, compared.pairs))}),
+    }
+
+
+def _identify(compared: ConditionComparison) -> dict[str, Any]:
+    judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
+    rubric = compared.rubric
+    return {"rubric": rubric.id, "rubric_sha256": rubric.sha256, "judges": judges}
+
+
+def _describe_row(row: ComparedCode, compared: ConditionComparison) -> dict[str, Any]:
+    fields = asdict(row)
+    shares, corrected = fields.pop("shares"), fields.pop("corrected")
+    difference = fields.pop("corrected_difference")
+    if not compared.two:
+        names = ("code", "test", "adjusted")
+        return {name: fields[name] for name in names} | {"shares": shares, "corrected": corrected}
+    sides = corrected or (None, None)
+    return {
+        **fields,
+        **dict(zip(("first", "second"), shares, strict=True)),
+        "corrected": difference,
+        **dict(zip(("corrected_first", "corrected_second"), sides, strict=True)),
+    }
+
+
+def _describe(compared: ConditionComparison) -> dict[str, Any]:
+    """Return the fields of every record."""
+    names = ("attribute", "kind", "confidence", "runs")
+    judges = [f"{judge} {sha256}" for judge, sha256 in compared.judges]
+    fields = {name: getattr(compared, name) for name in names}
+    return _identify(compared) | fields | {"judges": judges, "notes": "\n".join(compared.notes)}
+
+
+def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict[str, Any]]:
+    about = _describe(compared)
+    if compared.two:
+        sides = zip(("first", "second"), compared.values, row.shares, strict=True)
+        named = {
+            key: cell
+            for side, value, share in sides
+            for key, cell in ((side, value), (f"{side}_count", share.k))
+        }
+        pooled = {"pooled": compared.pooled}
+        return [about | pooled | flatten(_describe_row(row, compared)) | named]
+    records = []
+    test = flatten({"test": asdict(row.test)})
+    for n, (value, share) in enumerate(zip(compared.values, row.shares, strict=True)):
+        record = about | {"row": "share", "code": row.code, "condition": value, "count": share.k}
+        record |= asdict(share) | {"adjusted": row.adjusted} | test
+        if row.corrected:
+            record |= flatten({"corrected": asdict(row.corrected[n])})
+        records.append(record)
+    return records
+
+
+# All columns
+
+
+def _write_title(compared: ConditionComparison) -> str:
+    sizes = _name_sides(compared, 80)
+    if compared.two:
+        sizes = [f"first {sizes[0]}", f"second {sizes[1]}"]
+    rubric = compared.rubric
+    judges = ", ".join(name_judge(judge, sha256) for judge, sha256 in compared.judges)
+    return (
+        f"{name_rubric(rubric.id, rubric.version, rubric.sha256)}"
+        f"  judge {judges}  by {sanitize_line(compared.attribute, 60)}: {', '.join(sizes)}"
+    )
+
+
+def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
+    sizes = zip(compared.values, compared.n, strict=True)
+    return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
+
+
+def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
+    """Return the heading and the rows as text, and the sizes of the blocks of columns."""
+    sides = _name_sides(compared, 60)
+    gaps = [*(["difference"] if compared.two else ()), "p", "p (Holm)"]
+    rows = []
+    for row in (*compared.rows, *compared.code_groups):
+        cells = [sanitize_line(row.code, 64), *map(_write_side, row.shares)]
+        cells += [_join(*format_points(row.difference))] if compared.two else []
+        cells += [format_p(row.test.p), format_p(row.adjusted)]
+        cells += map(_write_share, row.corrected)
+        if row.corrected_test:
+            cells.append(_join(*format_points(row.corrected_difference)))
+            cells += [format_p(row.corrected_test.p), format_p(row.corrected_adjusted)]
+        rows.append(tuple(cells))
+    if not compared.corrected:
+        return ("code", *sides, *gaps), rows, (len(sides) + len(gaps),)
+    header = ["code", *(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps)]
+    more = [] if compared.pooled else [f"{side} corrected" for side in sides]
+    if compared.two:
+        more += [f"{'pooled' if compared.pooled else 'corrected'} {name}" for name in gaps]
+    return (*header, *more), rows, (len(sides) + len(gaps), len(more))
+
+
+def _write_side(share: Share) -> str:
+    """Return a share with its interval, or the count of what a judge cannot rule out."""
+    k = getattr(share, "k", 0)
+    return f"{k}/{share.n}" if share.value is None and k else _write_share(share)
+
+
+def _write_share(share: Share) -> str:
+    """Return a share in percent with its interval: ``41.2 [19.8, 63.0]``."""
+    return _join(format_percent(share), format_limits(share))
+
+
+def _join(value: str, limits: str) -> str:
+    return value if limits == UNDEFINED else f"{value} {limits}"
+
+
+# For a terminal of 80 columns
+
+
+def _make_brief(compared: ConditionComparison, full: Table) -> Table:
+    """Return the table for a terminal: whole percent, the largest share first, and as much of it
+    as 80 columns hold.
+    """
     codes = [row for row in compared.rows if row.code != NONE]
     none = [row for row in compared.rows if row.code == NONE]
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
-    corrected = any(row.corrected for row in rows)
-    values = (compared.first, compared.second)
-    names = name_columns(values, _LONGEST_SIDE)
-    # A pooled difference has no shares of its own.
+    # The last columns; a pooled difference has no shares of its own.
+    ends = {"p (Holm)": [format_p(row.adjusted) for row in rows]}
+    if compared.two:
+        name = "pooled" if compared.pooled else "difference"
+        ends = {
+            name: [_round_points(_get_gap(row)) for row in rows],
+            "p (Holm)": [format_p(_get_test(row)[1]) for row in rows],
+        }
+    elif compared.corrected:
+        ends = {"judged p": ends["p (Holm)"]}
+    shares = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
+    room = WIDTH - _measure_columns(ends)
+    room -= min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
+    each = _LONGEST_SIDE if compared.two else room // len(compared.values) - 2
+    intervals = compared.two or max((len(x) for line in shares for x in line), default=0) <= each
+    if not intervals:
+        shares = [[format_percent(share) for share in _choose_shares(row)] for row in rows]
+    names = _name_columns(compared.values, each)
+    if each < _NARROWEST:
+        names, intervals = ["lowest", "in", "highest", "in"], False
+        shares = [_find_extremes(row, compared.values, room // 2 - 10) for row in rows]
     heads = [f"{name} judged" for name in names] if compared.pooled else names
-    shares = [_choose_shares(row, pooled=compared.pooled) for row in rows]
-    columns: dict[str, list[str]] = {
-        heads[0]: [round_share(share) for share, _ in shares],
-        heads[1]: [round_share(share) for _, share in shares],
-        "pooled" if compared.pooled else "difference": [_round_points(_get_gap(x)) for x in rows],
-        "p (Holm)": [
-            format_p(row.corrected_adjusted if row.corrected else row.adjusted) for row in rows
-        ],
-    }
-    used = sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-    codes_ = [cut_middle(row.code, max(LEAST_NAME, WIDTH - used)) for row in rows]
-    first = ("alone", "few-labels", "corrected") if corrected else ("alone",)
+    columns = [[head, *cells] for head, *cells in zip(heads, *shares, strict=True)]
+    columns += [[name, *cells] for name, cells in ends.items()]
+    used = sum(2 + max(map(len, column)) for column in columns)
+    room = max(LEAST_NAME, WIDTH - used) if compared.two else WIDTH - used
+    column = ["code", *(cut_middle(sanitize_line(row.code, 64), room) for row in rows)]
+    header, *lines = zip(column, *columns, strict=True)
+    first = ["few-labels", "corrected"] if compared.corrected else []
+    first = ["alone", *first] if compared.two else ["corrected", "few-labels"]
     return replace(
         full,
-        title=f"{write_head(compared, values, names)}\n\n{wrap_lines(_summarize(compared))}",
-        header=("code", *columns) if rows else (),
-        rows=list(zip(codes_, *columns.values(), strict=True)),
-        lines=wrap_line(_explain_cells(compared, corrected=corrected), "").split("\n")
-        if rows
-        else (),
-        notes=select_notes(rank_comparison_notes(compared.notes, first)),
+        title=f"{_write_head(compared, names)}\n\n{wrap_lines(_summarize(compared))}",
+        header=header if rows else (),
+        rows=lines,
+        lines=wrap_line(_explain_cells(compared, intervals), "").split("\n") if rows else (),
+        notes=[
+            *select_notes(_rank_notes(compared.notes, first)),
+            *([] if intervals or not rows else [_INTERVALS]),
+        ],
         records=(),
         brief=None,
     )
 
 
-def _explain_cells(compared: GroupComparison, *, corrected: bool) -> str:
-    text = "Percent and percentage points"
-    if compared.pooled:
-        text += "; the differences and p, not the shares, are corrected by the labels of both sides"
-    elif corrected:
-        text += "; shares, differences and p are corrected by the labels"
+def _measure_columns(columns: dict[str, list[str]]) -> int:
+    return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
+
+
+def _explain_cells(compared: ConditionComparison, intervals: bool) -> str:
     level = f"{100 * compared.confidence:g} %"
-    return f"{text}. Intervals ({level}) are not adjusted for the number of tests; p is."
+    if compared.two:
+        text = "Percent and percentage points"
+        if compared.pooled:
+            text += "; the differences and p, not the shares, are corrected by the labels of both"
+            text += " sides"
+        elif compared.corrected:
+            text += "; shares, differences and p are corrected by the labels"
+        return f"{text}. Intervals ({level}) are not adjusted for the number of tests; p is."
+    whose = ", corrected by the labels" if compared.corrected else ""
+    p = "p tests the judge's own shares and" if compared.corrected else "p"
+    if not intervals:
+        return f"Percent{whose}; {p} is adjusted for the number of tests (Holm)."
+    return (
+        f"Percent{whose}, with {level} intervals, not adjusted for the number of tests; {p} is"
+        " adjusted (Holm)."
+    )
 
 
-def _choose_shares(row: Difference, *, pooled: bool) -> tuple[Share | None, Share | None]:
-    if row.corrected and not pooled:
-        return row.corrected_first, row.corrected_second
-    return row.first, row.second
+def _rank_notes(notes: Sequence[str], first_ids: Sequence[str]) -> list[str]:
+    """Return the notes without the one that the lines below the rows say; those of ``first_ids``
+    first.
+    """
+    ranked = [note for note in rank_notes(notes, corrected=False) if note != UNADJUSTED]
+    first = [note for id_ in first_ids for note in ranked if getattr(note, "id", "") == id_]
+    return [*first, *(note for note in ranked if note not in first)]
 
 
-def _round_points(gap: Estimate) -> str:
+def _name_columns(values: Sequence[str], room: int) -> list[str]:
+    """Return names of columns that fit, or numbers if shorter names are not unique."""
+    names = [cut_middle(sanitize_line(value, 60), max(room, _NARROWEST)) for value in values]
+    if len(set(names)) < len(names):
+        return [str(n) for n in range(1, len(values) + 1)]
+    return names
+
+
+def _write_head(compared: ConditionComparison, names: Sequence[str]) -> str:
+    """Return rubric, judges, and each condition with its size."""
+    judges = ", ".join(dict.fromkeys(sanitize_line(judge, 60) for judge, _ in compared.judges))
+    sides = _name_sides(compared, 60)
+    if names[0] == "1":
+        sides = [f"{n} {side}" for n, side in enumerate(sides, 1)]
+    rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
+    by = sanitize_line(compared.attribute, 40)
+    return wrap_lines(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}")
+
+
+def _choose_shares(row: ComparedCode) -> Sequence[Share]:
+    return row.corrected or row.shares
+
+
+def _find_largest(row: ComparedCode) -> float:
+    return max(share.value or 0.0 for share in _choose_shares(row))
+
+
+def _get_gap(row: ComparedCode) -> Estimate | None:
+    return row.corrected_difference or row.difference
+
+
+def _get_test(row: ComparedCode) -> tuple[float | None, float | None, str | None]:
+    """Return the p of the test that the brief table shows, that by Holm, and why there is none."""
+    if row.corrected_test:
+        return row.corrected_test.p, row.corrected_adjusted, row.corrected_test.reason
+    return row.test.p, row.adjusted, row.test.reason
+
+
+def _round_share(share: Share) -> str:
+    """Return a share with its interval in whole percent: ``33 [20, 49]``."""
+    if share.value is None:
+        return UNDEFINED
+    ends = find_limits(share)
+    limits = " [{}, {}]".format(*(format_number(100 * end, 0) for end in ends)) if ends else ""
+    return f"{round_percent(share.value)}{limits}"
+
+
+def _round_points(gap: Estimate | None) -> str:
     """Return a difference with its interval in whole percentage points: ``+24 [+1, +46]``."""
-    if gap.value is None:
+    if gap is None or gap.value is None:
         return UNDEFINED
     value, *ends = (
         format_number(100 * x, 0, "+") for x in (gap.value, gap.low, gap.high) if x is not None
@@ -164,123 +364,160 @@ def _round_points(gap: Estimate) -> str:
     return f"{value} [{', '.join(ends)}]" if len(ends) == 2 else value
 
 
-def _get_gap(row: Difference) -> Estimate:
-    return row.corrected or row.difference
+def _find_extremes(row: ComparedCode, values: Sequence[str], room: int) -> list[str]:
+    """Return the lowest and the highest share, each with its condition or their number."""
+    shares = [share.value for share in _choose_shares(row)]
+    present = [share for share in shares if share is not None]
+    if not present:
+        return [UNDEFINED] * 4
+    cells = []
+    for end in (min(present), max(present)):
+        name = cut_middle(sanitize_line(values[shares.index(end)], 60), room)
+        count = shares.count(end)
+        cells += [format_number(100 * end, 1), name if count == 1 else f"{count} values"]
+    return cells
 
 
-def _find_largest(row: Difference) -> float:
-    shares = _choose_shares(row, pooled=row.corrected_first is None)
-    return max((share.value or 0.0 for share in shares if share), default=0.0)
-
-
-def _summarize(compared: GroupComparison) -> str:
+def _summarize(compared: ConditionComparison) -> str:
     """Return the result in a sentence: the code that differs most, by its p."""
-    corrected = any(row.corrected for row in compared.rows)
-    tests = [
-        (row, row.corrected_test, row.corrected_adjusted)
-        if corrected
-        else (row, row.test, row.adjusted)
-        for row in compared.rows
-    ]
-    family = sum(p is not None for *_, p in tests)
+    count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
+    between = f"among the {count}"
+    if compared.two:
+        between = f"between {' and '.join(sanitize_line(x, 40) for x in compared.values)}"
+    tests = [_get_test(row) for row in compared.rows]
     tested = [
-        (test.p, -abs(_get_gap(row).value or 0.0), row.code, row, p)
-        for row, test, p in tests
-        if test and test.p is not None and p is not None and row.code != NONE
+        (p, -_measure_gap(row), row.code, row, adjusted)
+        for row, (p, adjusted, _) in zip(compared.rows, tests, strict=True)
+        if p is not None and adjusted is not None and row.code != NONE
     ]
-    between = " and ".join(sanitize_line(x, 40) for x in (compared.first, compared.second))
     if not tested:
-        why = explain_untested([test for _, test, _ in tests])
-        return f"No code can be tested between {between}: {why}."
-    *_, top, p = min(tested, key=lambda each: each[:3])
-    result = f"{_write_result(top, p, compared)} (Holm over {family} tests)"
+        side = "side" if compared.two else "condition"
+        why = _explain_untested([reason for *_, reason in tests], side)
+        return f"No code can be tested {between}: {why}."
+    *_, top, least = min(tested, key=lambda each: each[:2])
+    family = sum(adjusted is not None for _, adjusted, _ in tests)
+    p = f"p {_format_relation(least)} (Holm over {family} tests)"
+    result = f"{_write_gap(top, compared)}, {p}."
+    lead = f"{between[0].upper()}{between[1:]}"
+    if compared.corrected and not compared.two:
+        lead = f"By the judge alone, {between}"
     limit = 1 - compared.confidence
-    if p < limit:
-        return f"Between {between}, {top.code} differs most: {result}."
-    text = (
-        f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
-        f" {result}."
-    )
-    for row, _, adjusted in tests:
+    if least < limit:
+        return f"{lead}, {top.code} differs most: {result}"
+    text = f"{lead}, no code differs beyond chance; the smallest p is that of {top.code}: {result}"
+    for row, (_, adjusted, _) in zip(compared.rows, tests, strict=True):
         if row.code == NONE and adjusted is not None and adjusted < limit:
-            text += f" {WITHOUT_CODE} {_write_result(row, adjusted, compared)}."
+            text += (
+                f" The share of traces without a code differs: {_write_gap(row, compared)}, p"
+                f" {_format_relation(adjusted)}."
+            )
     return text
 
 
-def _write_result(row: Difference, p: float, compared: GroupComparison) -> str:
+def _explain_untested(reasons: Sequence[str | None], side: str) -> str:
+    """Return why none of the tests has a p."""
+    text = "; ".join(filter(None, dict.fromkeys(reasons)))
+    text = text.replace("cluster", "task").replace("item", "trace")
+    return (
+        text.replace("of either side ", "").replace("side", side)
+        or "a judge cannot find them, or only reports what it recognises"
+    )
+
+
+def _format_relation(p: float | None) -> str:
+    """Return a p with its sign: ``= 0.0123``, or ``< .0001``."""
+    text = format_p(p)
+    return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
+
+
+def _measure_gap(row: ComparedCode) -> float:
+    if gap := _get_gap(row):
+        return abs(gap.value or 0.0)
+    values = [share.value or 0.0 for share in row.shares]
+    return max(values) - min(values)
+
+
+def _write_gap(row: ComparedCode, compared: ConditionComparison) -> str:
+    if not compared.two:
+        shares = [(share.value or 0.0, n) for n, share in enumerate(row.shares)]
+        ends = [
+            f"{round_percent(share)} % ({sanitize_line(compared.values[n], 40)})"
+            for share, n in (min(shares), max(shares))
+        ]
+        return " to ".join(ends)
+    first, second = (round_percent(share.value or 0.0) for share in _choose_shares(row))
+    text = f"{first} % against {second} %"
+    text += " by the judge alone, pooled" if compared.pooled else ""
+    text += ", corrected by the labels" if compared.corrected else ""
     gap, limits = format_points(_get_gap(row))
     level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    shares = _choose_shares(row, pooled=compared.pooled)
-    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
-    values = f"{first} % against {second} %"
-    values += " by the judge alone, pooled" if compared.pooled else ""
-    values += ", corrected by the labels" if row.corrected else ""
-    return f"{values}, {gap} points{level}, p {format_relation(p)}"
+    return f"{text}, {gap} points{level}"
 
 
-def _make_record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
-    return {
-        "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
-        **{
-            key: getattr(compared, key)
-            for key in ("attribute", "kind", "confidence", "pooled", "runs")
+# Every two of more conditions
+
+
+def _make_pairs(compared: ConditionComparison) -> Table:
+    level = f"{100 * compared.confidence:g} % interval"
+    tests = sum(pair.adjusted is not None for pair in compared.pairs)
+    whose = ", by the judge alone" if compared.corrected else ""
+    title = f"{_write_title(compared)}; every two{whose}, Holm over {tests} tests"
+    about = _describe(compared)
+    table = Table(
+        title=title,
+        header=("code: first - second", "difference", level, "p", "p (Holm)"),
+        rows=[_write_pair(pair) for pair in compared.pairs],
+        notes=compared.notes,
+        caption=f"{title}; differences in percentage points.",
+        name=f"{compared.rubric.id}-{compared.attribute}-pairs",
+        records=[about | _make_pair_record(pair) for pair in compared.pairs],
+        columns=_COLUMNS,
+        document={
+            **_identify(compared),
+            **{"attribute": compared.attribute, "tests": tests},
+            "pairs": [asdict(pair) for pair in compared.pairs],
         },
-        **flatten(asdict(row)),
-        **{"first": compared.first, "first_count": row.first.k},
-        **{"second": compared.second, "second_count": row.second.k},
-        "notes": "\n".join(compared.notes),
-    }
-
-
-def _write_rows(compared: GroupComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
-    """Return the heading and the rows of a comparison as text, and the sizes of its blocks of
-    columns; differences in points.
-    """
-    corrected = any(row.corrected for row in compared.rows)
-    rows: list[Line] = []
-    for row in (*compared.rows, *compared.code_groups):
-        cells: Line = (
-            sanitize_line(row.code, 64),
-            *(_write_side(row.first), _write_side(row.second)),
-            *(_write_points(row.difference), format_p(row.test.p), format_p(row.adjusted)),
-        )
-        if corrected:
-            p = row.corrected_test.p if row.corrected_test else None
-            if not compared.pooled:
-                cells += write_share(row.corrected_first), write_share(row.corrected_second)
-            cells += _write_points(row.corrected), format_p(p), format_p(row.corrected_adjusted)
-        rows.append(cells)
-    values = zip((compared.first, compared.second), compared.n, strict=True)
-    sides = [f"{sanitize_line(value, 60)} (n={n})" for value, n in values]
-    gaps = ("difference", "p", "p (Holm)")
-    if not corrected:
-        return ("code", *sides, *gaps), rows, (5,)
-    names = (*(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps))
-    whose = "pooled" if compared.pooled else "corrected"
-    more = tuple(f"{whose} {name}" for name in gaps)
-    if not compared.pooled:
-        more = (*(f"{side} corrected" for side in sides), *more)
-    return ("code", *names, *more), rows, (5, len(more))
-
-
-def _write_side(share: Interval) -> str:
-    """Return a share with its interval, or the count of what a judge cannot rule out."""
-    return f"{share.k}/{share.n}" if share.value is None and share.k else write_share(share)
-
-
-def _write_points(gap: Estimate | None) -> str:
-    """Return a difference in percentage points with its interval: ``+23.5 [+1.0, +46.0]``."""
-    value, limits = format_points(gap)
-    return value if limits == UNDEFINED else f"{value} {limits}"
-
-
-def _write_title(compared: GroupComparison) -> str:
-    values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
-    sides = ", ".join(f"{side} {sanitize_line(value, 80)} (n={n})" for side, value, n in values)
-    rubric = compared.rubric
-    judges = ", ".join(name_judge(judge, sha256) for judge, sha256 in compared.judges)
-    return (
-        f"{name_rubric(rubric.id, rubric.version, rubric.sha256)}"
-        f"  judge {judges}  by {sanitize_line(compared.attribute, 60)}: {sides};"
-        f" {compared.kind}, Holm over {compared.tests} tests"
     )
+    ranked = sorted(compared.pairs, key=lambda pair: 2.0 if pair.test.p is None else pair.test.p)
+    lines = [(_name_pair(pair), *_write_pair(pair)[1:]) for pair in ranked[:_PAIRS]]
+    beyond = sum((pair.adjusted or 1.0) < 1 - compared.confidence for pair in compared.pairs)
+    result = "no difference can be tested"
+    if tests:
+        result = f"{beyond} of {tests} differences that can be tested are beyond chance"
+    text = (
+        f"{len(lines)} of {len(ranked)} differences in percentage points, the smallest p first"
+        f"{'; all: -v' if len(lines) < len(ranked) else ''}."
+    )
+    if untested := len(ranked) - tests:
+        text += f" {untested} of the {len(ranked)} cannot be tested: p is -."
+    text += " Intervals are not adjusted for the number of tests; p is."
+    count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
+    brief = replace(
+        table,
+        title=wrap_lines(f"Every two of the {count}{whose}: {result}."),
+        header=("code: first - second", "difference", level, "p (Holm)"),
+        rows=[(*line[:3], line[4]) for line in lines],
+        lines=["", *wrap_line(text, "").split("\n")],
+        notes=(),
+        records=(),
+    )
+    return replace(table, brief=brief)
+
+
+def _name_pair(pair: PairDifference) -> str:
+    """Return a code and its two conditions in 42 columns."""
+    sides = [cut_middle(sanitize_line(side, 60), 10) for side in (pair.first, pair.second)]
+    room = 37 - sum(map(len, sides))
+    return f"{cut_middle(sanitize_line(pair.code, 64), room)}: {' - '.join(sides)}"
+
+
+def _write_pair(pair: PairDifference) -> Line:
+    name = sanitize_line(f"{pair.code}: {pair.first} - {pair.second}", 120)
+    points = format_points(pair.difference)
+    return (name, *points, format_p(pair.test.p), format_p(pair.adjusted))
+
+
+def _make_pair_record(pair: PairDifference) -> dict[str, Any]:
+    record: dict[str, Any] = {"row": "pair", "code": pair.code, "condition": pair.first}
+    record |= {"other": pair.second, "adjusted": pair.adjusted}
+    return record | asdict(pair.difference) | flatten({"test": asdict(pair.test)})

@@ -11,13 +11,12 @@ from annotator.reports.digits import (
     UNDEFINED,
     describe_limits,
     find_bar,
-    find_limits,
     format_limits,
     format_percent,
     format_ratio,
 )
 from annotator.reports.notes import rank_notes, select_notes
-from annotator.reports.table import Line, Table, flatten, make_columns
+from annotator.reports.table import Line, Table, describe_share, flatten, make_columns
 from validation import Estimate
 
 _MEANINGS = {
@@ -61,15 +60,11 @@ def tabulate(counts: PairCounts) -> list[Table]:
     tables = [_tabulate_kinds("conflicts by kind", counts.pairs)]
     if counts.by:
         by = sanitize_line(counts.by, 80)
-        rows = [
-            (sanitize_line(value, 80), *_write_cells(count_pairs(pairs))) for value, pairs in groups
-        ]
+        named = [(sanitize_line(value, 80), pairs) for value, pairs in groups]
+        rows = [(name, *_write_cells(count_pairs(pairs))) for name, pairs in named]
         title = f"conflicts by {by}"
         tables.append(Table(title=title, header=(by, *_HEADER), rows=rows, name=title))
-        tables += [
-            _tabulate_kinds(f"conflicts, {by} = {row[0]}", x[1])
-            for row, x in zip(rows, groups, strict=True)
-        ]
+        tables += [_tabulate_kinds(f"conflicts, {by} = {name}", pairs) for name, pairs in named]
     notes = list(_write_notes(counts, every))
     head = Table(
         title=_write_size(counts),
@@ -128,10 +123,8 @@ def _write_summary(counts: PairCounts, share: Estimate) -> str:
     kinds = Counter(kind for conflicts in counted for kind in {x.kind for x in conflicts})
     by_kind = ", ".join(f"{kind} in {n}" for kind, n in kinds.most_common())
     size = f"In {share.inputs['k']} of {share.n} pairs, {format_percent(share)} %"
-    ends = find_limits(share)
-    limits = describe_limits(ends and (100 * ends[0], 100 * ends[1]), 1)
     tail = f": {by_kind}" if by_kind else ""
-    return f"{size}{limits}, the patches do not fit together{tail}."
+    return f"{size}{describe_limits(share, 1)}, the patches do not fit together{tail}."
 
 
 def _tabulate_kinds(title: str, pairs: Sequence[PatchPair]) -> Table:
@@ -148,16 +141,9 @@ def _write_cells(share: Estimate) -> Line:
 def _make_record(
     by: str | None, value: str | None, pairs: Sequence[PatchPair], kind: str
 ) -> dict[str, Any]:
-    share = count_pairs(pairs, kind)
-    return {
-        **{"attribute": None if value is None else by, "attribute_value": value, "kind": kind},
-        **{"count": share.inputs["k"], "n": share.n, "value": share.value},
-        **{"low": share.low, "high": share.high, "method": share.method},
-        "confidence": share.confidence,
-        "design_effect": share.inputs.get("design_effect"),
-        "tasks": share.inputs.get("clusters"),
-        "reason": share.reason,
-    }
+    attribute = None if value is None else by
+    about = {"attribute": attribute, "attribute_value": value, "kind": kind}
+    return about | describe_share(count_pairs(pairs, kind))
 
 
 def _write_notes(counts: PairCounts, groups: Sequence[_Group]) -> Iterator[str]:

@@ -33,7 +33,6 @@ from validation import Interval
 
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
-    from annotator.calibration.model import LabelsUsed
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _NAMES_ONLY = (
@@ -107,7 +106,7 @@ def _find_size(row: Row) -> tuple[float, int]:
 
 
 def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
-    common = _describe_table(table)
+    document = _make_document(table)
     names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
     intervals = ", with 95 % intervals" if any(row.share for row in table.all_rows) else ""
     notes = table.notes
@@ -135,10 +134,10 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
         instead=() if table.judged else ["", *explain_unjudged(table)],
         caption=f"{write_heading(table)}. Counted: {table.counted}{intervals}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
-        records=[common | _make_record(row, table) for row in table.all_rows],
+        records=list(_make_records(table, document)),
         schema=SCHEMA,
         columns=columns,
-        document=_make_document(table),
+        document=document,
     )
 
 
@@ -148,40 +147,25 @@ def _explain_code(row: Row, definitions: Mapping[str, str]) -> str:
     return sanitize_line(_SENTENCE_END.split(text, 1)[0], 400)
 
 
-def describe_source(table: FrequencyTable) -> list[str]:
-    """Return the source of a table in parts: rubric, group, judge, run and numbers of traces."""
-    group = []
-    if table.group:
-        group = [f"{sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"]
-    run = [f"run {sanitize_line(table.run_name, 120)}"] if table.run_name else []
-    rubric = name_rubric(table.rubric, table.version, table.rubric_sha256)
-    if people := table.people:
-        files = ", ".join(sanitize_line(file, 120) for file in people.files)
-        return [
-            rubric,
-            *group,
-            f"labels of {sanitize_line(', '.join(people.annotators), 120)}, not a judge's",
-            files,
-            *run,
-            *([] if people.split == "all" else [f"{people.split} split"]),
-            f"n {table.judged} (with a code {table.labelled}, none {table.none})",
-        ]
-    return [
-        rubric,
-        *group,
-        f"judge {name_judge(table.judge or '', table.judge_sha256 or '')}",
-        *(["a screen"] if table.screen else []),
-        *run,
-        f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
-        *([f"undecided {table.undecided}"] if table.undecided else []),
-        f"skipped {table.skipped}",
-        f"failed {table.failed}",
-    ]
-
-
 def write_heading(table: FrequencyTable) -> str:
-    """Return the line over a table."""
-    return "  ".join(describe_source(table))
+    """Return the line over a table: rubric, group, judge, run and numbers of traces."""
+    parts = [name_rubric(table.rubric, table.version, table.rubric_sha256)]
+    if table.group:
+        parts.append(f"{sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}")
+    run = [f"run {sanitize_line(table.run_name, 120)}"] if table.run_name else []
+    if people := table.people:
+        names = sanitize_line(", ".join(people.annotators), 120)
+        files = ", ".join(sanitize_line(file, 120) for file in people.files)
+        parts += [f"labels of {names}, not a judge's", files, *run]
+        parts += [] if people.split == "all" else [f"{people.split} split"]
+        parts.append(f"n {table.judged} (with a code {table.labelled}, none {table.none})")
+    else:
+        parts.append(f"judge {name_judge(table.judge or '', table.judge_sha256 or '')}")
+        parts += [*(["a screen"] if table.screen else []), *run]
+        parts.append(f"judged {table.judged} (labelled {table.labelled}, none {table.none})")
+        parts += [f"undecided {table.undecided}"] if table.undecided else []
+        parts += [f"skipped {table.skipped}", f"failed {table.failed}"]
+    return "  ".join(parts)
 
 
 def list_headings(table: FrequencyTable) -> Line:
@@ -288,47 +272,17 @@ def _write_share(share: Interval) -> str:
 _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
 _PEOPLE = ("annotators", "label_files", "labels_sha256", "split", "design")
 _COUNTS = ("labelled", "none", "undecided", "skipped", "failed")
+_NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))
 
 
-def _pick(table: FrequencyTable, *names: str) -> dict[str, Any]:
-    return {name: getattr(table, name) for name in names}
+def _pick(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
-def _describe_table(table: FrequencyTable) -> dict[str, Any]:
-    attribute, value = table.group or (None, None)
-    return {
-        **_pick(table, *_ABOUT),
-        "run_status": table.status,
-        **_pick(table, "limit", "n", *_COUNTS, "of_labelled"),
-        "attribute": attribute,
-        "attribute_value": value,
-        "labels": table.correction.labels if table.correction else None,
-        "transferred": table.correction.transferred if table.correction else None,
-        **(_record_people(table.people) if table.people else {}),
-        "notes": "\n".join(table.notes),
-    }
-
-
-def _record_people(people: "LabelsUsed") -> dict[str, str]:
-    names, files = ", ".join(people.annotators), ", ".join(people.files)
-    values = (names, files, people.sha256, people.split, people.design)
-    return dict(zip(_PEOPLE, values, strict=True))
-
-
-def _make_record(row: Row, table: FrequencyTable) -> dict[str, Any]:
-    voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
-    return {
-        **flatten(_describe_row(row, table)),
-        "kind": row.kind,
-        "count": row.count,
-        "bounds_percent": format_bounds(row.bounds) if row.bounds else None,
-        "flips": voted.k if voted else None,
-        "flips_n": voted.n if voted else None,
-    }
-
-
-def _make_document(table: FrequencyTable) -> dict[str, object]:
-    group = dict(zip(("attribute", "value"), table.group, strict=True)) if table.group else None
+def _make_document(table: FrequencyTable) -> dict[str, Any]:
+    people, correction = table.people, table.correction
+    names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
+    failed = {kind: x.count for kind, x in table.unjudged.items() if x.status == "failed"}
     return {
         **_pick(table, *_ABOUT),
         "run_status": table.status,
@@ -338,40 +292,48 @@ def _make_document(table: FrequencyTable) -> dict[str, object]:
         "none_after_rejection": table.emptied,
         **_pick(table, "outcome_unknown", "truncated", "least_read"),
         "undecided_because": dict(table.reasons),
-        "failed_because": {
-            kind: reason.count
-            for kind, reason in table.unjudged.items()
-            if reason.status == "failed"
-        },
+        "failed_because": failed,
         "votes": _record_votes(table.votes),
         "counted": table.counted,
-        "group": group,
-        **({"people": _describe_people(table.people)} if table.people else {}),
+        "group": dict(zip(("attribute", "value"), table.group, strict=True))
+        if table.group
+        else None,
+        **({"people": _pick(people, *names)} if people else {}),
         **({"of_labelled": True} if table.of_labelled else {}),
-        "labels": table.correction and table.correction.labels,
-        "transferred": table.correction and table.correction.transferred,
+        "labels": correction and correction.labels,
+        "transferred": correction and correction.transferred,
         "rows": [_describe_row(row, table) for row in table.rows],
         "code_groups": [_describe_row(row, table) for row in table.code_groups],
         "notes": list(table.notes),
     }
 
 
-def _describe_people(people: "LabelsUsed") -> dict[str, object]:
-    names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
-    return {name: getattr(people, name) for name in names}
-
-
-_NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))
+def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    attribute, value = table.group or (None, None)
+    common = {name: document[name] for name in document if name in SCHEMA}
+    common |= {"attribute": attribute, "attribute_value": value, "notes": "\n".join(table.notes)}
+    common |= _pick(table, "n", "of_labelled")
+    if people := table.people:
+        names, files = ", ".join(people.annotators), ", ".join(people.files)
+        cells = (names, files, people.sha256, people.split, people.design)
+        common |= zip(_PEOPLE, cells, strict=True)
+    described = (*document["rows"], *document["code_groups"])
+    for row, description in zip(table.all_rows, described, strict=True):
+        voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
+        yield {
+            **common,
+            **flatten(description),
+            **{"kind": row.kind, "count": row.count},
+            "bounds_percent": format_bounds(row.bounds) if row.bounds else None,
+            "flips": voted.k if voted else None,
+            "flips_n": voted.n if voted else None,
+        }
 
 
 def _describe_row(row: Row, table: FrequencyTable) -> dict[str, object]:
     share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
     return {
-        "code": row.code,
-        "name": row.name,
-        **share,
-        "k": row.count,
-        "n": table.n,
+        **{"code": row.code, "name": row.name, **share, "k": row.count, "n": table.n},
         "percent": format_percent(row.share),
         "interval_percent": format_limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
@@ -388,23 +350,16 @@ def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
         "corrected_interval_percent": format_limits(labels.corrected),
         "precision": labels.precision.as_dict(),
         "recall": labels.recall.as_dict(),
-        "labels_flagged": labels.flagged,
-        "labels_missed": labels.missed,
-        "mark": labels.mark,
+        **{"labels_flagged": labels.flagged, "labels_missed": labels.missed, "mark": labels.mark},
     }
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:
     if votes is None:
         return None
-    pairs = [
-        {"first": pair.first, "second": pair.second, **pair.kappa.as_dict()} for pair in votes.pairs
-    ]
     return {
         "unanimous": votes.unanimous.as_dict(),
-        "incomplete": votes.incomplete,
-        "ties": votes.ties,
-        "failed": votes.failed,
-        "pairs": pairs,
+        **_pick(votes, "incomplete", "ties", "failed"),
+        "pairs": [_pick(pair, "first", "second") | pair.kappa.as_dict() for pair in votes.pairs],
         "flips": {code: flip.as_dict() for code, flip in votes.flips.items()},
     }

@@ -16,21 +16,12 @@ def tabulate(planned: Sequence[Planned]) -> Table:
     by_place = {(cell.code, cell.n): cell for cell in planned}
     rows: list[Line] = []
     for code in sorted(codes, key=lambda code: code == NONE):
-        widths = [by_place[code, n] for n in sizes]
-        rows.append(
-            (
-                sanitize_line(code, 64),
-                str(codes[code].judged),
-                format_number(100 * codes[code].share, 1),
-                UNDEFINED
-                if codes[code].tasks is None
-                else format_number(codes[code].design_effect, 1),
-                *(
-                    f"±{format_number(100 * cell.half_width, 1)} ({cell.expected})"
-                    for cell in widths
-                ),
-            )
-        )
+        cell = codes[code]
+        effect = UNDEFINED if cell.tasks is None else format_number(cell.design_effect, 1)
+        about = sanitize_line(code, 64), str(cell.judged), format_number(100 * cell.share, 1)
+        cells = [by_place[code, n] for n in sizes]
+        widths = (f"±{format_number(100 * x.half_width, 1)} ({x.expected})" for x in cells)
+        rows.append((*about, effect, *widths))
     return Table(
         header=("code", "judged", "judged %", "deff", *(f"n={n}" for n in sizes)),
         rows=rows,

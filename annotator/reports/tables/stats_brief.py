@@ -74,8 +74,7 @@ def _write_summary(group: Group) -> str:
         mean, steps = talk.measures[0].every, shares["messages per step"]
         text = f"Agents wrote messages in {format_count(talk.runs, 'run')}"
         text += f", {format_number(mean.value or 0, 1)} a run"
-        if mean.low is not None and mean.high is not None:
-            text += describe_limits((mean.low, mean.high), 1)
+        text += describe_limits(mean, 1, unit=1)
         if steps.value is not None:
             text += f"; messages are {_round(steps)} of all steps"
         sentences.append(f"{text}.")
