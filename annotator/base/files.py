@@ -115,8 +115,9 @@ class NewFile:
             return
         try:
             with explain_errors(self._path, self._advice):
+                self._out.flush()
+                os.fsync(self._out.fileno())
                 self._out.close()
-                _sync(self._temp_file)
                 self._check_free()  # another program may have been faster
                 if self._url:
                     put_file(self._temp_file, self._url, exclusive=self._exclusive)
@@ -286,8 +287,7 @@ class LineLog:
 
     def replace(self, at: int, new: bytes | None) -> bytes:
         """Replace line ``at``, from 0, or remove it; return the old line. Raises as `append`."""
-        with explain_errors(self.file, self._advice), self._target.open("rb") as file:
-            lines = file.readlines()
+        lines = self.read().splitlines(keepends=True)
         old, lines[at] = lines[at], new or b""
         self.rewrite(lines)
         return old
@@ -333,18 +333,14 @@ def _resolve(path: Path) -> Path:
     return target
 
 
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the file system can do so."""
     with suppress(OSError):
-        _sync(folder)
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def get_size_limit() -> int:
@@ -390,11 +386,11 @@ def read_bounded(path: str | Path, limit: int = 0) -> bytes:
             :func:`get_size_limit`.
     """
     with open_checked(path) as file:
-        if os.fstat(file.fileno()).st_size <= (limit or get_size_limit()):
-            return file.read()
-    if limit:
-        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
-    raise _describe_size("larger than")
+        size = os.fstat(file.fileno()).st_size
+        if limit and size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
+        check_size("a file", 0 if limit else size)
+        return file.read()
 
 
 def read_whole(file: IO[bytes]) -> bytes:
@@ -408,20 +404,15 @@ def read_bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of an open file. Raises OSError for a line above :func:`get_size_limit`."""
     limit = get_size_limit()
     while line := file.readline(limit + 1):
-        if len(line) > limit:
-            check_size("a line", len(line))
+        check_size("a line", len(line), limit)
         yield line
 
 
-def check_size(noun: str, size: int) -> None:
-    """Raise OSError for something above :func:`get_size_limit`."""
-    if size > get_size_limit():
-        raise _describe_size(f"{noun} of more than")
-
-
-def _describe_size(noun: str) -> OSError:
-    limit = get_size_limit() >> 20
-    return OSError(errno.EOVERFLOW, f"{noun} {limit} MB, which is not read (ANNOTATOR_MAX_MB)")
+def check_size(noun: str, size: int, limit: int = 0) -> None:
+    """Raise OSError for something above ``limit``, by default :func:`get_size_limit`."""
+    if size > (limit or get_size_limit()):
+        size_limit = f"{get_size_limit() >> 20} MB, which is not read (ANNOTATOR_MAX_MB)"
+        raise OSError(errno.EOVERFLOW, f"{noun} of more than {size_limit}")
 
 
 def find_resources(name: str) -> Path:

@@ -89,17 +89,11 @@ def find_origin(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or not file:
         return module
-    from importlib.metadata import distributions
+    from importlib.metadata import packages_distributions, version
 
-    levels = module.count(".") + (Path(file).stem == "__init__")
-    folder = [Path(file), *Path(file).parents][: levels + 2][-1]
-    path = Path(file).relative_to(folder).as_posix()
-    for owner in distributions(path=[str(folder)]):
-        # Only a RECORD that mentions the file is parsed: there are hundreds.
-        if path in (owner.read_text("RECORD") or "") and any(
-            str(owner.locate_file(listed)) == file for listed in owner.files or ()
-        ):
-            return f"{owner.name} {owner.version}"
+    owners = packages_distributions().get(module.partition(".")[0], [])
+    if len({*owners}) == 1:
+        return f"{owners[0]} {version(owners[0])}"
     return f"{module} {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]}"
 
 

@@ -21,7 +21,6 @@ from annotator.runs.manifest import Manifest, format_now, list_differences, read
 from annotator.runs.run import Run, open_run
 
 _ANNOTATIONS = "annotations.jsonl"
-_BEGIN = b'{"trace_id": '  # of every line
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 
@@ -89,12 +88,10 @@ class RunDirectory:
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             was = "was a pilot of random traces, not the first ones" if before.pilot else was
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
-        if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
-            size = before.pilot.get("traces")
-            advice = (
-                f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
-            )
-            raise AnnotatorError(f"--pilot: {folder} is {advice}")
+        pilot = before.pilot.get("traces")
+        if manifest.pilot and manifest.pilot["traces"] < (pilot or math.inf):
+            was = f"a pilot of {pilot} traces: name no fewer" if pilot else "no pilot: leave it out"
+            raise AnnotatorError(f"--pilot: {folder} is {was}")
         merged = manifest.copy_with(
             {
                 "id": before.id,
@@ -106,7 +103,7 @@ class RunDirectory:
         )
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
-            _cut_torn(log)
+            log.cut_torn()
             run = cls(folder, merged, log)
             for annotation in Run(merged, folder).annotations():
                 if annotation.status == "failed":
@@ -119,11 +116,8 @@ class RunDirectory:
                 run._before += Usage(unreported_calls=1)
             run.save_overhead()
             if run._failures:
-                log.rewrite(
-                    _encode(annotation)
-                    for annotation in read_annotations(log.file)
-                    if annotation.status != "failed"
-                )
+                kept = (each for each in read_annotations(log.file) if each.status != "failed")
+                log.rewrite(f"{annotation.to_json()}\n".encode() for annotation in kept)
             opened.pop_all()
         return run
 
@@ -141,7 +135,7 @@ class RunDirectory:
         Raises:
             AnnotatorError: it cannot be written (a full disk, say); the file is as it was before.
         """
-        self._log.append(_encode(annotation))
+        self._log.append(f"{annotation.to_json()}\n".encode())
         self._remember(annotation)
 
     @property
@@ -316,26 +310,7 @@ def _check_free(folder: Path) -> None:
         raise AnnotatorError(f"{folder} holds {state}; {advice}")
 
 
-def _encode(annotation: Annotation) -> bytes:
-    return annotation.to_json().encode() + b"\n"
-
-
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
     file = folder / _ANNOTATIONS
     return LineLog(file, busy=busy, durable=False, private=True, advice=_MENDED)
-
-
-def _cut_torn(log: LineLog) -> None:
-    """Cut off the part of a line that a killed process has left.
-
-    Raises:
-        AnnotatorError: another program has written it.
-    """
-    torn = log.torn.strip(b"\0")  # a crash of the machine may leave NULs
-    if not (torn.startswith(_BEGIN) or _BEGIN.startswith(torn)):
-        raise AnnotatorError(
-            f"{log.file}: its last line has no end, and is no annotation: take it out, or name"
-            " another folder with --out"
-        )
-    log.cut_torn()
