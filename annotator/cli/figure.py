@@ -6,14 +6,18 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.cli.options import PATH, add_path_option, add_table_options, plot_option
+from annotator.cli.options import PATH, add_path_option, add_table_options
 from annotator.cli.output import say_partial
 from annotator.cli.tables import TableRequest, find_calibrations, open_runs
 
 
 @click.command("figure", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@plot_option
+@click.option(
+    "--plot",
+    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
+    help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+)
 @add_path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
 @add_table_options
 def command(

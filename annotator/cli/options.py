@@ -120,11 +120,6 @@ group_option = click.option(
     " id, 'arm=^([^/]+)/', or on an attribute, NAME=ATTRIBUTE:REGEX; or a table with a column"
     " trace_id and a column for each condition. Repeatable.",
 )
-plot_option = click.option(
-    "--plot",
-    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
-    help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
-)
 calibration_option = add_path_option(
     "--calibration",
     "calibration_files",
