@@ -1,9 +1,8 @@
 """``annotate compare``."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,9 +23,6 @@ from annotator.cli.options import (
 from annotator.cli.output import put_tables, say_next, say_notice
 from annotator.cli.tables import TableRequest, is_search_needed, open_runs, say_corrected
 from annotator.reports.table import FORMATS
-
-if TYPE_CHECKING:
-    from annotator.reports.table import Table
 
 
 @click.command("compare", context_settings={"show_default": True})
@@ -95,94 +91,41 @@ def command(
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = TableRequest(open_runs(runs, groups), by=by, **options)
-    more = {"pool": pool, "pairs": pairs, "without": without}
-    compare = _compare_with_found if search else _compare
-    tables = compare(request, values, **more)
+    compare = partial(
+        *(api.compare, *request.runs),
+        by=by,
+        values=values or None,
+        cluster=request.cluster_by,
+        pool=pool,
+        pairs=pairs,
+        without=without,
+        on_notice=say_notice,
+    )
+    found = api.find_calibrations(*request.runs, on_notice=say_notice) if search else ()
+    if found:
+        try:
+            tables = compare(calibration=api.load_calibrations(*found), labelled=True)
+            say_corrected(found)
+        except AnnotatorError as error:  # no labels of one condition, say
+            tables = compare()
+            names = list_first([name_place(file) for file in found], 3)
+            say_notice(f"{names} is not used: {error}")
+    else:
+        tables = compare(calibration=request.calibrations)
     put_tables(tables, format_, out, verbose=verbose)
     if format_ == "table" and not out:
-        several = any(
-            "values" in (table.document or {}) and (table.document or {})["tests"]
-            for table in tables
-        )
+        documents = (table.document or {} for table in tables)
+        several = any("values" in document and document["tests"] for document in documents)
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
-        names += [word for group in groups for word in ("--group", group)]
-        names += [word for file in files for word in ("--calibration", str(file))]
-        names += ["--no-calibration"] if no_calibration and several and not pairs else []
+        repeated = [("--group", groups), ("--calibration", files)]
+        if several and not pairs:
+            repeated.append(("--without", without))
+            names += ["--no-calibration"] * no_calibration
+        names += [
+            str(word) for flag, values in repeated for each in values for word in (flag, each)
+        ]
         names += [] if request.cluster is None else ["--cluster", request.cluster]
         if several and not pairs:
-            names += [word for value in without for word in ("--without", value)]
             say_next("compare", *names, "--pairs")
         else:
             say_next("view", *names)
-
-
-def put_comparison(
-    request: TableRequest,
-    values: tuple[str, str] | None,
-    format_: str,
-    path: Path | None,
-    *,
-    verbose: bool = False,
-) -> None:
-    """Write or print the comparison of the traces with the values of ``request.by``; print on
-    stderr which rubrics cannot be compared.
-    """
-    put_tables(_compare(request, values), format_, path, verbose=verbose)
-
-
-def _compare(
-    request: TableRequest, values: tuple[str, str] | None, **options: Any
-) -> "Sequence[Table]":
-    return api.compare(
-        *request.runs,
-        by=request.by or "run",
-        values=values or None,
-        calibration=request.calibrations,
-        cluster=request.cluster_by,
-        on_notice=say_notice,
-        **options,
-    )
-
-
-def _compare_with_found(
-    request: TableRequest, values: tuple[str, str] | None, **options: Any
-) -> "Sequence[Table]":
-    """Return the comparison, corrected by the calibrations in the directories of the runs if people
-    labelled traces of each condition; print on stderr that they are used, or why not.
-    """
-    files = api.find_calibrations(*request.runs, on_notice=say_notice)
-    if not files:
-        return _compare(request, values, **options)
-    try:
-        tables = _compare(replace(request, calibration_files=files), values, **options)
-        reason = _explain_uncorrected(tables)
-    except AnnotatorError as error:
-        reason = str(error)
-    if reason:
-        tables = _compare(request, values, **options)
-        names = list_first([name_place(file) for file in files], 3)
-        say_notice(f"{names} is not used: {reason}")
-    else:
-        say_corrected(files)
-    return tables
-
-
-def _explain_uncorrected(tables: "Sequence[Table]") -> str:
-    """Return why not every condition has corrected shares; "" if each has some."""
-    for document in (table.document or {} for table in tables):
-        if "rows" not in document:  # every two conditions
-            continue
-        values = document.get("values") or [document.get("first"), document.get("second")]
-        rows = [
-            row["corrected"]
-            if "values" in document
-            # Two values: a difference, and the shares of both.
-            else row["corrected"] and (row["corrected_first"], row["corrected_second"])
-            for row in document["rows"]
-        ]
-        if not any(rows):
-            return "the same traces have the same true shares, or nothing can be compared"
-        for value, shares in zip(values, zip(*filter(None, rows), strict=True), strict=True):
-            if all(share["value"] is None for share in shares):
-                return f"no trace of {value} has a label"
-    return ""

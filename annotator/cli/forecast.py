@@ -125,7 +125,7 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
     """
     size, population = run.manifest.pilot["traces"], run.manifest.pilot["of"]
     intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
-    yield f"pilot: {size} of {population} traces. All {population} would take ({intervals}):"
+    yield f"pilot: {size:,} of {population:,} traces. All {population:,} would take ({intervals}):"
     if cached := sum(annotation.usage.cache_hits > 0 for annotation in run.annotations()):
         yield f"  (left out: {cached} answered from the cache)"
     bound = "at least " if run.manifest.totals.get("unreported_calls") else ""
@@ -142,7 +142,7 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
         if total is None:
             yield f"  {noun}: unknown"
             continue
-        amount = f"{bound if name == 'cost_usd' else ''}{total.total / unit:.{digits}f} {noun}"
+        amount = f"{bound if name == 'cost_usd' else ''}{total.total / unit:,.{digits}f} {noun}"
         if total.low is not None and total.high is not None:
-            amount += f" [{total.low / unit:.{digits}f}, {total.high / unit:.{digits}f}]"
+            amount += f" [{total.low / unit:,.{digits}f}, {total.high / unit:,.{digits}f}]"
         yield f"  {amount}"

@@ -188,7 +188,9 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
         click.UsageError: options that do not go together, or RUNS are missing.
     """
     context = click.get_current_context()
-    values = {option.opts[0]: context.params[option.name or ""] for option in context.command.params}
+    values = {
+        option.opts[0]: context.params[option.name or ""] for option in context.command.params
+    }
     flags = {flag for flag, value in values.items() if value and flag[:2] == "--"}
     flags -= {"--format", "--group", "--verbose"}
     form = f"--format {format_}"

@@ -1,39 +1,9 @@
-"""Cells of the tables that people keep: their encoding, and several codes in one of them."""
+"""Cells with several codes in the tables that people keep."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from annotator.traces.records import get_list, parse_nested
-
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
-_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
-
-
-def decode_table(data: bytes, name: str) -> tuple[str, str]:
-    """Return the text of a table, and a notice if it is not UTF-8, else "".
-
-    Excel's "CSV" is Windows-1252 in Western countries. A file with characters of UTF-8 is broken
-    UTF-8 instead: its other bytes stay as ``surrogateescape`` leaves them.
-    """
-    text = data.decode("utf-8-sig", "surrogateescape")
-    odd = _NOT_UTF8.search(text)
-    if odd is None or _BEYOND_ASCII.search(text):
-        return text, ""
-    line, byte = text.count("\n", 0, odd.start()) + 1, ord(odd[0]) - 0xDC00
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return text, ""
-    return text, (
-        f"{name}: not UTF-8 (byte 0x{byte:02x} in line {line}), read as Windows-1252; if letters"
-        " are wrong, save it as CSV UTF-8"
-    )
-
-
-def find_encoding_problem(cells: Iterable[str]) -> str:
-    """Return what to do about cells with bytes that are no UTF-8; "" if there are none."""
-    is_odd = _NOT_UTF8.search("".join(cells))
-    return "not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)" if is_odd else ""
 
 
 def split_codes(cell: str, is_code: Callable[[str], bool]) -> list[str]:

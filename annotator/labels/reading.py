@@ -11,7 +11,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.base.text import convert_utf16, format_count, list_first, sanitize_line
 from annotator.labels import argilla, foreign, label_studio, potato, spreadsheet
 from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
@@ -353,11 +353,10 @@ def _list_folder(folder: Path) -> Sequence[Path | str]:
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     name = _name_file(path)
+    data = convert_utf16(data)
     head = data[:_HEAD]
     text = head.decode("utf-8-sig", "replace").lstrip()
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        yield f"{name}: UTF-16 text; save it as UTF-8"
-    elif path.suffix.lower() in _WORKBOOKS or head.startswith(b"\xd0\xcf\x11\xe0"):
+    if path.suffix.lower() in _WORKBOOKS or head.startswith(b"\xd0\xcf\x11\xe0"):
         yield f"{name}: a workbook, not a CSV: save the sheet as CSV UTF-8"
     elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
         yield f"{name}: binary data; save a spreadsheet as CSV UTF-8, unpack an archive"

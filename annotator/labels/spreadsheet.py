@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from annotator.base.text import sanitize_line, unescape_formula
-from annotator.labels.cells import find_encoding_problem, split_codes
+from annotator.base.text import find_encoding_problem, sanitize_line, unescape_formula
+from annotator.labels.cells import split_codes
 from annotator.labels.checking import Problems, is_none
 from annotator.labels.model import ID_NAMES, ForeignLabel
 from annotator.labels.tables import LabelTable

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import find_repeated, sanitize_line, unescape_formula
+from annotator.base.text import (
+    decode_table,
+    find_encoding_problem,
+    find_repeated,
+    sanitize_line,
+    unescape_formula,
+)
 from annotator.labels import potato
-from annotator.labels.cells import decode_table, find_encoding_problem
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme

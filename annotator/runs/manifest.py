@@ -240,14 +240,19 @@ def _collect_settings(manifest: Manifest) -> dict[str, Any]:
     fields["rubrics"] = {
         scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
     }
-    # A table is compared, and shown, by its hash.
-    fields["conditions"] = [f"{each} {_hash_values(each)}" for each in manifest.conditions]
+    fields["conditions"] = [
+        # A table is compared, and shown, by its hash, wherever it is.
+        f"column {condition.name} {_hash_values(condition)}"
+        if condition.pattern is None
+        else str(condition)
+        for condition in manifest.conditions
+    ]
     return {key: fields.get(key) for key in _SAME}
 
 
 def _hash_values(condition: Condition) -> str:
     values = json.dumps(dict(condition.values), sort_keys=True)
-    return hashlib.sha256(values.encode()).hexdigest()[:12] if condition.values else ""
+    return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 
 def _describe_difference(before: Any, after: Any) -> str:

@@ -1,6 +1,7 @@
 """How fast a run asks: calls in flight, rates, what a 429 changes, and what bounds one call."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +127,32 @@ def test_waiting_for_its_turn_does_not_count_as_trying() -> None:
     slow = replace(NOTHING, wait=0.3)
     with Server(first_then(BUSY, slow)) as server:
         assert judge_all(server, 6, 1, max_wait=1.2) == ["none"] * 6
+
+
+# When the server starts, the attempts -> the exit code.
+STARTS = {"in a second": (1.0, 8, 0), "never": (None, 5, 2)}
+
+
+@pytest.mark.parametrize(("start", "attempts", "code"), STARTS.values(), ids=STARTS)
+def test_a_server_that_nothing_has_reached_is_waited_for_but_not_long(
+    annotate_cli: Cli,
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    start: float | None,
+    attempts: int,
+    code: int,
+) -> None:
+    """Five attempts take 2.5 s; the longest of the pauses for busy servers would take 7.5 s."""
+    monkeypatch.setattr("random.uniform", lambda _, longest: longest)
+    runs(1)
+    with Server() as gone:
+        pass
+    with Server(port=gone.port, delay=start) if start else nullcontext():
+        begun = time.monotonic()
+        done = annotate_cli(*llm(gone), *set_model(attempts=attempts), "--out", "out")
+    assert (done.code, time.monotonic() - begun < 5) == (code, True)
+    notice = f"no answer from {gone.url} (connection refused); trying again, up to {attempts - 1} "
+    assert done.err.count(notice) == 1
 
 
 # 0.0.0.0 leads to this machine and is no address of it.

@@ -25,6 +25,7 @@ from annotator.reports.tables.brief import (
     round_percent,
 )
 from annotator.reports.tables.conditions import (
+    WITHOUT_CODE,
     explain_untested,
     format_relation,
     name_columns,
@@ -193,20 +194,29 @@ def _summarize(compared: GroupComparison) -> str:
         why = explain_untested([test for _, test, _ in tests])
         return f"No code can be tested between {between}: {why}."
     *_, top, p = min(tested, key=lambda each: each[:3])
-    gap, limits = format_points(_get_gap(top))
-    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    shares = _choose_shares(top, pooled=compared.pooled)
-    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
-    values = f"{first} % against {second} %"
-    values += " by the judge alone, pooled" if compared.pooled else ""
-    values += ", corrected by the labels" if corrected else ""
-    result = f"{values}, {gap} points{level}, p {format_relation(p)} (Holm over {family} tests)"
-    if p < 1 - compared.confidence:
+    result = f"{_write_result(top, p, compared)} (Holm over {family} tests)"
+    limit = 1 - compared.confidence
+    if p < limit:
         return f"Between {between}, {top.code} differs most: {result}."
-    return (
+    text = (
         f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {result}."
     )
+    for row, _, p in tests:
+        if row.code == NONE and p is not None and p < limit:
+            text += f" {WITHOUT_CODE} {_write_result(row, p, compared)}."
+    return text
+
+
+def _write_result(row: Difference, p: float, compared: GroupComparison) -> str:
+    gap, limits = format_points(_get_gap(row))
+    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
+    shares = _choose_shares(row, pooled=compared.pooled)
+    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
+    values = f"{first} % against {second} %"
+    values += " by the judge alone, pooled" if compared.pooled else ""
+    values += ", corrected by the labels" if row.corrected else ""
+    return f"{values}, {gap} points{level}, p {format_relation(p)}"
 
 
 def _make_record(row: Difference, compared: GroupComparison) -> dict[str, Any]:

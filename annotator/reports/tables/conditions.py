@@ -44,6 +44,7 @@ _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
 _FIRST = ("corrected", "few-labels")  # notes
 _PAIRS = 10  # that a terminal shows
+WITHOUT_CODE = "The share of traces without a code differs:"
 _INTERVALS = "Every share with its interval: -v"
 
 # One row for each code and condition; for each code and pair of conditions in the other table.
@@ -289,21 +290,17 @@ def _summarize(compared: ConditionComparison) -> str:
     top = min(tested, key=lambda row: (row.test.p or 0.0, -_measure_gap(row)))
     whose = "By the judge alone, among" if any(row.corrected for row in compared.rows) else "Among"
     p = f"p {format_relation(top.adjusted)} (Holm over {compared.tests} tests)"
-    if (top.adjusted or 0.0) < 1 - compared.confidence:
+    limit = 1 - compared.confidence
+    if (top.adjusted or 0.0) < limit:
         return f"{whose} the {count}, {top.code} differs most: {_write_gap(top, compared)}, {p}."
     text = (
         f"{whose} the {count}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {_write_gap(top, compared)}, {p}."
     )
-    limit = 1 - compared.confidence
-    differs = [
-        row
-        for row in compared.rows
-        if row.code == NONE and row.adjusted is not None and row.adjusted < limit
-    ]
-    for none in differs:
-        p = f"p {format_relation(none.adjusted)}"
-        text += f" The share of traces without a code differs: {_write_gap(none, compared)}, {p}."
+    for row in compared.rows:
+        if row.code == NONE and row.adjusted is not None and row.adjusted < limit:
+            p = f"p {format_relation(row.adjusted)}"
+            text += f" {WITHOUT_CODE} {_write_gap(row, compared)}, {p}."
     return text
 
 
