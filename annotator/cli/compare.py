@@ -92,7 +92,8 @@ def command(
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = TableRequest(open_runs(runs, groups), by=by, **options)
     compare = partial(
-        *(api.compare, *request.runs),
+        api.compare,
+        *request.runs,
         by=by,
         values=values or None,
         cluster=request.cluster_by,
@@ -108,8 +109,8 @@ def command(
             say_corrected(found)
         except AnnotatorError as error:  # no labels of one condition, say
             tables = compare()
-            names = list_first([name_place(file) for file in found], 3)
-            say_notice(f"{names} is not used: {error}")
+            where = list_first([name_place(file) for file in found], 3)
+            say_notice(f"{where} is not used: {error}")
     else:
         tables = compare(calibration=request.calibrations)
     put_tables(tables, format_, out, verbose=verbose)

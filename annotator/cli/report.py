@@ -194,11 +194,11 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
     flags = {flag for flag, value in values.items() if value and flag[:2] == "--"}
     flags -= {"--format", "--group", "--verbose"}
     form = f"--format {format_}"
-    kinds = [flag for flag in ("--methods", "--co-occurrence", "--of-labelled") if flag in flags]
     counts_labels = "--labels" in flags and format_ != "html"  # a page shows them
-    kinds += ["--labels"] if counts_labels else []
+    kinds = flags & {"--methods", "--co-occurrence", "--of-labelled"}
+    kinds |= {"--labels"} if counts_labels else set()
     rules = {form: _GOES_WITH.get(form, _GOES_WITH["--format"])}
-    rules |= {kind: _GOES_WITH[kind] | {kind} for kind in kinds}
+    rules |= {kind: _GOES_WITH[kind] | {kind} for kind in sorted(kinds)}
     for kind, goes_with in rules.items():
         if wrong := sorted(flags - goes_with):
             names = ", ".join(sorted(goes_with - {kind}))
