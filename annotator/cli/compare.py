@@ -13,7 +13,7 @@ from annotator.base.text import list_first
 from annotator.cli.options import (
     PATH,
     PluginChoice,
-    add_path_option,
+    add_option,
     calibration_option,
     cluster_option,
     group_option,
@@ -27,39 +27,28 @@ from annotator.reports.table import FORMATS
 
 @click.command("compare", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--by",
+@add_option(
+    "--by ATTRIBUTE",
+    "The attribute that divides the traces: run, judge, one of the traces, or a --group.",
     default="run",
-    metavar="ATTRIBUTE",
-    help="The attribute that divides the traces: run, judge, one of the traces, or a --group.",
 )
 @group_option
-@click.option(
-    "--values",
-    nargs=2,
-    metavar="A B",
-    help="Only these two values of --by.  [default: all]",
-)
-@click.option(
-    "--without", multiple=True, metavar="VALUE", help="Leave this value of --by out. Repeatable."
-)
-@click.option(
-    "--pairs", is_flag=True, help="Of three or more values: compare every two of them, too."
-)
+@add_option("--values A B", "Only these two values of --by.  [default: all]")
+@add_option("--without VALUE...", "Leave this value of --by out. Repeatable.")
+@add_option("--pairs", "Of three or more values: compare every two of them, too.")
 @calibration_option
 @no_calibration_option
 @cluster_option
-@click.option(
+@add_option(
     "--pool",
-    is_flag=True,
-    help="With --calibration, for independent groups: correct both by the labels of both. Assumes"
+    "With --calibration, for independent groups: correct both by the labels of both. Assumes"
     " that traces with the same answer of the judge have the code equally often in both. Trust only"
     " its test of no difference.",
 )
-@click.option(
-    "--format", "format_", type=PluginChoice("formats", [*FORMATS, "html"]), default="table"
+@add_option(
+    "--format", type=PluginChoice("formats", [*FORMATS, "html"]), name="format_", default="table"
 )
-@add_path_option("--out", help="Where to write.  [default: stdout]")
+@add_option("--out FILE", "Where to write.  [default: stdout]", PATH)
 @verbose_option
 def command(
     runs: tuple[Path, ...],

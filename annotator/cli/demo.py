@@ -14,7 +14,7 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
-from annotator.cli.options import verbose_option
+from annotator.cli.options import add_option, verbose_option
 from annotator.cli.output import put_tables, say
 from annotator.cli.pages import require_web
 from annotator.reports.digits import format_limits, format_percent
@@ -30,16 +30,15 @@ _TOP = 3  # codes whose corrected shares are named
 
 
 @click.command("demo", context_settings={"show_default": True})
-@click.option("--rubric", type=click.Choice(["symptoms", "comm_errors"]), default="symptoms")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+@add_option("--rubric", type=click.Choice(["symptoms", "comm_errors"]), default="symptoms")
+@add_option(
+    "--out DIR",
+    "Where to write the traces, the labels and the run.",
+    click.Path(path_type=Path, file_okay=False),
     default=Path("runs/demo"),
-    metavar="DIR",
-    help="Where to write the traces, the labels and the run.",
 )
 @verbose_option
-@click.option("--quiet", is_flag=True, help="No notices.")
+@add_option("--quiet", "No notices.")
 def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     """Judge 48 runs that come with annotate by a model's recorded answers: no key, no network.
 

@@ -6,19 +6,19 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.cli.options import PATH, add_path_option, add_table_options
+from annotator.cli.options import PATH, add_option, add_table_options
 from annotator.cli.output import say_partial
 from annotator.cli.tables import TableRequest, find_calibrations, open_runs
 
 
 @click.command("figure", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
+@add_option(
     "--plot",
-    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
-    help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+    "The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+    click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
 )
-@add_path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
+@add_option("--out FILE", "The figure: a .svg, .png or .pdf.", PATH, required=True)
 @add_table_options
 def command(
     runs: tuple[Path, ...],

@@ -14,8 +14,8 @@ from annotator.cli.options import (
     PATH,
     GroupedCommand,
     PluginChoice,
+    add_option,
     add_page_options,
-    add_path_option,
     add_table_options,
     verbose_option,
 )
@@ -82,58 +82,50 @@ _SECTIONS = {
     "report", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("runs", nargs=-1, type=PATH)
-@click.option(
+@add_option(
     "--format",
-    "format_",
-    type=PluginChoice("formats", [*table.FORMATS, *_WRITERS]),
+    "The format of the report. PLUGIN: an installed one, or module:name.",
+    PluginChoice("formats", [*table.FORMATS, *_WRITERS]),
+    name="format_",
     default="table",
-    help="The format of the report. PLUGIN: an installed one, or module:name.",
 )
 @add_table_options
-@click.option(
-    "--of-labelled",
-    is_flag=True,
-    help="Shares of the labelled traces alone; those without a failure are in no share.",
+@add_option(
+    "--of-labelled", "Shares of the labelled traces alone; those without a failure are in no share."
 )
-@click.option(
+@add_option(
     "--sort",
-    type=click.Choice(["share", "rubric"]),
-    help="The largest share first, or the codes in the order of the rubric.  [default: share in a"
+    "The largest share first, or the codes in the order of the rubric.  [default: share in a"
     " brief table, else rubric]",
+    click.Choice(["share", "rubric"]),
 )
-@click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
-@click.option(
+@add_option("--meanings", "Add the first sentence of each code's definition.")
+@add_option(
     "--methods",
-    is_flag=True,
-    help="Print the paragraph on methods for a paper instead of the tables; with --by one on what"
+    "Print the paragraph on methods for a paper instead of the tables; with --by one on what"
     " all groups share, and one for each. With --format md or latex, too.",
 )
-@click.option("--co-occurrence", is_flag=True, help="Count how often one trace has two codes.")
-@add_path_option(
-    "--out",
-    metavar="PATH",
-    help="Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
+@add_option("--co-occurrence", "Count how often one trace has two codes.")
+@add_option(
+    "--out PATH",
+    "Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
+    PATH,
 )
 @add_page_options
 @verbose_option
-@click.option(
-    "--rubric",
-    "rubrics",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="With --labels: only this rubric.  [default: every rubric with labels]",
+@add_option(
+    "--rubric NAME|FILE...",
+    "With --labels: only this rubric.  [default: every rubric with labels]",
+    name="rubrics",
 )
-@click.option(
-    "--final", is_flag=True, help="With --labels: count the test split, which is held out."
+@add_option("--final", "With --labels: count the test split, which is held out.")
+@add_option(
+    "--design FILE",
+    "With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
+    PATH,
 )
-@add_path_option(
-    "--design",
-    help="With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
-)
-@click.option(
-    "--push",
-    metavar="ORG/NAME",
-    help="With --format dataset: also push it to the Hugging Face hub, as private.",
+@add_option(
+    "--push ORG/NAME", "With --format dataset: also push it to the Hugging Face hub, as private."
 )
 def command(
     runs: tuple[Path, ...],

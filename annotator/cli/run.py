@@ -22,6 +22,7 @@ from annotator.cli.options import (
     GroupedCommand,
     Number,
     PluginChoice,
+    add_option,
     add_reader_options,
     group_option,
     verbose_option,
@@ -49,95 +50,73 @@ _SECTIONS = {
     "run", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("traces", nargs=-1, required=True)
-@click.option(
-    "--rubric",
-    "rubric_names",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="A built-in rubric, or a YAML file. Repeatable.",
+@add_option(
+    "--rubric NAME|FILE...", "A built-in rubric, or a YAML file. Repeatable.", name="rubric_names"
 )
 @add_judge_options
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 512),
-    default=8,
-    metavar="N",
-    help="The most calls in flight.",
+@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_option(
+    "--out DIR",
+    "The run directory.  [default: runs/<rubric>-<time>]",
+    click.Path(path_type=Path, file_okay=False),
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The run directory.  [default: runs/<rubric>-<time>]",
-)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with the unfinished run in --out; failed traces are judged again.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
+@add_option("--resume", "Go on with the unfinished run in --out; failed traces are judged again.")
+@add_option("--limit N", "Only the first N traces.", click.IntRange(1))
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @group_option
-@click.option(
+@add_option(
     "--failed-only/--all",
-    "failed_only",
+    "Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
+    name="failed_only",
     default=None,
-    help="Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
 )
-@click.option(
-    "--redact",
-    is_flag=True,
-    help="Hide e-mail addresses, keys and tokens in the traces before anything reads them.",
+@add_option(
+    "--redact", "Hide e-mail addresses, keys and tokens in the traces before anything reads them."
 )
-@click.option(
+@add_option(
     "--rejected",
-    type=click.Choice(["undecided", "none"]),
+    "The status of a trace if all its findings were rejected.",
+    click.Choice(["undecided", "none"]),
     default="undecided",
-    help="The status of a trace if all its findings were rejected.",
 )
-@click.option(
-    "--least-read",
-    type=Number(0, 1),
+@add_option(
+    "--least-read SHARE",
+    "A trace is undecided if the judge read a smaller share of it.",
+    Number(0, 1),
     default=0.9,
-    metavar="SHARE",
-    help="A trace is undecided if the judge read a smaller share of it.",
 )
-@click.option(
-    "--shard",
-    "share",
-    metavar="I/N",
-    help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
+@add_option(
+    "--shard I/N",
+    "Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
     " auto takes I and N from SLURM_ARRAY_TASK_ID or RANK. A shard may use an N-th of --rpm, --tpm"
     " and --max-cost. Merge the shards with annotate merge.",
+    name="share",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Judge N shards at once, in processes of this machine or of the engine, and merge them."
+@add_option(
+    "--workers N",
+    "Judge N shards at once, in processes of this machine or of the engine, and merge them."
     "  [default: 1]",
+    click.IntRange(1, 1024),
 )
-@click.option(
+@add_option(
     "--engine",
-    type=PluginChoice("engines", api.ENGINES),
-    help="Where the shards run: processes of this machine, or a cluster.",
+    "Where the shards run: processes of this machine, or a cluster.",
+    PluginChoice("engines", api.ENGINES),
 )
-@click.option("--address", metavar="ADDRESS", help="The address of a running cluster.")
-@click.option(
+@add_option("--address ADDRESS", "The address of a running cluster.")
+@add_option(
     "--dry-run",
-    is_flag=True,
-    help="Print how many runs, dollars and minutes it would take. Call nothing, write nothing.",
+    "Print how many runs, dollars and minutes it would take. Call nothing, write nothing.",
 )
-@click.option(
-    "--pilot",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Judge only N random traces, and print what all would take. --resume without --pilot"
+@add_option(
+    "--pilot N",
+    "Judge only N random traces, and print what all would take. --resume without --pilot"
     " judges the others.",
+    click.IntRange(1),
 )
-@click.option("--quiet", is_flag=True, help="No progress and no notices.")
+@add_option("--quiet", "No progress and no notices.")
 @verbose_option
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
+@add_option("--json", "Print the tables as JSON.", name="as_json")
 def command(
     traces: tuple[str, ...],
     rubric_names: tuple[str, ...],

@@ -17,7 +17,7 @@ from annotator.base.text import (
     wrap_line,
     wrap_lines,
 )
-from annotator.cli.options import add_reader_options
+from annotator.cli.options import add_option, add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.reports.digits import format_number
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
@@ -68,12 +68,10 @@ class _Summary:
 @click.command("traces")
 @click.argument("traces", nargs=-1, required=True)
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
-@click.option("--list", "listed", is_flag=True, help="Also print one line per trace.")
-@click.option(
-    "--explain", is_flag=True, help="Print the format of each file, or a map that may read it."
-)
-@click.option("-v", "--verbose", is_flag=True, help="Print every kind of problem.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
+@add_option("--list", "Also print one line per trace.", name="listed")
+@add_option("--explain", "Print the format of each file, or a map that may read it.")
+@add_option("-v,--verbose", "Print every kind of problem.")
+@add_option("--json", "Print JSON lines; the summary is the last.", name="as_json")
 def command(
     traces: tuple[str, ...],
     format_: str,
