@@ -106,11 +106,7 @@ class NewFile:
             self._out.write(data)
 
     def keep(self) -> None:
-        """Put the file in its place, unless it was kept or dropped before.
-
-        Raises:
-            AnnotatorError: it cannot be written; then it is dropped.
-        """
+        """Put the file in its place, unless it was kept or dropped before."""
         if self._ended:
             return
         try:
@@ -144,9 +140,6 @@ def replace_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path
     """Yield a temporary folder that replaces ``path`` when the block ends.
 
     A folder at ``path`` is replaced only if it ``is_ours``.
-
-    Raises:
-        AnnotatorError: it cannot be written, or ``path`` is something else.
     """
     refuse_url(path, "a folder is written on this machine: name one and copy it")
     if path.exists() and not is_ours(path):
@@ -256,12 +249,7 @@ class LineLog:
             return read_bounded(self._target)
 
     def append(self, line: bytes) -> None:
-        """Add a line, with its end.
-
-        Raises:
-            AnnotatorError: it cannot be written (the log stays as it was), or another program has
-                changed the log.
-        """
+        """Add a line, with its end."""
         with explain_errors(self.file, self._advice):
             self._check()
             try:
@@ -346,9 +334,6 @@ def _sync_folder(folder: Path) -> None:
 def get_size_limit() -> int:
     """Return the size in bytes up to which a document or a line is read into memory: 512 MB, or
     ``ANNOTATOR_MAX_MB``.
-
-    Raises:
-        AnnotatorError: the variable is no whole number above 0.
     """
     text = os.environ.get("ANNOTATOR_MAX_MB", "").strip() or str(_MOST_MB)
     if not (text.isdecimal() and 0 < len(text) < 10 and int(text)):

@@ -32,9 +32,6 @@ class Plugin:
     def make(self, *members: str) -> Any:
         """Return an object with these members: the value itself, or the result of calling it (a
         class or a factory).
-
-        Raises:
-            AnnotatorError: a member is missing.
         """
         made = self.value
         if isinstance(made, type) or not all(hasattr(made, member) for member in members):
@@ -64,9 +61,6 @@ def is_plugin(kind: Kind, name: str) -> bool:
 def load_plugin(kind: Kind, name: str) -> Plugin:
     """Import an entry point of the group ``failure_annotator.<kind>``, or ``module:name``, which
     may be in the current folder.
-
-    Raises:
-        AnnotatorError: there is no such plug-in, or its import fails.
     """
     if entries := _list_entries(kind, name):
         return Plugin(name, _load(entries[0], _format_owner(entries[0])), _format_owner(entries[0]))

@@ -30,9 +30,6 @@ _fetched: set[tuple[str, ...]] = set()  # URLs and names of files, in this proce
 def find_url(path: str | Path) -> str | None:
     """Return the URL of a string or path; None for a local path or a data set of the hub
     (``hf://org/name``).
-
-    Raises:
-        AnnotatorError: it holds a password or a query, which every annotation would repeat.
     """
     text = os.fspath(path)
     match = _URL.fullmatch(text)
@@ -84,9 +81,6 @@ def localize(source: str | Path, names: Collection[str] = (), *, again: bool = F
 
     A URL is fetched once a process; ``again`` looks for changes anew. ``names`` limits the fetch to
     files with these names.
-
-    Raises:
-        AnnotatorError: nothing is there, or it cannot be fetched.
     """
     url = find_url(source)
     if not url:
@@ -105,11 +99,7 @@ def localize(source: str | Path, names: Collection[str] = (), *, again: bool = F
 
 
 def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
-    """Put a file at a URL, in one step. ``exclusive`` replaces nothing.
-
-    Raises:
-        AnnotatorError: it cannot be put, or something is there.
-    """
+    """Put a file at a URL, in one step. ``exclusive`` replaces nothing."""
     system, path = _open(url)
     with _explain(url, "written"):
         if exclusive:

@@ -27,12 +27,7 @@ class _Loader(_BASE):  # type: ignore[misc, valid-type]
 
 
 def read_yaml(path: Path) -> tuple[Any, bytes]:
-    """Return the value in a YAML file, and the file's bytes.
-
-    Raises:
-        AnnotatorError: the file cannot be read, is larger than 1 MB, is no YAML, has a key twice,
-            or is too deep.
-    """
+    """Return the value in a YAML file, and the file's bytes."""
     with explain_unreadable(path):
         data = read_bounded(path, _MOST_BYTES)
     try:

@@ -218,9 +218,6 @@ def _describe_earlier(file: Path, calibrations: Sequence[Calibration]) -> str:
 def _find_labels(run: Path | None) -> tuple[Path, ...]:
     """Return the files of labels in the directory of a run, else its filled sheets, else the files
     of labels beside it.
-
-    Raises:
-        AnnotatorError: there is none.
     """
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")

@@ -24,10 +24,6 @@ _MOST_BYTES = 1 << 20
 def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:
     """Return the defaults of a command's options by parameter name, and a notice for each file that
     sets some. The current folder's defaults replace the user's own.
-
-    Raises:
-        AnnotatorError: a file cannot be read, names an option that the command does not have, or
-            sets one that a project's file must not set.
     """
     values: dict[str, Any] = {}
     notices = []
@@ -45,9 +41,6 @@ def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], li
 def load_keys() -> None:
     """Set the keys of ``.env`` in the current folder that the environment lacks; it uses only names
     that end with ``_API_KEY``.
-
-    Raises:
-        AnnotatorError: it cannot be read.
     """
     file = Path(".env")
     if file.is_dir() or not os.path.lexists(file):  # a folder: a virtual environment

@@ -92,10 +92,6 @@ def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:
     """Return the run of a rubric on the traces, by the recorded answers.
 
     It is an ordinary run with a batch file: one call writes the requests, the next reads answers.
-
-    Raises:
-        AnnotatorError: the recording has no answer to a request, because a prompt has changed; or
-            ``out`` holds another run.
     """
     if api.is_run(out):
         run = api.open_run(out)

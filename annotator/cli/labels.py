@@ -26,7 +26,7 @@ from annotator.traces.discover import TraceRef, discover
     "--traces TRACES...",
     "The labelled traces: labels get the ids that these have here. Repeatable.",
 )
-@add_option("--annotator", "Who made the labels.", default="gold", show_default=True)
+@add_option("--annotator TEXT", "Who made the labels.", default="gold", show_default=True)
 @add_option(
     "--code WORD=CODE...",
     "A category of the other tool, and the code for it. Repeatable.",

@@ -203,11 +203,7 @@ def command(
 
 
 def _place_sheet(source: api.Run | tuple[str, ...], sources: tuple[str, ...], rubric: str) -> Path:
-    """Return the default file of a sheet: in the directory of a run, else here.
-
-    Raises:
-        AnnotatorError: there is a sheet already.
-    """
+    """Return the default file of a sheet: in the directory of a run, else here."""
     is_local_run = isinstance(source, api.Run) and not find_url(sources[0])
     folder = Path(sources[0]) if is_local_run else Path()
     several = isinstance(source, api.Run) and len(source.schemes) > 1

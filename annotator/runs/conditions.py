@@ -178,11 +178,7 @@ def _read_table(file: str) -> ConditionSource:
 def join_conditions(
     conditions: Iterable[Condition], trace_id: str, attributes: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the attributes of a trace with its conditions.
-
-    Raises:
-        AnnotatorError: the trace has an attribute of this name with another value.
-    """
+    """Return the attributes of a trace with its conditions."""
     joined = dict(attributes)
     for condition in conditions:
         value = condition.find(trace_id, attributes)
@@ -212,9 +208,6 @@ def check_conditions(
         traces: the id and the attributes of each trace.
         kept: conditions that the traces have already.
         partial: other traces may match: a table or an expression may have no trace here.
-
-    Raises:
-        AnnotatorError: no trace matches a condition, or one has the attribute with another value.
     """
     conditions = [condition for source in sources for condition in source.conditions]
     ids: dict[str, None] = {}

@@ -55,9 +55,6 @@ def write_dataset(runs: Sequence["Run"], folder: Path) -> None:
     """Write a data set that ``datasets.load_from_disk(folder)`` reads; it may replace another one.
 
     Memory does not grow with the annotations. Every data set has the same columns.
-
-    Raises:
-        AnnotatorError: a run is damaged, the folder cannot be written, or holds something else.
     """
     import datasets
 
@@ -85,11 +82,7 @@ def build_dataset(runs: Sequence["Run"]) -> Any:
 
 
 def push_dataset(folder: Path, name: str) -> None:
-    """Push a data set in a folder to the hub as ``name``, private.
-
-    Raises:
-        AnnotatorError: the hub refuses it, or has a public data set of that name.
-    """
+    """Push a data set in a folder to the hub as ``name``, private."""
     import datasets
     from huggingface_hub import HfApi
 

@@ -90,9 +90,6 @@ async def run_in_shards(
 def _begin_shards(folder: Path, shards: int, *, resume: bool) -> int:
     """Make the folder of the shards, and return their number. A resumed run keeps its number; a
     merged run is split again.
-
-    Raises:
-        AnnotatorError: the folder holds a run, and not ``resume``; or a run without shards.
     """
     numbers = {shard.of for shard in list_shards(folder)}
     merged = read_manifest(folder) if (folder / "run.json").exists() else None
@@ -184,11 +181,7 @@ class ShardLogs:
 
 
 async def _run_jobs(engine: Engine, jobs: Sequence[ShardJob], callbacks: Callbacks) -> None:
-    """Have an engine run all shards, wait for them, and report their progress.
-
-    Raises:
-        AnnotatorError: a shard stopped, or its worker died three times. All others have ended.
-    """
+    """Have an engine run all shards, wait for them, and report their progress."""
     logs = ShardLogs(job.folder / SHARDS / str(job.shard) for job in jobs)
     running = [(job, engine.submit(judge_shard, job), 1) for job in jobs]
     problems: list[AnnotatorError] = []

@@ -114,9 +114,6 @@ def make_plan(
 ) -> Plan:
     """Return a plan; the arguments are those of :func:`annotator.api.aannotate`. ``offline``:
     nothing will be called, and no key is needed.
-
-    Raises:
-        AnnotatorError: a source, a rubric or the judge cannot be used.
     """
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(

@@ -158,11 +158,7 @@ def format_now() -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest in a run directory.
-
-    Raises:
-        AnnotatorError: the file is missing or invalid.
-    """
+    """Return the manifest in a run directory."""
     file = folder / "run.json"
     try:
         return Manifest.model_validate(json.loads(read_bounded(file)))
@@ -188,11 +184,7 @@ def make_manifest(
     limit: int | None = None,
     **fields: Any,
 ) -> Manifest:
-    """Return the manifest of a run that begins now, without secrets. ``fields``: others of it.
-
-    Raises:
-        AnnotatorError: the judge cannot use a rubric, or the plug-in of the format is broken.
-    """
+    """Return the manifest of a run that begins now, without secrets. ``fields``: others of it."""
     settings = dict(judge.settings)
     fields["format_plugin"] = load_readers(format).origin
     return Manifest.model_validate(

@@ -21,11 +21,7 @@ _COUNTS = ("annotations", *STATUSES, "contradictory", *Usage.__dataclass_fields_
 
 
 def list_shards(folder: Path) -> list[Shard]:
-    """Return the shards that were begun below a folder, in order.
-
-    Raises:
-        AnnotatorError: a shard cannot be read.
-    """
+    """Return the shards that were begun below a folder, in order."""
     shards = []
     matches = (_NAME.fullmatch(path.name) for path in (folder / SHARDS).glob("*-of-*"))
     for number, of in sorted((int(match[1]), int(match[2])) for match in matches if match):
@@ -37,11 +33,7 @@ def list_shards(folder: Path) -> list[Shard]:
 
 
 def locate_shard(folder: Path, shard: Shard) -> Path:
-    """Return the directory of a shard of the run in a folder.
-
-    Raises:
-        AnnotatorError: the folder holds a whole run, or shards of another number.
-    """
+    """Return the directory of a shard of the run in a folder."""
     if (folder / "run.json").exists():
         raise AnnotatorError(f"{folder} holds a whole run; name another folder with --out")
     if numbers := {each.of for each in list_shards(folder)} - {shard.of}:
@@ -60,9 +52,6 @@ def read_shards(folder: Path) -> tuple[Manifest, tuple[Path, ...]]:
     """Return one manifest for all shards below a folder, and their directories.
 
     The manifest's ``status`` says how many shards are finished.
-
-    Raises:
-        AnnotatorError: no shards, shards of several numbers or settings, or one is unreadable.
     """
     shards = list_shards(folder)
     if not shards:

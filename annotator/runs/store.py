@@ -51,11 +51,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
-        """Start a new run in ``folder``, which must not hold one.
-
-        Raises:
-            AnnotatorError: the folder holds a run already, or cannot be written.
-        """
+        """Start a new run in ``folder``, which must not hold one."""
         with explain_errors(f"in {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             _check_free(folder)
@@ -73,12 +69,7 @@ class RunDirectory:
 
     @classmethod
     def resume(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
-        """Go on with the run in ``folder``.
-
-        Raises:
-            AnnotatorError: no run there, its settings were others (the message names them),
-                another process is writing it, or a line is damaged or does not fit the run.
-        """
+        """Go on with the run in ``folder``."""
         before = read_manifest(folder)
         if differences := list_differences(before, manifest):
             raise AnnotatorError(
@@ -130,11 +121,7 @@ class RunDirectory:
         self._log.sync()
 
     def append(self, annotation: Annotation) -> None:
-        """Write one annotation.
-
-        Raises:
-            AnnotatorError: it cannot be written (a full disk, say); the file is as it was before.
-        """
+        """Write one annotation."""
         self._log.append(f"{annotation.to_json()}\n".encode())
         self._remember(annotation)
 
@@ -192,11 +179,7 @@ class RunDirectory:
         self.save(overhead=asdict(overhead), **changes)
 
     def save(self, **changes: Any) -> None:
-        """Write ``run.json``, with ``changes``, in one step.
-
-        Raises:
-            AnnotatorError: it cannot be written.
-        """
+        """Write ``run.json``, with ``changes``, in one step."""
         totals = {
             "annotations": sum(self.counts.values()),
             **self.counts,
@@ -271,11 +254,7 @@ def describe_usage(usage: Usage) -> str:
 
 
 def list_judged(folder: Path) -> set[tuple[str, str]]:
-    """Return the trace and rubric of each annotation in a run directory that did not fail.
-
-    Raises:
-        AnnotatorError: no run there, or a line is damaged.
-    """
+    """Return the trace and rubric of each annotation in a run directory that did not fail."""
     return {
         (annotation.trace_id, annotation.rubric)
         for annotation in open_run(folder).annotations()
