@@ -4,9 +4,10 @@ import os
 import resource
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,6 +45,7 @@ _SECTIONS = {
     "Output": "verbose quiet as_json",
     "Many machines": "workers engine address share",
 }
+_PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they are
 
 
 @click.command(
@@ -67,7 +69,6 @@ _SECTIONS = {
 @add_option(
     "--failed-only/--all",
     "Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
-    name="failed_only",
     default=None,
 )
 @add_option(
@@ -129,12 +130,7 @@ def command(
     failed_only: bool | None,
     concurrency: int,
     redact: bool,
-    rejected: api.IfRejected,
-    least_read: float,
     share: str | None,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
     dry_run: bool,
     pilot: int | None,
     quiet: bool,
@@ -151,10 +147,11 @@ def command(
     judged, or the run stopped because almost all of the last traces failed;
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
+    passed = {name: options.pop(name) for name in _PASSED}
     if not rubric_names:
         _suggest_rubric(traces, format_)
     load_keys()
-    rubrics = _load_rubrics(rubric_names)
+    rubrics = [load_rubric(name) for name in rubric_names]
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     if pilot and dry_run:
@@ -210,14 +207,10 @@ def command(
                 out=folder,
                 resume=resume,
                 shard=shard,
-                engine=engine,
-                workers=workers,
-                address=address,
                 pilot=pilot,
                 concurrency=concurrency,
-                rejected=rejected,
-                least_read=least_read,
                 groups=groups,
+                **passed,
                 command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
@@ -360,23 +353,10 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
     )
 
 
-def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
-    rubrics = tuple(load_rubric(name) for name in names)
-    ids = [rubric.id for rubric in rubrics]
-    for rubric_id in ids:
-        if ids.count(rubric_id) > 1:
-            raise click.UsageError(f"--rubric: two rubrics have the id {rubric_id!r}")
-    return rubrics
-
-
-def _name_folder(rubrics: tuple[Rubric, ...]) -> Path:
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
-    folder, n = Path("runs") / name, 1
-    while folder.exists():
-        n += 1
-        folder = Path("runs") / f"{name}-{n}"
-    return folder
+def _name_folder(rubrics: Sequence[Rubric]) -> Path:
+    name = "+".join(rubric.id for rubric in rubrics) + f"-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    names = (name if n == 1 else f"{name}-{n}" for n in count(1))
+    return next(folder for name in names if not (folder := Path("runs", name)).exists())
 
 
 def _describe_judge(run: api.Run) -> str:

@@ -84,7 +84,6 @@ def command(
     their problems.
 
     It reads all files in full, trajectories too. Exit code 1 if a trace cannot be read.
-    With an option of `annotate run`, such as --rubric, it judges a folder named traces instead.
     """
     if explain:
         for source in traces:
