@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from textwrap import fill
 
 from annotator import api
-from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
+from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cli.output import say
 from annotator.rubrics.annotations import Usage
 
@@ -39,7 +38,7 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    lines = [fill(_summarize(expected, concurrency), 80), ""]
+    lines = [wrap_lines(_summarize(expected, concurrency)), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.conditions import ConditionComparison
 from annotator.reports.digits import UNDEFINED, Share, format_number, format_p, format_points
@@ -127,7 +126,7 @@ def _make_brief(compared: GroupComparison, full: Table) -> Table:
     first = ("alone", "few-labels", "corrected") if corrected else ("alone",)
     return replace(
         full,
-        title=f"{write_head(compared, values, names)}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{write_head(compared, values, names)}\n\n{wrap_lines(_summarize(compared))}",
         header=("code", *columns) if rows else (),
         rows=list(zip(codes_, *columns.values(), strict=True)),
         lines=wrap_line(_explain_cells(compared, corrected=corrected), "").split("\n")

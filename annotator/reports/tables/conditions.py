@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.comparison import GroupComparison
 from annotator.reports.conditions import (
     UNADJUSTED,
@@ -185,7 +184,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     head = write_head(compared, compared.values, names)
     return replace(
         full,
-        title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{head}\n\n{wrap_lines(_summarize(compared))}",
         header=("code", *names, p_name) if rows else (),
         rows=[(code, *line, end) for code, line, end in zip(codes_, cells, p, strict=True)],
         lines=wrap_line(
@@ -246,7 +245,7 @@ def write_head(
     ]
     rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
     by = sanitize_line(compared.attribute, 40)
-    return fill(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}", WIDTH)
+    return wrap_lines(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}")
 
 
 def _choose_shares(row: ConditionRow) -> Sequence[Share]:
@@ -373,10 +372,9 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     text += " Intervals are not adjusted for the number of tests; p is."
     brief = replace(
         table,
-        title=fill(
+        title=wrap_lines(
             f"Every two of the {len(compared.values)} values of"
-            f" {sanitize_line(compared.attribute, 40)}{whose}: {result}.",
-            WIDTH,
+            f" {sanitize_line(compared.attribute, 40)}{whose}: {result}."
         ),
         header=("code: first - second", "difference", level, "p (Holm)"),
         rows=[(name, *line[1:3], line[4]) for name, line in zip(names, lines, strict=True)],
