@@ -12,6 +12,7 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
+from annotator.base.text import wrap_lines
 from annotator.cli.options import add_option, verbose_option
 from annotator.cli.output import put_tables, say, say_next
 from annotator.reports.digits import format_limits, format_percent

@@ -1,6 +1,5 @@
 """``annotate report``: its options, its formats, and which of them go together."""
 
-import re
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ _GOES_WITH = {
     "--format json": _NUMBERS,
     "--format html": _CORRECTED | {"--labels", "--annotator", "--traces"},
     "--format parquet": _NUMBERS - {"--co-occurrence"},
-    "--format dataset": frozenset(("--out", "--push")),
+    "--format dataset": frozenset(("--out",)),
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
     "--methods": _CORRECTED,
     "--co-occurrence": frozenset(("--out", "--no-calibration")),
@@ -124,15 +123,11 @@ _SECTIONS = {
     "With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
     PATH,
 )
-@add_option(
-    "--push ORG/NAME", "With --format dataset: also push it to the Hugging Face hub, as private."
-)
 def command(
     runs: tuple[Path, ...],
     format_: str,
     co_occurrence: bool,
     out: Path | None,
-    push: str | None,
     verbose: bool,
     methods: bool,
     no_calibration: bool,
@@ -161,11 +156,6 @@ def command(
         say_written(path)
         if format_ == "html":
             click.echo(f"next: open {sanitize_line(name_place(path), 1000)} in a browser", err=True)
-        if push:
-            from annotator.runs.dataset import push_dataset
-
-            push_dataset(path, push)
-            click.echo(f"pushed to {push}", err=True)
     elif co_occurrence:
         tables = api.count_together(*opened, on_notice=say_notice)
         put_tables(tables, format_, out, verbose=verbose)
@@ -204,10 +194,6 @@ def _check_options(runs: tuple[Path, ...], format_: str) -> bool:
         raise click.UsageError("--group needs RUNS: it is about their traces")
     if not runs and not counts_labels:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
-    if values["--push"] and not re.fullmatch(r"[\w.-]+/[\w.-]+", values["--push"]):
-        raise click.UsageError(
-            f"--push {values['--push']}: expected ORG/NAME, the data set on the hub"
-        )
     if format_ in _WRITERS and not values["--out"] and (len(runs) != 1 or counts_labels):
         raise click.UsageError(f"--format {format_} needs --out PATH here")
     return all("--calibration" in goes_with for goes_with in rules.values())

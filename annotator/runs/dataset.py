@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,8 @@ def write_dataset(runs: Sequence["Run"], folder: Path) -> None:
     """
     import datasets
 
-    with replace_folder(folder, _is_dataset) as target, _hide_progress_bars():
+    datasets.disable_progress_bars()
+    with replace_folder(folder, _is_dataset) as target:
         try:
             dataset = build_dataset(())
             if any(next(run.annotations(), None) for run in runs):
@@ -68,7 +68,11 @@ def write_dataset(runs: Sequence["Run"], folder: Path) -> None:
                 )
             dataset.save_to_disk(target, num_shards=None if len(dataset) else 1)
         except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
-            raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
+            cause = error.__cause__ or error
+            if isinstance(cause, AnnotatorError):
+                raise cause from error
+            reason = sanitize_line(str(cause) or type(cause).__name__)
+            raise AnnotatorError(f"cannot write {folder}: {reason}") from error
 
 
 def build_dataset(runs: Sequence["Run"]) -> Any:
@@ -81,45 +85,8 @@ def build_dataset(runs: Sequence["Run"]) -> Any:
     return datasets.Dataset.from_dict(columns, datasets.Features(_make_feature(_TYPES)))
 
 
-def push_dataset(folder: Path, name: str) -> None:
-    """Push a data set in a folder to the hub as ``name``, private."""
-    import datasets
-    from huggingface_hub import HfApi
-
-    hub = HfApi()
-    with _hide_progress_bars():
-        try:
-            exists = hub.repo_exists(name, repo_type="dataset")
-            if exists and not hub.dataset_info(name).private:
-                raise ValueError("it is there already, and public; name another or make it private")
-            datasets.load_from_disk(folder).push_to_hub(name, private=True)
-        except Exception as error:  # of a dozen libraries
-            raise _explain_failure(
-                f"{folder} is written, but not pushed to {name}", error
-            ) from error
-
-
-def _explain_failure(problem: str, error: BaseException) -> AnnotatorError:
-    if isinstance(error, AnnotatorError):
-        return error
-    return AnnotatorError(f"{problem}: {sanitize_line(str(error) or type(error).__name__)}")
-
-
 def _is_dataset(folder: Path) -> bool:
     return (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
-
-
-@contextmanager
-def _hide_progress_bars() -> Iterator[None]:
-    import datasets
-
-    enabled = datasets.is_progress_bar_enabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            datasets.enable_progress_bars()
 
 
 def _make_feature(type_: Any) -> Any:
