@@ -84,8 +84,6 @@ class NewFile:
             fd = os.open(self._temp_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             self._out: BinaryIO = os.fdopen(fd, "wb")
             if old:
-                with suppress(OSError):  # a group that others share
-                    os.chown(self._temp_file, old.st_uid, old.st_gid)
                 self._temp_file.chmod(stat.S_IMODE(old.st_mode))
 
     def __enter__(self) -> BinaryIO:
@@ -111,9 +109,8 @@ class NewFile:
             return
         try:
             with explain_errors(self._path, self._advice):
-                self._out.flush()
-                os.fsync(self._out.fileno())
                 self._out.close()
+                _sync(self._temp_file)
                 self._check_free()  # another program may have been faster
                 if self._url:
                     put_file(self._temp_file, self._url, exclusive=self._exclusive)
@@ -121,7 +118,8 @@ class NewFile:
                     self._temp_file.replace(self._target)
         finally:
             self.drop()
-        _sync_folder(self._target.parent)
+        with suppress(OSError):  # not every file system can do so
+            _sync(self._target.parent)
 
     def drop(self) -> None:
         """Remove the file, unless it was kept."""
@@ -213,7 +211,8 @@ class LineLog:
         self._out = os.fdopen(os.open(self._target, flags, self._mode), "r+b", buffering=0)
         self.size = os.fstat(self._out.fileno()).st_size
         if not self.size:
-            _sync_folder(self._target.parent)
+            with suppress(OSError):
+                _sync(self._target.parent)
 
     def close(self) -> None:
         """Let go of the log."""
@@ -321,14 +320,13 @@ def _resolve(path: Path) -> Path:
     return target
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the file system can do so."""
-    with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def get_size_limit() -> int:
