@@ -30,7 +30,6 @@ from annotator.traces.records import (
     walk_path,
     walk_paths,
 )
-from annotator.traces.unread import note_unread
 
 _COMPARISON = re.compile(r"(?P<path>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>.+)")
 _SIGNS = {
@@ -230,10 +229,10 @@ class MapReader:
         parent = keys.text.rpartition(".")[0]
         for item in objects if keys.messages else ():
             names = {head for path in used for head in (path, path.split(".")[0])}
-            note_unread(chat, where, item, {*names, *_HARMLESS})
+            chat.note_unread(where, item, {*names, *_HARMLESS})
         for item in objects if parent else ():
             inner = {path.removeprefix(f"{parent}.") for path in used}
-            note_unread(chat, f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
+            chat.note_unread(f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
 
     def _read_outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         rule = self.keys.passed

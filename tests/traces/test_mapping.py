@@ -182,8 +182,8 @@ def test_lists_without_times_and_keys_that_a_map_does_not_name_are_told(mapped):
     assert trace.problems == (
         "talk.*: not all messages have a time: one list after another",
         "talk.*: message 2 has no text",
-        "messages at talk.*: cost left out, not read",
-        "messages at talk.*: m: calls left out, not read",
+        "messages at talk.*: key cost left out (1 time)",
+        "messages at talk.*: m: key calls left out (1 time)",
     )
 
 

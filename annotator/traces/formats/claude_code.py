@@ -9,7 +9,7 @@ of commands) are the harness's. A sidechain is an agent of its own with prompts 
 import re
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, read_parts, read_time
+from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_parts, read_time
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import get_dict, get_text
 
@@ -29,7 +29,7 @@ _NOTICES = (
 _TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
-_READ = ("role", "content", "type")
+_READ = {*HARMLESS, "role", "content", "type"}
 
 
 def matches(record: Any) -> bool:
