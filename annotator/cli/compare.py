@@ -1,5 +1,6 @@
 """``annotate compare``."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_next, say_notice
-from annotator.cli.tables import TableRequest, is_search_needed, open_runs, say_corrected
+from annotator.cli.tables import open_request, say_corrected
 from annotator.reports.table import FORMATS
 
 
@@ -74,12 +75,11 @@ def command(
     has labels of each condition.
     """
     files = options["calibration_files"]
-    search = is_search_needed(files, no_calibration)
     if pool and not files:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
-    request = TableRequest(open_runs(runs, groups), by=by, **options)
+    request = open_request(runs, groups, no_calibration, corrected=False, by=by, **options)
     compare = partial(
         api.compare,
         *request.runs,
@@ -91,14 +91,16 @@ def command(
         without=without,
         on_notice=say_notice,
     )
-    found = api.find_calibrations(*request.runs, on_notice=say_notice) if search else ()
-    if found:
+    beside: Sequence[Path] = ()
+    if not (files or no_calibration):
+        beside = api.find_calibrations(*request.runs, on_notice=say_notice)
+    if beside:
         try:
-            tables = compare(calibration=api.load_calibrations(*found), labelled=True)
-            say_corrected(found)
+            tables = compare(calibration=api.load_calibrations(*beside), labelled=True)
+            say_corrected(beside)
         except AnnotatorError as error:  # no labels of one condition, say
             tables = compare()
-            where = list_first([name_place(file) for file in found], 3)
+            where = list_first([name_place(file) for file in beside], 3)
             say_notice(f"{where} is not used: {error}")
     else:
         tables = compare(calibration=request.calibrations)

@@ -6,9 +6,11 @@ from typing import Any
 import click
 
 from annotator import api
+from annotator.base.remote import name_place
+from annotator.base.text import sanitize_line
 from annotator.cli.options import PATH, add_option, add_table_options
-from annotator.cli.output import say_partial
-from annotator.cli.tables import TableRequest, find_calibrations, open_runs
+from annotator.cli.output import say_notice, say_partial
+from annotator.cli.tables import open_request
 
 
 @click.command("figure", context_settings={"show_default": True})
@@ -39,9 +41,10 @@ def command(
     ):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    opened = open_runs(runs, groups)
-    say_partial(opened)
-    if plot != "co-occurrence":
-        files = options["calibration_files"]
-        options["calibration_files"] = find_calibrations(opened, files, no_calibration)
-    TableRequest(opened, **options).draw(plot or "frequency", out)
+    request = open_request(
+        runs, groups, no_calibration, corrected=plot != "co-occurrence", **options
+    )
+    say_partial(request.runs)
+    options = {"plot": plot or "frequency", **request.correction}
+    api.draw(*request.runs, out=out, **options, on_notice=say_notice)
+    say_notice(f"figure written to {sanitize_line(name_place(out))}")

@@ -19,7 +19,7 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_notice, say_partial, say_written
-from annotator.cli.tables import TableRequest, find_calibrations, open_runs, put_methods
+from annotator.cli.tables import TableRequest, open_request, put_methods
 from annotator.reports import table
 
 
@@ -143,11 +143,7 @@ def command(
     """
     can_correct = _check_options(runs, format_)
     writer = _WRITERS.get(format_)
-    opened = open_runs(runs, groups)
-    if can_correct:
-        files = options["calibration_files"]
-        options["calibration_files"] = find_calibrations(opened, files, no_calibration)
-    request = TableRequest(opened, **options)
+    request = open_request(runs, groups, no_calibration, corrected=can_correct, **options)
     if methods:
         put_methods(request, format_, out)
     elif writer:
@@ -157,7 +153,7 @@ def command(
         if format_ == "html":
             click.echo(f"next: open {sanitize_line(name_place(path), 1000)} in a browser", err=True)
     elif co_occurrence:
-        tables = api.count_together(*opened, on_notice=say_notice)
+        tables = api.count_together(*request.runs, on_notice=say_notice)
         put_tables(tables, format_, out, verbose=verbose)
     else:
         put_tables(request.count(), format_, out, verbose=verbose)

@@ -217,8 +217,8 @@ def _render_summary(summary: _Summary) -> str:
         return f"{head}."
     counts = {}
     for name, group in summary.groups.items():
-        known = {UNKNOWN if key == "-" else key: n for key, n in group.most_common()}
-        counts[name] = ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in known.items())
+        pairs = [(UNKNOWN if key == "-" else key, n) for key, n in group.most_common()]
+        counts[name] = ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in pairs)
     counts["messages"] = (
         f"{fields['messages']} ({format_number(fields['messages'] / total, 1)} a trace, at most"
         f" {fields['most_messages']}; {fields['without_messages']} traces without)"

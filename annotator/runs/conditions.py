@@ -148,8 +148,9 @@ def _read_table(file: str) -> ConditionSource:
     start, header = rows[0] if rows else (1, [])
     names = [name for name in header if name != "trace_id"]
     if "trace_id" not in header or not names or "" in names:
-        found = ", ".join(header) or "nothing"
-        refuse(start, f"expected a column trace_id and a column for each condition, found {found}")
+        columns = ", ".join(header) or "nothing"
+        expected = "expected a column trace_id and a column for each condition"
+        refuse(start, f"{expected}, found {columns}")
     for name in find_repeated(header):
         refuse(start, f"two columns {name}")
     for name in names:

@@ -62,9 +62,9 @@ def write_dataset(runs: Sequence["Run"], folder: Path) -> None:
         try:
             dataset = build_dataset(())
             if any(next(run.annotations(), None) for run in runs):
-                cache, given = str(target.with_name("cache")), {"runs": tuple(runs)}
+                cache, arguments = str(target.with_name("cache")), {"runs": tuple(runs)}
                 dataset = datasets.Dataset.from_generator(
-                    make_rows, dataset.features, cache_dir=cache, gen_kwargs=given
+                    make_rows, dataset.features, cache_dir=cache, gen_kwargs=arguments
                 )
             dataset.save_to_disk(target, num_shards=None if len(dataset) else 1)
         except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
@@ -123,6 +123,6 @@ def make_rows(runs: Sequence["Run"]) -> Iterator[dict[str, Any]]:
                 ],
             }
             for name in ATTRIBUTES:
-                known = attributes.get(name) is not None
-                row[name] = get_attribute(attributes, name) if known else None
+                is_set = attributes.get(name) is not None
+                row[name] = get_attribute(attributes, name) if is_set else None
             yield {name: row[name] for name in COLUMNS}
