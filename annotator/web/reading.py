@@ -170,15 +170,15 @@ def read_person_labels(
     notices: dict[str, None] = {}
     for name in rubrics:
         judging = [run for run in runs if name in run.schemes]
-        judged = dict.fromkeys(chain(*(list_trace_ids(run, name, None, ()) for run in judging)))
+        run_traces = dict.fromkeys(chain(*(list_trace_ids(run, name, None, ()) for run in judging)))
         for version in versions[name].values():  # the labels must fit all runs side by side
-            trace_ids = chain(list_trace_ids(None, name, None, files), judged)
+            trace_ids = chain(list_trace_ids(None, name, None, files), run_traces)
             read = label_files.read(version, trace_ids)
             labels[name] = _select_labels(read, version, annotators)
             notices |= dict.fromkeys(read.notes)
         if n := sum(label.split == "test" for label in read.labels):
             notices[f"Not shown: {format_count(n, 'label')} of the test split of {name}."] = None
-        if n := len(labels[name].keys() - judged):
+        if n := len(labels[name].keys() - run_traces):
             where = ", ".join(map(str, judging))
             notices[f"Not shown: {format_count(n, 'label')} of traces not in {where}."] = None
     for line in notices:

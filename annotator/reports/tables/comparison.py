@@ -201,9 +201,9 @@ def _summarize(compared: GroupComparison) -> str:
         f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {result}."
     )
-    for row, _, p in tests:
-        if row.code == NONE and p is not None and p < limit:
-            text += f" {WITHOUT_CODE} {_write_result(row, p, compared)}."
+    for row, _, adjusted in tests:
+        if row.code == NONE and adjusted is not None and adjusted < limit:
+            text += f" {WITHOUT_CODE} {_write_result(row, adjusted, compared)}."
     return text
 
 
