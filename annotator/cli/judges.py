@@ -104,14 +104,8 @@ _SESSION = (
 
 # The options that limit a run; all others are settings of the judge.
 _LIMITS = (
-    "prices",
-    "rpm",
-    "tpm",
-    "max_cost",
-    "cached",
-    "batch",
-    "batch_file",
-    "batch_results",
+    *("prices", "rpm", "tpm", "max_cost"),
+    *("cached", "batch", "batch_file", "batch_results"),
 )
 
 

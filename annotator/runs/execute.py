@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import find_repeated, format_count, sanitize_line
 from annotator.judges.base import RunJudge
 from annotator.judges.build import BuiltJudge, build_judge
 from annotator.rubrics import Rubric, load_rubric
@@ -63,8 +63,10 @@ class Plan:
     population: int = 0
 
     def __post_init__(self) -> None:
-        if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
-            raise AnnotatorError("rubric: name one, or several with different ids")
+        if not self.rubrics:
+            raise AnnotatorError("rubric: name one, or several")
+        for repeated in find_repeated(rubric.id for rubric in self.rubrics):
+            raise AnnotatorError(f"rubric: two rubrics have the id {repeated!r}")
         if self.only not in get_args(Only):
             names = ", ".join(get_args(Only))
             raise AnnotatorError(f"only: expected one of {names}, found {self.only!r}")
