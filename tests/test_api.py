@@ -331,7 +331,7 @@ def test_ctrl_c_after_the_last_step_keeps_the_run():
     ("arguments", "message"),
     [
         ({"rubric": []}, "name one"),
-        ({"rubric": ["symptoms", "symptoms"]}, "different ids"),
+        ({"rubric": ["symptoms", "symptoms"]}, "two rubrics have the id"),
         ({"rubric": "symptom"}, "did you mean symptoms"),
         ({"rubric": "symptoms", "resume": True}, "needs out"),
         ({"rubric": "symptoms", "judge": object()}, "id"),
