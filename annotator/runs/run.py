@@ -137,7 +137,7 @@ class Run:
         if unknown := [code for code in annotation.codes if code not in scheme.ids]:
             return f"has {min(unknown)!r}, which is no code of {scheme.id}"
         if bool(annotation.codes) != (annotation.status == "labelled"):
-            return f"is {annotation.status}, and has {', '.join(annotation.codes) or 'no code'}"
+            return f"is {annotation.status}, and it has {', '.join(annotation.codes) or 'no code'}"
         return ""
 
     def to_pandas(self) -> "DataFrame":
