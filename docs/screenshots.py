@@ -50,7 +50,7 @@ def main() -> None:
         labels = ("--labels", "examples/labels.jsonl")
         annotate("calibrate", "run", *labels, cwd=work)
         corrected = ("--calibration", "run/calibration.json")
-        annotate("report", "run", *corrected, "--figure", str(IMAGES / "figure.png"), cwd=work)
+        annotate("figure", "run", *corrected, "--out", str(IMAGES / "figure.png"), cwd=work)
         annotate("report", "run", "--format", "html", *labels, *corrected, cwd=work)
         report = (work / "run" / "report.html").as_uri()
         annotate("demo", cwd=work)

@@ -335,7 +335,7 @@ def test_ctrl_c_after_the_last_step_keeps_the_run():
     ("arguments", "message"),
     [
         ({"rubric": []}, "name one"),
-        ({"rubric": ["symptoms", "symptoms"]}, "different ids"),
+        ({"rubric": ["symptoms", "symptoms"]}, "two rubrics have the id"),
         ({"rubric": "symptom"}, "did you mean symptoms"),
         ({"rubric": "symptoms", "resume": True}, "needs out"),
         ({"rubric": "symptoms", "judge": object()}, "id"),
@@ -420,7 +420,6 @@ def test_values_say_what_they_are(tmp_path):
     run = an.annotate(ROOT / "examples" / "traces", "symptoms", out=tmp_path / "run")
     judged = "3 labelled, 12 undecided, 2 skipped"
     assert repr(run) == f"<Run {tmp_path}/run: symptoms, judge rules, {judged}>"
-    assert "<th>undecided</th><td>12</td>" in run._repr_html_()
     [table] = an.count(run)
     assert re.fullmatch(r"<Table symptoms v4 .*: 14 rows>", repr(table))
     labels = shutil.copy(ROOT / "examples" / "labels.jsonl", tmp_path)

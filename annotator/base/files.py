@@ -84,8 +84,6 @@ class NewFile:
             fd = os.open(self._temp_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             self._out: BinaryIO = os.fdopen(fd, "wb")
             if old:
-                with suppress(OSError):  # a group that others share
-                    os.chown(self._temp_file, old.st_uid, old.st_gid)
                 self._temp_file.chmod(stat.S_IMODE(old.st_mode))
 
     def __enter__(self) -> BinaryIO:
@@ -106,11 +104,7 @@ class NewFile:
             self._out.write(data)
 
     def keep(self) -> None:
-        """Put the file in its place, unless it was kept or dropped before.
-
-        Raises:
-            AnnotatorError: it cannot be written; then it is dropped.
-        """
+        """Put the file in its place, unless it was kept or dropped before."""
         if self._ended:
             return
         try:
@@ -124,7 +118,8 @@ class NewFile:
                     self._temp_file.replace(self._target)
         finally:
             self.drop()
-        _sync_folder(self._target.parent)
+        with suppress(OSError):  # not every file system can do so
+            _sync(self._target.parent)
 
     def drop(self) -> None:
         """Remove the file, unless it was kept."""
@@ -143,9 +138,6 @@ def replace_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path
     """Yield a temporary folder that replaces ``path`` when the block ends.
 
     A folder at ``path`` is replaced only if it ``is_ours``.
-
-    Raises:
-        AnnotatorError: it cannot be written, or ``path`` is something else.
     """
     refuse_url(path, "a folder is written on this machine: name one and copy it")
     if path.exists() and not is_ours(path):
@@ -219,7 +211,8 @@ class LineLog:
         self._out = os.fdopen(os.open(self._target, flags, self._mode), "r+b", buffering=0)
         self.size = os.fstat(self._out.fileno()).st_size
         if not self.size:
-            _sync_folder(self._target.parent)
+            with suppress(OSError):
+                _sync(self._target.parent)
 
     def close(self) -> None:
         """Let go of the log."""
@@ -255,12 +248,7 @@ class LineLog:
             return read_bounded(self._target)
 
     def append(self, line: bytes) -> None:
-        """Add a line, with its end.
-
-        Raises:
-            AnnotatorError: it cannot be written (the log stays as it was), or another program has
-                changed the log.
-        """
+        """Add a line, with its end."""
         with explain_errors(self.file, self._advice):
             self._check()
             try:
@@ -286,8 +274,7 @@ class LineLog:
 
     def replace(self, at: int, new: bytes | None) -> bytes:
         """Replace line ``at``, from 0, or remove it; return the old line. Raises as `append`."""
-        with explain_errors(self.file, self._advice), self._target.open("rb") as file:
-            lines = file.readlines()
+        lines = self.read().splitlines(keepends=True)
         old, lines[at] = lines[at], new or b""
         self.rewrite(lines)
         return old
@@ -334,6 +321,7 @@ def _resolve(path: Path) -> Path:
 
 
 def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -341,18 +329,9 @@ def _sync(path: Path) -> None:
         os.close(fd)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the file system can do so."""
-    with suppress(OSError):
-        _sync(folder)
-
-
 def get_size_limit() -> int:
     """Return the size in bytes up to which a document or a line is read into memory: 512 MB, or
     ``ANNOTATOR_MAX_MB``.
-
-    Raises:
-        AnnotatorError: the variable is no whole number above 0.
     """
     text = os.environ.get("ANNOTATOR_MAX_MB", "").strip() or str(_MOST_MB)
     if not (text.isdecimal() and 0 < len(text) < 10 and int(text)):
@@ -390,11 +369,11 @@ def read_bounded(path: str | Path, limit: int = 0) -> bytes:
             :func:`get_size_limit`.
     """
     with open_checked(path) as file:
-        if os.fstat(file.fileno()).st_size <= (limit or get_size_limit()):
-            return file.read()
-    if limit:
-        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
-    raise _describe_size("larger than")
+        size = os.fstat(file.fileno()).st_size
+        if limit and size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
+        check_size("a file", 0 if limit else size)
+        return file.read()
 
 
 def read_whole(file: IO[bytes]) -> bytes:
@@ -408,20 +387,15 @@ def read_bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of an open file. Raises OSError for a line above :func:`get_size_limit`."""
     limit = get_size_limit()
     while line := file.readline(limit + 1):
-        if len(line) > limit:
-            check_size("a line", len(line))
+        check_size("a line", len(line), limit)
         yield line
 
 
-def check_size(noun: str, size: int) -> None:
-    """Raise OSError for something above :func:`get_size_limit`."""
-    if size > get_size_limit():
-        raise _describe_size(f"{noun} of more than")
-
-
-def _describe_size(noun: str) -> OSError:
-    limit = get_size_limit() >> 20
-    return OSError(errno.EOVERFLOW, f"{noun} {limit} MB, which is not read (ANNOTATOR_MAX_MB)")
+def check_size(noun: str, size: int, limit: int = 0) -> None:
+    """Raise OSError for something above ``limit``, by default :func:`get_size_limit`."""
+    if size > (limit or get_size_limit()):
+        size_limit = f"{get_size_limit() >> 20} MB, which is not read (ANNOTATOR_MAX_MB)"
+        raise OSError(errno.EOVERFLOW, f"{noun} of more than {size_limit}")
 
 
 def find_resources(name: str) -> Path:

@@ -32,9 +32,6 @@ class Plugin:
     def make(self, *members: str) -> Any:
         """Return an object with these members: the value itself, or the result of calling it (a
         class or a factory).
-
-        Raises:
-            AnnotatorError: a member is missing.
         """
         made = self.value
         if isinstance(made, type) or not all(hasattr(made, member) for member in members):
@@ -64,9 +61,6 @@ def is_plugin(kind: Kind, name: str) -> bool:
 def load_plugin(kind: Kind, name: str) -> Plugin:
     """Import an entry point of the group ``failure_annotator.<kind>``, or ``module:name``, which
     may be in the current folder.
-
-    Raises:
-        AnnotatorError: there is no such plug-in, or its import fails.
     """
     if entries := _list_entries(kind, name):
         return Plugin(name, _load(entries[0], _format_owner(entries[0])), _format_owner(entries[0]))
@@ -89,17 +83,11 @@ def find_origin(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or not file:
         return module
-    from importlib.metadata import distributions
+    from importlib.metadata import packages_distributions, version
 
-    levels = module.count(".") + (Path(file).stem == "__init__")
-    folder = [Path(file), *Path(file).parents][: levels + 2][-1]
-    path = Path(file).relative_to(folder).as_posix()
-    for owner in distributions(path=[str(folder)]):
-        # Only a RECORD that mentions the file is parsed: there are hundreds.
-        if path in (owner.read_text("RECORD") or "") and any(
-            str(owner.locate_file(listed)) == file for listed in owner.files or ()
-        ):
-            return f"{owner.name} {owner.version}"
+    owners = packages_distributions().get(module.partition(".")[0], [])
+    if len({*owners}) == 1:
+        return f"{owners[0]} {version(owners[0])}"
     return f"{module} {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]}"
 
 

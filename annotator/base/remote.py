@@ -22,7 +22,6 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+):/(?:/+|(?!/))(.+)", re.DOTALL)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 _TAGS = ("ETag", "etag", "md5Hash", "generation", "blob_id", "sha256")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
-_AT_ONCE = 2000  # objects in one bulk fetch
 
 on_fetch: Callable[[str], None] = lambda text: None  # noqa: E731 - set by the command line
 _fetched: set[tuple[str, ...]] = set()  # URLs and names of files, in this process
@@ -31,9 +30,6 @@ _fetched: set[tuple[str, ...]] = set()  # URLs and names of files, in this proce
 def find_url(path: str | Path) -> str | None:
     """Return the URL of a string or path; None for a local path or a data set of the hub
     (``hf://org/name``).
-
-    Raises:
-        AnnotatorError: it holds a password or a query, which every annotation would repeat.
     """
     text = os.fspath(path)
     match = _URL.fullmatch(text)
@@ -85,9 +81,6 @@ def localize(source: str | Path, names: Collection[str] = (), *, again: bool = F
 
     A URL is fetched once a process; ``again`` looks for changes anew. ``names`` limits the fetch to
     files with these names.
-
-    Raises:
-        AnnotatorError: nothing is there, or it cannot be fetched.
     """
     url = find_url(source)
     if not url:
@@ -106,11 +99,7 @@ def localize(source: str | Path, names: Collection[str] = (), *, again: bool = F
 
 
 def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
-    """Put a file at a URL, in one step. ``exclusive`` replaces nothing.
-
-    Raises:
-        AnnotatorError: it cannot be put, or something is there.
-    """
+    """Put a file at a URL, in one step. ``exclusive`` replaces nothing."""
     system, path = _open(url)
     with _explain(url, "written"):
         if exclusive:
@@ -188,22 +177,20 @@ def _update(system: Any, path: str, url: str, copy: Path, names: Collection[str]
         for file in [root, *root.rglob("*")]:
             if file.is_file() and file not in stamps and (not names or file.name in names):
                 file.unlink()
-    if changed:
-        size = sum(info.get("size") or 0 for info in changed.values()) / 1e6
-        where = f"{len(changed)} objects, {size:.1f} MB, go to {_find_copies()}"
-        on_fetch(f"{sanitize_line(url)}: {where}")
+    if not changed:
+        return
+    size = sum(info.get("size") or 0 for info in changed.values()) / 1e6
+    where = f"{len(changed)} objects, {size:.1f} MB, go to {_find_copies()}"
+    on_fetch(f"{sanitize_line(url)}: {where}")
     Path(_find_copies()).mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = list(changed)
-    for first in range(0, len(files), _AT_ONCE):
-        batch = files[first : first + _AT_ONCE]
-        with tempfile.TemporaryDirectory(prefix="part-", dir=_find_copies()) as aside:
-            temp_files = [Path(aside, str(n)) for n in range(len(batch))]
-            system.get([changed[file]["name"] for file in batch], list(map(str, temp_files)))
-            for file, temp_file in zip(batch, temp_files, strict=True):
-                if (stamp := stamps[file]) is not None:
-                    os.utime(temp_file, ns=(stamp, stamp))
-                file.parent.mkdir(parents=True, exist_ok=True)
-                temp_file.replace(file)
+    with tempfile.TemporaryDirectory(prefix="part-", dir=_find_copies()) as aside:
+        temp_files = [Path(aside, str(n)) for n in range(len(changed))]
+        system.get([info["name"] for info in changed.values()], list(map(str, temp_files)))
+        for file, temp_file in zip(changed, temp_files, strict=True):
+            if (stamp := stamps[file]) is not None:
+                os.utime(temp_file, ns=(stamp, stamp))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temp_file.replace(file)
 
 
 def _cut_glob(pattern: str) -> str:

@@ -71,19 +71,10 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] == "traces" and (option := _find_option_of_run(args[1:])):
-            if folders := _find_sources(ctx, args[1:]):
-                raise click.UsageError(
-                    f"{option} is an option of annotate run: annotate run {' '.join(folders)}"
-                    f" {option} ..."
-                )
-            if not Path("traces").is_dir():
-                raise click.UsageError(
-                    f"{option} is an option of annotate run, and there is no folder 'traces' to"
-                    f" judge; for another one: annotate run FOLDER {option} ..."
-                )
-            if "--quiet" not in args:
-                click.echo(f"Judging the folder traces: {option} is for annotate run.", err=True)
-            args = ["run", *args]
+            folder = "traces" if Path("traces").is_dir() else "FOLDER"
+            raise click.UsageError(
+                f"{option} is an option of annotate run: annotate run {folder} {option} ..."
+            )
         resolved: tuple[str | None, click.Command | None, list[str]]
         resolved = super().resolve_command(ctx, args)
         return resolved
@@ -100,13 +91,6 @@ def _find_option_of_run(args: list[str]) -> str | None:
     flags = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
     of_run = _list_options("run") - _list_options("traces")
     return next((flag for flag in flags if flag in of_run), None)
-
-
-def _find_sources(ctx: click.Context, args: list[str]) -> tuple[str, ...]:
-    """Return the traces among the arguments of ``run``."""
-    run: Any = import_module("annotator.cli.run").command
-    context = run.make_context("run", list(args), parent=ctx, resilient_parsing=True)
-    return tuple(map(sanitize_line, context.params["traces"] or ()))
 
 
 def _list_options(command: str) -> set[str]:

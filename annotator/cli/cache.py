@@ -6,6 +6,7 @@ from glob import escape
 import click
 
 from annotator.base.text import sanitize_line
+from annotator.cli.options import add_option
 from annotator.cli.output import say
 
 
@@ -40,7 +41,7 @@ def info() -> None:
 
 
 @command.command("clear")
-@click.option("--model", metavar="NAME", help="Only the answers of this model.")
+@add_option("--model NAME", "Only the answers of this model.")
 def clear(model: str | None) -> None:
     """Drop all answers, or those of one model."""
     from annotator.judges.llm.cache import clear, get_cache_file

@@ -18,7 +18,7 @@ from annotator.cli.options import (
     PATH,
     GroupedCommand,
     Number,
-    add_path_option,
+    add_option,
     parse_attributes,
     verbose_option,
 )
@@ -56,78 +56,62 @@ _SECTIONS = {
     "calibrate", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("run", required=False, type=PATH)
-@add_path_option(
-    "--labels",
-    "files",
-    multiple=True,
-    help="People's labels: JSONL, CSV, an export of Label Studio, Argilla or Potato, traces with"
+@add_option(
+    "--labels FILE...",
+    "People's labels: JSONL, CSV, an export of Label Studio, Argilla or Potato, traces with"
     " labels in their records. Repeatable.  [default: RUN/labels*.jsonl, else a filled"
     " RUN/sheet*.csv, else labels*.jsonl beside RUN]",
+    PATH,
+    name="files",
 )
-@click.option(
-    "--rubric",
-    "rubrics",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="Only this rubric.  [default: every rubric with labels]",
+@add_option(
+    "--rubric NAME|FILE...",
+    "Only this rubric.  [default: every rubric with labels]",
+    name="rubrics",
 )
-@click.option(
-    "--annotator",
-    "annotators",
-    multiple=True,
-    metavar="NAME",
-    help="Whose labels decide; of several: the first who labelled a trace."
+@add_option(
+    "--annotator NAME...",
+    "Whose labels decide; of several: the first who labelled a trace."
     "  [default: gold, then the only annotator]",
+    name="annotators",
 )
-@click.option(
-    "--between", nargs=2, metavar="A B", help="Compare annotator A with annotator B; needs no RUN."
+@add_option("--between A B", "Compare annotator A with annotator B; needs no RUN.")
+@add_option(
+    "--against RUN...",
+    "Another run of the same traces: the same judge again, or another one.",
+    PATH,
 )
-@add_path_option(
-    "--against",
-    multiple=True,
-    metavar="RUN",
-    help="Another run of the same traces: the same judge again, or another one.",
-)
-@click.option(
-    "--cluster",
+@add_option(
+    "--cluster ATTRIBUTES",
+    "The attributes that name a task; none: all traces are independent.",
     default="project,task",
-    metavar="ATTRIBUTES",
-    help="The attributes that name a task; none: all traces are independent.",
 )
-@add_path_option(
-    "--design", help="The design that annotate sample wrote, for its inclusion probabilities."
+@add_option(
+    "--design FILE", "The design that annotate sample wrote, for its inclusion probabilities.", PATH
 )
-@add_path_option(
-    "--ledger",
-    help="The file that notes each look.  [default: beside each label file, FILE.looks.jsonl; in"
+@add_option(
+    "--ledger FILE",
+    "The file that notes each look.  [default: beside each label file, FILE.looks.jsonl; in"
     " RUN if that is write-protected]",
+    PATH,
 )
-@click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
-@click.option(
-    "--min-agreement", type=Number(0, 1), metavar="SHARE", help="Exit code 1 below this agreement."
+@add_option("--final", "Open the test split (labels with a split).")
+@add_option("--min-agreement SHARE", "Exit code 1 below this agreement.", Number(0, 1))
+@add_option("--min-kappa KAPPA", "Exit code 1 below this kappa.", Number(-1, 1))
+@add_option("--disagreements", "List each with its quotes.", name="listed")
+@add_option(
+    "--full", "Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.", name="in_full"
 )
-@click.option(
-    "--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="Exit code 1 below this kappa."
-)
-@click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
-@click.option(
-    "--full",
-    "in_full",
-    is_flag=True,
-    help="Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.",
-)
-@add_path_option("--out", help="Where to write.  [default: RUN/calibration.json]")
-@click.option("--confidence", type=Number(0.5, 0.9999), default=0.95, metavar="LEVEL")
-@click.option(
+@add_option("--out FILE", "Where to write.  [default: RUN/calibration.json]", PATH)
+@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
+@add_option(
     "--population",
-    type=click.Choice(["process", "corpus"]),
+    "Corrected shares are of the process that makes such traces, or of this corpus only.",
+    click.Choice(["process", "corpus"]),
     default="process",
-    help="Corrected shares are of the process that makes such traces, or of this corpus only.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of the resampled intervals."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print calibration.json.")
+@add_option("--seed N", "Of the resampled intervals.", click.IntRange(0), default=0)
+@add_option("--json", "Print calibration.json.", name="as_json")
 @verbose_option
 def command(
     run: Path | None,
@@ -234,9 +218,6 @@ def _describe_earlier(file: Path, calibrations: Sequence[Calibration]) -> str:
 def _find_labels(run: Path | None) -> tuple[Path, ...]:
     """Return the files of labels in the directory of a run, else its filled sheets, else the files
     of labels beside it.
-
-    Raises:
-        AnnotatorError: there is none.
     """
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")

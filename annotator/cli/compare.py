@@ -1,9 +1,9 @@
 """``annotate compare``."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,7 +14,7 @@ from annotator.base.text import list_first
 from annotator.cli.options import (
     PATH,
     PluginChoice,
-    add_path_option,
+    add_option,
     calibration_option,
     cluster_option,
     group_option,
@@ -22,48 +22,34 @@ from annotator.cli.options import (
     verbose_option,
 )
 from annotator.cli.output import put_tables, say_next, say_notice
-from annotator.cli.tables import TableRequest, is_search_needed, open_runs, say_corrected
+from annotator.cli.tables import open_request, say_corrected
 from annotator.reports.table import FORMATS
-
-if TYPE_CHECKING:
-    from annotator.reports.table import Table
 
 
 @click.command("compare", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--by",
+@add_option(
+    "--by ATTRIBUTE",
+    "The attribute that divides the traces: run, judge, one of the traces, or a --group.",
     default="run",
-    metavar="ATTRIBUTE",
-    help="The attribute that divides the traces: run, judge, one of the traces, or a --group.",
 )
 @group_option
-@click.option(
-    "--values",
-    nargs=2,
-    metavar="A B",
-    help="Only these two values of --by.  [default: all]",
-)
-@click.option(
-    "--without", multiple=True, metavar="VALUE", help="Leave this value of --by out. Repeatable."
-)
-@click.option(
-    "--pairs", is_flag=True, help="Of three or more values: compare every two of them, too."
-)
+@add_option("--values A B", "Only these two values of --by.  [default: all]")
+@add_option("--without VALUE...", "Leave this value of --by out. Repeatable.")
+@add_option("--pairs", "Of three or more values: compare every two of them, too.")
 @calibration_option
 @no_calibration_option
 @cluster_option
-@click.option(
+@add_option(
     "--pool",
-    is_flag=True,
-    help="With --calibration, for independent groups: correct both by the labels of both. Assumes"
+    "With --calibration, for independent groups: correct both by the labels of both. Assumes"
     " that traces with the same answer of the judge have the code equally often in both. Trust only"
     " its test of no difference.",
 )
-@click.option(
-    "--format", "format_", type=PluginChoice("formats", [*FORMATS, "html"]), default="table"
+@add_option(
+    "--format", type=PluginChoice("formats", [*FORMATS, "html"]), name="format_", default="table"
 )
-@add_path_option("--out", help="Where to write.  [default: stdout]")
+@add_option("--out FILE", "Where to write.  [default: stdout]", PATH)
 @verbose_option
 def command(
     runs: tuple[Path, ...],
@@ -89,77 +75,49 @@ def command(
     has labels of each condition.
     """
     files = options["calibration_files"]
-    search = is_search_needed(files, no_calibration)
     if pool and not files:
         raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
-    request = TableRequest(open_runs(runs, groups), by=by, **options)
-    more = {"pool": pool, "pairs": pairs, "without": without}
-    compare = _compare_with_found if search else _compare
-    tables = compare(request, values, **more)
+    request = open_request(runs, groups, no_calibration, corrected=False, by=by, **options)
+    compare = partial(
+        api.compare,
+        *request.runs,
+        by=by,
+        values=values or None,
+        cluster=request.cluster_by,
+        pool=pool,
+        pairs=pairs,
+        without=without,
+        on_notice=say_notice,
+    )
+    beside: Sequence[Path] = ()
+    if not (files or no_calibration):
+        beside = api.find_calibrations(*request.runs, on_notice=say_notice)
+    if beside:
+        try:
+            tables = compare(calibration=api.load_calibrations(*beside), labelled=True)
+            say_corrected(beside)
+        except AnnotatorError as error:  # no labels of one condition, say
+            tables = compare()
+            where = list_first([name_place(file) for file in beside], 3)
+            say_notice(f"{where} is not used: {error}")
+    else:
+        tables = compare(calibration=request.calibrations)
     put_tables(tables, format_, out, verbose=verbose)
     if format_ == "table" and not out:
-        several = any(
-            "values" in (table.document or {}) and (table.document or {})["tests"]
-            for table in tables
-        )
+        documents = (table.document or {} for table in tables)
+        several = any("values" in document and document["tests"] for document in documents)
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
-        names += [word for group in groups for word in ("--group", group)]
-        names += [word for file in files for word in ("--calibration", str(file))]
-        names += ["--no-calibration"] if no_calibration and several and not pairs else []
+        repeated = [("--group", groups), ("--calibration", files)]
+        if several and not pairs:
+            repeated.append(("--without", without))
+            names += ["--no-calibration"] * no_calibration
+        names += [
+            str(word) for flag, values in repeated for each in values for word in (flag, each)
+        ]
         names += [] if request.cluster is None else ["--cluster", request.cluster]
         if several and not pairs:
-            names += [word for value in without for word in ("--without", value)]
             say_next("compare", *names, "--pairs")
         else:
             say_next("view", *names)
-
-
-def put_comparison(
-    request: TableRequest,
-    values: tuple[str, str] | None,
-    format_: str,
-    path: Path | None,
-    *,
-    verbose: bool = False,
-) -> None:
-    """Write or print the comparison of the traces with the values of ``request.by``; print on
-    stderr which rubrics cannot be compared.
-    """
-    put_tables(_compare(request, values), format_, path, verbose=verbose)
-
-
-def _compare(
-    request: TableRequest, values: tuple[str, str] | None, **options: Any
-) -> "Sequence[Table]":
-    return api.compare(
-        *request.runs,
-        by=request.by or "run",
-        values=values or None,
-        calibration=request.calibrations,
-        cluster=request.cluster_by,
-        on_notice=say_notice,
-        **options,
-    )
-
-
-def _compare_with_found(
-    request: TableRequest, values: tuple[str, str] | None, **options: Any
-) -> "Sequence[Table]":
-    """Return the comparison, corrected by the calibrations in the directories of the runs if people
-    labelled traces of each condition; print on stderr that they are used, or why not.
-    """
-    files = api.find_calibrations(*request.runs, on_notice=say_notice)
-    if not files:
-        return _compare(request, values, **options)
-    try:
-        corrected = replace(request, calibration_files=files)
-        tables = _compare(corrected, values, labelled=True, **options)
-    except AnnotatorError as error:
-        tables = _compare(request, values, **options)
-        names = list_first([name_place(file) for file in files], 3)
-        say_notice(f"{names} is not used: {error}")
-    else:
-        say_corrected(files)
-    return tables

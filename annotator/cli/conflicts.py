@@ -3,7 +3,13 @@
 import click
 
 from annotator import api
-from annotator.cli.options import PluginChoice, add_reader_options, parse_attributes, task_option
+from annotator.cli.options import (
+    PluginChoice,
+    add_option,
+    add_reader_options,
+    parse_attributes,
+    task_option,
+)
 from annotator.cli.output import put_tables, say_next, say_unreadable
 from annotator.cli.tables import open_sources
 from annotator.reports.table import FORMATS
@@ -11,16 +17,16 @@ from annotator.reports.table import FORMATS
 
 @click.command("conflicts", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="A.patch B.patch | TRACES... | RUN")
-@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
+@add_option(
+    "--format", type=PluginChoice("formats", list(FORMATS)), name="format_", default="table"
+)
 @add_reader_options("The format of TRACES.", "--read-as", "read_as")
 @task_option
-@click.option("--by", metavar="ATTRIBUTE", help="Also shares for each value of level, model, ...")
-@click.option(
-    "-v",
-    "--list",
-    "listed",
-    is_flag=True,
-    help="Also list every conflict with the lines that show it; as CSV only the list.",
+@add_option("--by ATTRIBUTE", "Also shares for each value of level, model, ...")
+@add_option(
+    "-v,--list",
+    "Also list every conflict with the lines that show it; as CSV only the list.",
+    name="listed",
 )
 def command(
     sources: tuple[str, ...], format_: str, read_as: str, cluster: str, by: str | None, listed: bool

@@ -13,9 +13,8 @@ from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
 from annotator.base.text import wrap_lines
-from annotator.cli.options import verbose_option
+from annotator.cli.options import add_option, verbose_option
 from annotator.cli.output import put_tables, say, say_next
-from annotator.cli.pages import require_web
 from annotator.reports.digits import format_limits, format_percent
 from annotator.rubrics import NONE, load_rubric
 
@@ -29,16 +28,15 @@ _TOP = 3  # codes whose corrected shares are named
 
 
 @click.command("demo", context_settings={"show_default": True})
-@click.option("--rubric", type=click.Choice(["symptoms", "comm_errors"]), default="symptoms")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+@add_option("--rubric", type=click.Choice(["symptoms", "comm_errors"]), default="symptoms")
+@add_option(
+    "--out DIR",
+    "Where to write the traces, the labels and the run.",
+    click.Path(path_type=Path, file_okay=False),
     default=Path("runs/demo"),
-    metavar="DIR",
-    help="Where to write the traces, the labels and the run.",
 )
 @verbose_option
-@click.option("--quiet", is_flag=True, help="No notices.")
+@add_option("--quiet", "No notices.")
 def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     """Judge 48 runs that come with annotate by a model's recorded answers: no key, no network.
 
@@ -67,29 +65,16 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
     if quiet:
         return
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
-    say_next("view", out / rubric, purpose=f"every finding in its trace{_need_web()}")
+    say_next("view", out / rubric, purpose="every finding in its trace")
     say_next("sample", out / rubric, "-n", 20, purpose="runs to label yourself")
     say_next("demo", "--rubric", other)
     say_next(*("traces/", "--rubric", "symptoms", "--model", "NAME"), purpose="your own runs")
-
-
-def _need_web() -> str:
-    """Return how to install the server of the pages, if it is missing."""
-    try:
-        require_web()
-    except AnnotatorError as error:
-        return f"\n    ({error})"
-    return ""
 
 
 def judge_recorded(traces: Path, rubric: str, out: Path) -> api.Run:
     """Return the run of a rubric on the traces, by the recorded answers.
 
     It is an ordinary run with a batch file: one call writes the requests, the next reads answers.
-
-    Raises:
-        AnnotatorError: the recording has no answer to a request, because a prompt has changed; or
-            ``out`` holds another run.
     """
     if api.is_run(out):
         run = api.open_run(out)

@@ -9,7 +9,7 @@ import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import dump_json, format_count, sanitize_line, wrap_lines
-from annotator.cli.options import add_reader_options
+from annotator.cli.options import add_option, add_reader_options
 from annotator.cli.output import name_sources, say, say_next, say_unreadable
 from annotator.cooperbench.facts import KINDS, Fact, draw_facts
 from annotator.reports.table import Table
@@ -21,21 +21,15 @@ _WIDTH = 80  # columns, at least
 
 @click.command("facts", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, metavar="TRACES...")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    help="Only facts of this kind. Repeatable; --kinds lists them.",
+@add_option(
+    "--kind KIND...", "Only facts of this kind. Repeatable; --kinds lists them.", name="kinds"
 )
-@click.option("--kinds", "list_kinds", is_flag=True, help="List the kinds and their meanings.")
-@click.option(
-    "--trace", "trace_ids", multiple=True, metavar="ID", help="Only this trace. Repeatable."
-)
+@add_option("--kinds", "List the kinds and their meanings.", name="list_kinds")
+@add_option("--trace ID...", "Only this trace. Repeatable.", name="trace_ids")
 @add_reader_options("The format of TRACES.")
-@click.option("--summary", is_flag=True, help="Count facts by kind, and the traces that have one.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the facts of every trace.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@add_option("--summary", "Count facts by kind, and the traces that have one.")
+@add_option("-v,--verbose", "Print the facts of every trace.")
+@add_option("--json", "One JSON object a line.", name="as_json")
 def command(
     traces: tuple[str, ...],
     kinds: tuple[str, ...],

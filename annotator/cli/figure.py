@@ -6,15 +6,21 @@ from typing import Any
 import click
 
 from annotator import api
-from annotator.cli.options import PATH, add_path_option, add_table_options, plot_option
-from annotator.cli.output import say_partial
-from annotator.cli.tables import TableRequest, find_calibrations, open_runs
+from annotator.base.remote import name_place
+from annotator.base.text import sanitize_line
+from annotator.cli.options import PATH, add_option, add_table_options
+from annotator.cli.output import say_notice, say_partial
+from annotator.cli.tables import open_request
 
 
 @click.command("figure", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@plot_option
-@add_path_option("--out", required=True, help="The figure: a .svg, .png or .pdf.")
+@add_option(
+    "--plot",
+    "The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
+    click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
+)
+@add_option("--out FILE", "The figure: a .svg, .png or .pdf.", PATH, required=True)
 @add_table_options
 def command(
     runs: tuple[Path, ...],
@@ -35,9 +41,10 @@ def command(
     ):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    opened = open_runs(runs, groups)
-    say_partial(opened)
-    if plot != "co-occurrence":
-        files = options["calibration_files"]
-        options["calibration_files"] = find_calibrations(opened, files, no_calibration)
-    TableRequest(opened, **options).draw(plot or "frequency", out)
+    request = open_request(
+        runs, groups, no_calibration, corrected=plot != "co-occurrence", **options
+    )
+    say_partial(request.runs)
+    options = {"plot": plot or "frequency", **request.correction}
+    api.draw(*request.runs, out=out, **options, on_notice=say_notice)
+    say_notice(f"figure written to {sanitize_line(name_place(out))}")

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from annotator.base.errors import SettingsError
 from annotator.base.text import hide_url_secrets
-from annotator.cli.options import Number, PluginChoice, add_options
+from annotator.cli.options import Number, PluginChoice, add_option, add_options
 from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
@@ -28,115 +28,84 @@ _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 # Options of a model. The default of each is in the judge file, else in `Options`.
 _SETTINGS = (
-    click.option(
-        "--base-url",
+    add_option(
+        "--base-url URL",
+        "An OpenAI-compatible endpoint.  [default: OpenAI's, or that of --api]",
         envvar="OPENAI_BASE_URL",
-        metavar="URL",
-        help="An OpenAI-compatible endpoint.  [default: OpenAI's, or that of --api]",
     ),
-    click.option(
-        "--api-key-env",
-        metavar="NAME",
-        help="The environment variable with the key.  [default: OPENAI_API_KEY, or with --api"
+    add_option(
+        "--api-key-env NAME",
+        "The environment variable with the key.  [default: OPENAI_API_KEY, or with --api"
         " ANTHROPIC_API_KEY, GEMINI_API_KEY]",
     ),
-    click.option(
+    add_option(
         "--api",
-        type=click.Choice(("auto", "chat", "responses", "anthropic", "gemini")),
-        help="The API of the endpoint: chat completions or responses. auto is chat, unless the"
+        "The API of the endpoint: chat completions or responses. auto is chat, unless the"
         " server says that the model needs responses. anthropic, gemini: the provider's own API."
         "  [default: auto]",
+        click.Choice(("auto", "chat", "responses", "anthropic", "gemini")),
     ),
-    click.option(
-        "--temperature",
-        type=Number(0, 2),
-        metavar="T",
-        help="The temperature.  [default: 0 for servers on this machine, else the server's]",
+    add_option(
+        "--temperature T",
+        "The temperature.  [default: 0 for servers on this machine, else the server's]",
+        Number(0, 2),
     ),
-    click.option(
-        "--seed", type=int, metavar="N", help="The model's seed; sample k is sent N + k - 1."
+    add_option("--seed N", "The model's seed; sample k is sent N + k - 1.", int),
+    add_option(
+        "--context N",
+        "The longest input of the model in tokens.  [default: as listed, else unknown]",
+        click.IntRange(512),
     ),
-    click.option(
-        "--context",
-        type=click.IntRange(512),
-        metavar="N",
-        help="The longest input of the model in tokens.  [default: as listed, else unknown]",
+    add_option(
+        "--price-in USD",
+        "Dollars per million input tokens.  [default: as listed, else unknown]",
+        Number(0),
     ),
-    click.option(
-        "--price-in",
-        type=Number(0),
-        metavar="USD",
-        help="Dollars per million input tokens.  [default: as listed, else unknown]",
-    ),
-    click.option(
-        "--price-out", type=Number(0), metavar="USD", help="Dollars per million output tokens."
-    ),
+    add_option("--price-out USD", "Dollars per million output tokens.", Number(0)),
 )
 
 # Options of the run for judges with models.
 _SESSION = (
-    click.option(
-        "--model",
-        "models",
-        multiple=True,
+    add_option(
+        "--model NAME...",
+        "The model of the llm judge. Repeat it for a panel that votes.",
+        name="models",
         envvar="ANNOTATOR_MODEL",
-        metavar="NAME",
-        help="The model of the llm judge. Repeat it for a panel that votes.",
     ),
-    click.option(
-        "--samples",
-        type=click.IntRange(1, 99),
-        metavar="K",
-        help="How often each model judges a trace; the votes decide.  [default: 1]",
+    add_option(
+        "--samples K",
+        "How often each model judges a trace; the votes decide.  [default: 1]",
+        click.IntRange(1, 99),
     ),
-    click.option(
-        "--prices",
-        multiple=True,
-        type=_FILE,
-        metavar="FILE",
-        help="A YAML file with prices, which replace the listed ones.",
+    add_option(
+        "--prices FILE...", "A YAML file with prices, which replace the listed ones.", _FILE
     ),
-    click.option("--rpm", type=click.IntRange(1), metavar="N", help="The most calls a minute."),
-    click.option("--tpm", type=click.IntRange(1), metavar="N", help="The most tokens a minute."),
-    click.option(
-        "--max-cost",
-        type=Number(0),
-        metavar="USD",
-        help="Stop before a call that may bring the run above this (exit code 3). Calls in flight"
+    add_option("--rpm N", "The most calls a minute.", click.IntRange(1)),
+    add_option("--tpm N", "The most tokens a minute.", click.IntRange(1)),
+    add_option(
+        "--max-cost USD",
+        "Stop before a call that may bring the run above this (exit code 3). Calls in flight"
         " may still exceed it.",
+        Number(0),
     ),
-    click.option(
+    add_option(
         "--cache/--no-cache",
-        "cached",
+        "Use the answers kept on this machine, and keep new ones.",
+        name="cached",
         default=True,
-        help="Use the answers kept on this machine, and keep new ones.",
     ),
-    click.option(
-        "--batch", is_flag=True, help="Use the Batch API: slower, and cheaper where offered."
-    ),
-    click.option(
-        "--batch-file", type=_FILE, metavar="OUT", help="Only write the requests, as batch JSONL."
-    ),
-    click.option(
-        "--batch-results",
-        multiple=True,
-        type=_READ,
-        metavar="FILE",
-        help="Only read the answers, from the results of such a file.",
+    add_option("--batch", "Use the Batch API: slower, and cheaper where offered."),
+    add_option("--batch-file OUT", "Only write the requests, as batch JSONL.", _FILE),
+    add_option(
+        "--batch-results FILE...", "Only read the answers, from the results of such a file.", _READ
     ),
 )
 
 
 # The options that limit a run; all others are settings of the judge.
 _LIMITS = (
-    "prices",
-    "rpm",
-    "tpm",
-    "max_cost",
-    "cached",
-    "batch",
-    "batch_file",
-    "batch_results",
+    *("prices", "rpm", "tpm", "max_cost"),
+    *("cached", "batch", "batch_file", "batch_results"),
 )
 
 
@@ -157,12 +126,12 @@ class JudgeChoice(PluginChoice):
         return super().convert(value, param, ctx)
 
 
-_JUDGE = click.option(
+_JUDGE = add_option(
     "--judge",
-    "judge_name",
-    type=JudgeChoice(),
-    help="Who judges. Default: llm with --model, else rules (no key, no network). PLUGIN: the name"
+    "Who judges. Default: llm with --model, else rules (no key, no network). PLUGIN: the name"
     " of an installed one, or module:name. FILE.yaml: a judge file, for all settings of models.",
+    JudgeChoice(),
+    name="judge_name",
 )
 
 

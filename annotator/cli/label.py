@@ -10,50 +10,39 @@ import click
 from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
-from annotator.cli.options import add_path_option, add_reader_options
+from annotator.cli.options import PATH, add_option, add_reader_options
 from annotator.cli.output import say_next, say_notice
 from annotator.cli.pages import add_server_options, announce_page, require_web
 
 
 @click.command("label", context_settings={"show_default": True})
 @click.argument("sources", nargs=-1, required=True, metavar="TRACES...|SHEET")
-@click.option(
-    "--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the sheet's]"
-)
-@add_path_option(
-    "--labels",
-    "file",
-    help="Where the labels go: a .jsonl file, made if it is missing.  [default: labels.jsonl,"
+@add_option("--rubric NAME|FILE", "The rubric to label by.  [default: the sheet's]")
+@add_option(
+    "--labels FILE",
+    "Where the labels go: a .jsonl file, made if it is missing.  [default: labels.jsonl,"
     " beside a sheet]",
+    PATH,
+    name="file",
 )
-@click.option(
-    "--annotator", metavar="NAME", help="Who labels.  [default: $USER; gold with --adjudicate]"
-)
-@click.option(
-    "--rater",
-    type=click.IntRange(1, 2),
+@add_option("--annotator NAME", "Who labels.  [default: $USER; gold with --adjudicate]")
+@add_option(
+    "--rater N",
+    "Of a sheet: the rows for the first or the second person.",
+    click.IntRange(1, 2),
     default=1,
-    metavar="N",
-    help="Of a sheet: the rows for the first or the second person.",
 )
-@click.option(
-    "--adjudicate",
-    "pair",
-    nargs=2,
-    metavar="A B",
-    help="Decide where the labels of A and B differ; where they agree, that is written too.",
+@add_option(
+    "--adjudicate A B",
+    "Decide where the labels of A and B differ; where they agree, that is written too.",
+    name="pair",
 )
-@add_path_option(
-    "--from",
-    "pair_files",
-    multiple=True,
-    help="The labels of A and B.  [default: FILE of --labels]",
+@add_option(
+    "--from FILE...", "The labels of A and B.  [default: FILE of --labels]", PATH, name="pair_files"
 )
-@click.option(
-    "--traces",
-    multiple=True,
-    metavar="TRACES",
-    help="Where the traces of a sheet are.  [default: where annotate sample read them]",
+@add_option(
+    "--traces TRACES...",
+    "Where the traces of a sheet are.  [default: where annotate sample read them]",
 )
 @add_reader_options("The format of TRACES.", into="format")
 @add_server_options

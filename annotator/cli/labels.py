@@ -9,7 +9,7 @@ from annotator.base.errors import AnnotatorError
 from annotator.base.files import write_file
 from annotator.base.remote import name_place
 from annotator.base.text import escape_controls, wrap_lines
-from annotator.cli.options import PATH, add_reader_options
+from annotator.cli.options import PATH, add_option, add_reader_options
 from annotator.cli.output import say, say_next, say_notice
 from annotator.labels import LabelFiles
 from annotator.labels.convert import render_rows
@@ -21,26 +21,18 @@ from annotator.traces.discover import TraceRef, discover
 
 @click.command("labels")
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--rubric", "rubric_name", required=True, metavar="NAME|FILE", help="The rubric of the labels."
+@add_option("--rubric NAME|FILE", "The rubric of the labels.", name="rubric_name", required=True)
+@add_option(
+    "--traces TRACES...",
+    "The labelled traces: labels get the ids that these have here. Repeatable.",
 )
-@click.option(
-    "--traces",
-    multiple=True,
-    metavar="TRACES",
-    help="The labelled traces: labels get the ids that these have here. Repeatable.",
+@add_option("--annotator TEXT", "Who made the labels.", default="gold", show_default=True)
+@add_option(
+    "--code WORD=CODE...",
+    "A category of the other tool, and the code for it. Repeatable.",
+    name="spellings",
 )
-@click.option("--annotator", default="gold", show_default=True, help="Who made the labels.")
-@click.option(
-    "--code",
-    "spellings",
-    multiple=True,
-    metavar="WORD=CODE",
-    help="A category of the other tool, and the code for it. Repeatable.",
-)
-@click.option(
-    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE"
-)
+@add_option("--out,-o FILE", type=click.Path(path_type=Path, dir_okay=False), required=True)
 @add_reader_options("The format of --traces.")
 def command(
     files: tuple[Path, ...],

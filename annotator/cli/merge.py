@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from annotator import api
-from annotator.cli.options import verbose_option
+from annotator.cli.options import add_option, verbose_option
 from annotator.cli.output import put_tables, say_next
 
 
 @click.command("merge")
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
+@add_option("--json", "Print the tables as JSON.", name="as_json")
 @verbose_option
 def command(run: Path, as_json: bool, verbose: bool) -> None:
     """Merge the shards of RUN into one run, in RUN, and print its tables.

@@ -82,14 +82,23 @@ class PluginChoice(click.Choice[str]):
         return f"{message[:-1]}, {installed}." if installed else message
 
 
-verbose_option = click.option(
-    "-v", "--verbose", is_flag=True, help="Print all columns and notes of the tables."
-)
+def add_option(
+    spec: str, help: str | None = None, type: Any = None, *, name: str = "", **settings: Any
+) -> Decorator:
+    """Return an option by its line in a manual, such as ``-o,--out FILE``.
 
-
-def add_path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
-    """Return an option whose value is a path."""
-    return click.option(*names, type=PATH, metavar=metavar, **settings)
+    ``--code WORD...`` may be repeated, ``--between A B`` has two values, and ``--final`` is a flag.
+    ``name``: of the parameter, if it is not that of the flag.
+    """
+    flags, _, metavar = spec.partition(" ")
+    if metavar.endswith("..."):
+        metavar, settings["multiple"] = metavar[:-3], True
+    if " " in metavar:
+        settings["nargs"] = len(metavar.split())
+    if not metavar and type is None and "/" not in flags:
+        settings["is_flag"] = True
+    names = [*flags.split(","), *([name] if name else [])]
+    return click.option(*names, metavar=metavar or None, help=help, type=type, **settings)
 
 
 def add_options(*options: Decorator) -> Decorator:
@@ -111,82 +120,62 @@ def parse_attributes(text: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
-group_option = click.option(
-    "--group",
-    "groups",
-    multiple=True,
-    metavar="NAME=REGEX|FILE.csv",
-    help="A condition of the study, for --by NAME: the group of a regular expression on the trace"
+verbose_option = add_option("-v,--verbose", "Print all columns and notes of the tables.")
+group_option = add_option(
+    "--group NAME=REGEX|FILE.csv...",
+    "A condition of the study, for --by NAME: the group of a regular expression on the trace"
     " id, 'arm=^([^/]+)/', or on an attribute, NAME=ATTRIBUTE:REGEX; or a table with a column"
     " trace_id and a column for each condition. Repeatable.",
+    name="groups",
 )
-plot_option = click.option(
-    "--plot",
-    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
-    help="The kind of figure; confusion and reliability need --calibration.  [default: frequency]",
-)
-calibration_option = add_path_option(
-    "--calibration",
-    "calibration_files",
-    multiple=True,
-    help="A file that annotate calibrate wrote. Adds shares corrected for the judge's errors."
+calibration_option = add_option(
+    "--calibration FILE...",
+    "A file that annotate calibrate wrote. Adds shares corrected for the judge's errors."
     " Repeat it for several runs: each takes its own.  [default: RUN/calibration.json, if it"
     " fits]",
+    PATH,
+    name="calibration_files",
 )
-no_calibration_option = click.option(
-    "--no-calibration", is_flag=True, help="The judge alone, without the calibration.json in RUN."
+no_calibration_option = add_option(
+    "--no-calibration", "The judge alone, without the calibration.json in RUN."
 )
-cluster_option = click.option(
-    "--cluster",
-    metavar="ATTRIBUTES",
-    help="The attributes that name a task: task, or project,task. Traces of one task are not"
+cluster_option = add_option(
+    "--cluster ATTRIBUTES",
+    "The attributes that name a task: task, or project,task. Traces of one task are not"
     " independent. none: all traces are.  [default: project,task, or as the calibration]",
 )
-task_option = click.option(
-    "--cluster",
-    default="project,task",
-    metavar="ATTRIBUTES",
-    help="The attributes that name a task.",
+task_option = add_option(
+    "--cluster ATTRIBUTES", "The attributes that name a task.", default="project,task"
 )
 add_table_options = add_options(
     calibration_option,
     no_calibration_option,
     cluster_option,
-    click.option(
-        "--transfer",
-        is_flag=True,
-        help="Accept a calibration of another judge or of other traces; the table says so.",
+    add_option(
+        "--transfer", "Accept a calibration of another judge or of other traces; the table says so."
     ),
-    click.option(
+    add_option(
         "--joint",
-        is_flag=True,
-        help="With --calibration: correct all codes at once. Shares add up to 100 %, and the"
+        "With --calibration: correct all codes at once. Shares add up to 100 %, and the"
         " intervals of codes found in 5 tasks or more hold together.",
     ),
     group_option,
-    click.option(
-        "--by", metavar="ATTRIBUTE", help="One table for each value of model, setting, ..."
-    ),
+    add_option("--by ATTRIBUTE", "One table for each value of model, setting, ..."),
 )
 add_page_options = add_options(
-    add_path_option(
-        "--labels",
-        "label_files",
-        multiple=True,
-        help="People's labels. Pages show them beside the judge's; report counts them instead.",
+    add_option(
+        "--labels FILE...",
+        "People's labels. Pages show them beside the judge's; report counts them instead.",
+        PATH,
+        name="label_files",
     ),
-    click.option(
-        "--annotator",
-        "annotators",
-        multiple=True,
-        metavar="NAME",
-        help="With --labels: whose labels.  [default: gold, then the only annotator]",
+    add_option(
+        "--annotator NAME...",
+        "With --labels: whose labels.  [default: gold, then the only annotator]",
+        name="annotators",
     ),
-    click.option(
-        "--traces",
-        multiple=True,
-        metavar="TRACES",
-        help="Where the traces are now.  [default: where the run read them]",
+    add_option(
+        "--traces TRACES...", "Where the traces are now.  [default: where the run read them]"
     ),
 )
 
@@ -221,17 +210,15 @@ def add_reader_options(help: str, flag: str = "--format", into: str = "format_")
                 show_default=True,
                 help=help,
             ),
-            click.option(
-                "--map",
-                "map_file",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                metavar="FILE",
-                help="Read records by the keys named in this YAML file (see traces --explain).",
+            add_option(
+                "--map FILE",
+                "Read records by the keys named in this YAML file (see traces --explain).",
+                click.Path(exists=True, dir_okay=False, path_type=Path),
+                name="map_file",
             ),
-            click.option(
-                "--agent-name",
-                metavar="REGEX",
-                help="The part of a sender's name that is the agent's: the first group, or the"
+            add_option(
+                "--agent-name REGEX",
+                "The part of a sender's name that is the agent's: the first group, or the"
                 " whole match.",
             ),
         )(call)

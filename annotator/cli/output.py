@@ -24,9 +24,6 @@ def say(text: str) -> bool:
     """Print ``text``; return whether anybody still reads.
 
     A closed pipe (``| head``) is no error, and does not change the exit code.
-
-    Raises:
-        AnnotatorError: stdout cannot be written, for example because the disk is full.
     """
     with explain_errors("the output"):
         try:

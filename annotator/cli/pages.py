@@ -7,14 +7,12 @@ import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.plugins import explain_extra
-from annotator.cli.options import add_options
+from annotator.cli.options import add_option, add_options
 from annotator.cli.output import say
 
 add_server_options = add_options(
-    click.option(
-        "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="0: any free port."
-    ),
-    click.option("--open", "open_", is_flag=True, help="Open the page in the browser."),
+    add_option("--port N", "0: any free port.", click.IntRange(0, 65535), default=0),
+    add_option("--open", "Open the page in the browser.", name="open_"),
 )
 
 

@@ -8,7 +8,7 @@ import click
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import escape_controls, escape_header, sanitize_line
-from annotator.cli.options import add_reader_options
+from annotator.cli.options import add_option, add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.judges.llm.answer import build_answer_schema
 from annotator.judges.llm.cost import find_listing
@@ -21,24 +21,20 @@ from annotator.traces import Trace, load_traces
 
 @click.command("prompt", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
-@click.option("--rubric", required=True, metavar="NAME|FILE", help="The rubric to judge by.")
-@click.option("--trace", "trace_id", metavar="ID", help="The trace.  [default: the first]")
-@click.option(
-    "--diff", metavar="NAME|FILE", help="Show only the difference from the prompt of this rubric."
-)
-@click.option(
-    "--model", metavar="NAME", default="gpt-5", help="The model whose tokens are counted."
-)
-@click.option("--context", type=click.IntRange(512), metavar="N", help="As in annotate run.")
-@click.option("--windows", is_flag=True, help="Split a long conversation into windows.")
-@click.option(
+@add_option("--rubric NAME|FILE", "The rubric to judge by.", required=True)
+@add_option("--trace ID", "The trace.  [default: the first]", name="trace_id")
+@add_option("--diff NAME|FILE", "Show only the difference from the prompt of this rubric.")
+@add_option("--model NAME", "The model whose tokens are counted.", default="gpt-5")
+@add_option("--context N", "As in annotate run.", click.IntRange(512))
+@add_option("--windows", "Split a long conversation into windows.")
+@add_option(
     "--considered",
-    type=click.Choice(get_args(Considered)),
+    "What the model writes about before it decides: every code, or every group.",
+    click.Choice(get_args(Considered)),
     default="codes",
-    help="What the model writes about before it decides: every code, or every group.",
 )
-@click.option("--rubric-last", is_flag=True, help="Put the rubric after the trace.")
-@click.option("--redact", is_flag=True, help="As in annotate run.")
+@add_option("--rubric-last", "Put the rubric after the trace.")
+@add_option("--redact", "As in annotate run.")
 @add_reader_options("The format of TRACES.")
 def command(
     traces: tuple[str, ...],

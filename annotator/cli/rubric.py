@@ -6,6 +6,7 @@ import click
 
 from annotator.base.files import write_file
 from annotator.base.text import dump_json, escape_controls, sanitize_line, wrap_line, wrap_lines
+from annotator.cli.options import add_option
 from annotator.cli.output import say, say_next
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
@@ -30,7 +31,7 @@ def list_() -> None:
 
 @command.command()
 @click.argument("rubric")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@add_option("--json", "Print it as JSON.", name="as_json")
 def show(rubric: str, as_json: bool) -> None:
     """Print the rules and codes of RUBRIC (a name or a file)."""
     loaded = load_rubric(rubric)
@@ -43,7 +44,7 @@ def show(rubric: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...")
-@click.option("--strict", is_flag=True, help="Exit code 1 if there is a warning.")
+@add_option("--strict", "Exit code 1 if there is a warning.")
 def check(rubrics: tuple[str, ...], strict: bool) -> None:
     """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used.
 
@@ -77,7 +78,7 @@ def diff(old: str, new: str) -> None:
 
 @command.command("import")
 @click.argument("taxonomy", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@add_option("--out,-o", type=click.Path(path_type=Path, dir_okay=False), required=True)
 def import_(taxonomy: Path, out: Path) -> None:
     """Convert the TAXONOMY of another tool (AdaMAST's JSON, mast-lint's YAML) into a rubric file,
     which must not exist.

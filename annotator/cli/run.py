@@ -4,9 +4,10 @@ import os
 import resource
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +23,7 @@ from annotator.cli.options import (
     GroupedCommand,
     Number,
     PluginChoice,
+    add_option,
     add_reader_options,
     group_option,
     verbose_option,
@@ -43,101 +45,79 @@ _SECTIONS = {
     "Output": "verbose quiet as_json",
     "Many machines": "workers engine address share",
 }
+_PASSED = ("rejected", "least_read", "engine", "workers", "address")  # as they are
 
 
 @click.command(
     "run", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("traces", nargs=-1, required=True)
-@click.option(
-    "--rubric",
-    "rubric_names",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="A built-in rubric, or a YAML file. Repeatable.",
+@add_option(
+    "--rubric NAME|FILE...", "A built-in rubric, or a YAML file. Repeatable.", name="rubric_names"
 )
 @add_judge_options
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 512),
-    default=8,
-    metavar="N",
-    help="The most calls in flight.",
+@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_option(
+    "--out DIR",
+    "The run directory.  [default: runs/<rubric>-<time>]",
+    click.Path(path_type=Path, file_okay=False),
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The run directory.  [default: runs/<rubric>-<time>]",
-)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with the unfinished run in --out; failed traces are judged again.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
+@add_option("--resume", "Go on with the unfinished run in --out; failed traces are judged again.")
+@add_option("--limit N", "Only the first N traces.", click.IntRange(1))
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @group_option
-@click.option(
+@add_option(
     "--failed-only/--all",
-    "failed_only",
+    "Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
     default=None,
-    help="Only failed runs, or passed and failed ones alike.  [default: as the rubric says]",
 )
-@click.option(
-    "--redact",
-    is_flag=True,
-    help="Hide e-mail addresses, keys and tokens in the traces before anything reads them.",
+@add_option(
+    "--redact", "Hide e-mail addresses, keys and tokens in the traces before anything reads them."
 )
-@click.option(
+@add_option(
     "--rejected",
-    type=click.Choice(["undecided", "none"]),
+    "The status of a trace if all its findings were rejected.",
+    click.Choice(["undecided", "none"]),
     default="undecided",
-    help="The status of a trace if all its findings were rejected.",
 )
-@click.option(
-    "--least-read",
-    type=Number(0, 1),
+@add_option(
+    "--least-read SHARE",
+    "A trace is undecided if the judge read a smaller share of it.",
+    Number(0, 1),
     default=0.9,
-    metavar="SHARE",
-    help="A trace is undecided if the judge read a smaller share of it.",
 )
-@click.option(
-    "--shard",
-    "share",
-    metavar="I/N",
-    help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
+@add_option(
+    "--shard I/N",
+    "Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
     " auto takes I and N from SLURM_ARRAY_TASK_ID or RANK. A shard may use an N-th of --rpm, --tpm"
     " and --max-cost. Merge the shards with annotate merge.",
+    name="share",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Judge N shards at once, in processes of this machine or of the engine, and merge them."
+@add_option(
+    "--workers N",
+    "Judge N shards at once, in processes of this machine or of the engine, and merge them."
     "  [default: 1]",
+    click.IntRange(1, 1024),
 )
-@click.option(
+@add_option(
     "--engine",
-    type=PluginChoice("engines", api.ENGINES),
-    help="Where the shards run: processes of this machine, or a cluster.",
+    "Where the shards run: processes of this machine, or a cluster.",
+    PluginChoice("engines", api.ENGINES),
 )
-@click.option("--address", metavar="ADDRESS", help="The address of a running cluster.")
-@click.option(
+@add_option("--address ADDRESS", "The address of a running cluster.")
+@add_option(
     "--dry-run",
-    is_flag=True,
-    help="Print how many runs, dollars and minutes it would take. Call nothing, write nothing.",
+    "Print how many runs, dollars and minutes it would take. Call nothing, write nothing.",
 )
-@click.option(
-    "--pilot",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Judge only N random traces, and print what all would take. --resume without --pilot"
+@add_option(
+    "--pilot N",
+    "Judge only N random traces, and print what all would take. --resume without --pilot"
     " judges the others.",
+    click.IntRange(1),
 )
-@click.option("--quiet", is_flag=True, help="No progress and no notices.")
+@add_option("--quiet", "No progress and no notices.")
 @verbose_option
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
+@add_option("--json", "Print the tables as JSON.", name="as_json")
 def command(
     traces: tuple[str, ...],
     rubric_names: tuple[str, ...],
@@ -150,12 +130,7 @@ def command(
     failed_only: bool | None,
     concurrency: int,
     redact: bool,
-    rejected: api.IfRejected,
-    least_read: float,
     share: str | None,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
     dry_run: bool,
     pilot: int | None,
     quiet: bool,
@@ -172,10 +147,11 @@ def command(
     judged, or the run stopped because almost all of the last traces failed;
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
+    passed = {name: options.pop(name) for name in _PASSED}
     if not rubric_names:
         _suggest_rubric(traces, format_)
     load_keys()
-    rubrics = _load_rubrics(rubric_names)
+    rubrics = [load_rubric(name) for name in rubric_names]
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     if pilot and dry_run:
@@ -231,14 +207,10 @@ def command(
                 out=folder,
                 resume=resume,
                 shard=shard,
-                engine=engine,
-                workers=workers,
-                address=address,
                 pilot=pilot,
                 concurrency=concurrency,
-                rejected=rejected,
-                least_read=least_read,
                 groups=groups,
+                **passed,
                 command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
@@ -381,23 +353,10 @@ def _suggest_rubric(traces: tuple[str, ...], format_: str) -> NoReturn:
     )
 
 
-def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
-    rubrics = tuple(load_rubric(name) for name in names)
-    ids = [rubric.id for rubric in rubrics]
-    for rubric_id in ids:
-        if ids.count(rubric_id) > 1:
-            raise click.UsageError(f"--rubric: two rubrics have the id {rubric_id!r}")
-    return rubrics
-
-
-def _name_folder(rubrics: tuple[Rubric, ...]) -> Path:
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
-    folder, n = Path("runs") / name, 1
-    while folder.exists():
-        n += 1
-        folder = Path("runs") / f"{name}-{n}"
-    return folder
+def _name_folder(rubrics: Sequence[Rubric]) -> Path:
+    name = "+".join(rubric.id for rubric in rubrics) + f"-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    names = (name if n == 1 else f"{name}-{n}" for n in count(1))
+    return next(folder for name in names if not (folder := Path("runs", name)).exists())
 
 
 def _describe_judge(run: api.Run) -> str:

@@ -20,9 +20,10 @@ from annotator.calibration.sample.draw import (
 )
 from annotator.calibration.sample.sheets import Split
 from annotator.cli.options import (
+    PATH,
     GroupedCommand,
     Number,
-    add_path_option,
+    add_option,
     add_reader_options,
     group_option,
     parse_attributes,
@@ -45,103 +46,80 @@ _SECTIONS = {
     "sample", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
-@click.option("--rubric", metavar="NAME|FILE", help="The rubric to label by.  [default: the run's]")
-@click.option(
-    "-n", "--n", type=click.IntRange(1), default=200, metavar="N", help="How many traces."
-)
-@click.option(
+@add_option("--rubric NAME|FILE", "The rubric to label by.  [default: the run's]")
+@add_option("-n,--n N", "How many traces.", click.IntRange(1), default=200)
+@add_option(
     "--strata",
-    type=click.Choice(["codes", "votes"]),
-    default="codes",
-    help="Stratify the traces of a RUN by the judge's codes, or by how its votes agreed"
+    "Stratify the traces of a RUN by the judge's codes, or by how its votes agreed"
     " (unanimous, divided, undecided).",
+    click.Choice(["codes", "votes"]),
+    default="codes",
 )
-@click.option(
+@add_option(
     "--undecided/--no-undecided",
+    "Whether to draw undecided traces too. Without labels of them, shares leave them out.",
     default=True,
-    help="Whether to draw undecided traces too. Without labels of them, shares leave them out.",
 )
-@click.option("--uniform", is_flag=True, help="All judged traces equally likely, not stratified.")
-@click.option(
-    "--floor",
-    type=click.IntRange(1),
-    metavar="N",
-    help="The least number of traces from each stratum.  [default: codes 5, and 10 from 300 traces"
+@add_option("--uniform", "All judged traces equally likely, not stratified.")
+@add_option(
+    "--floor N",
+    "The least number of traces from each stratum.  [default: codes 5, and 10 from 300 traces"
     " on; votes the same number from each]",
+    click.IntRange(1),
 )
-@click.option(
+@add_option(
     "--split",
-    type=click.Choice(["all", "dev", "test"]),
-    default="all",
-    help="Draw from these tasks. For those who tune a prompt: dev to work on it, test for the final"
+    "Draw from these tasks. For those who tune a prompt: dev to work on it, test for the final"
     " look.",
+    click.Choice(["all", "dev", "test"]),
+    default="all",
 )
-@click.option(
+@add_option(
     "--show-ids",
-    is_flag=True,
-    help="Write the traces' own ids into the sheet, for those who label in a spreadsheet. They may"
+    "Write the traces' own ids into the sheet, for those who label in a spreadsheet. They may"
     " name the model or the condition.",
 )
-@click.option(
-    "--dev-share",
-    type=Number(0, 1, min_open=True, max_open=True),
+@add_option(
+    "--dev-share SHARE",
+    "The share of the tasks for dev.",
+    Number(0, 1, min_open=True, max_open=True),
     default=0.33,
-    metavar="SHARE",
-    help="The share of the tasks for dev.",
 )
-@click.option(
-    "--salt", default="annotator", metavar="TEXT", help="The salt of the hash that splits tasks."
+@add_option("--salt TEXT", "The salt of the hash that splits tasks.", default="annotator")
+@add_option(
+    "--double N", "How many traces a second person labels too.", click.IntRange(0), default=30
 )
-@click.option(
-    "--double",
-    type=click.IntRange(0),
-    default=30,
-    metavar="N",
-    help="How many traces a second person labels too.",
+@add_option(
+    "--top-up CODE=N...", "Draw N more traces with this code, or in this stratum; needs --from."
 )
-@click.option(
-    "--top-up",
-    multiple=True,
-    metavar="CODE=N",
-    help="Draw N more traces with this code, or in this stratum; needs --from.",
+@add_option("--from DESIGN", "The design of the sheet that --top-up adds to.", PATH, name="before")
+@add_option("--plan", "Print the expected half-widths per code; draw nothing.")
+@add_option(
+    "--precision SHARE",
+    "With --plan: the share of the judge's codes that is right.  [default: 0.85]",
+    Number(0, 1, min_open=True),
 )
-@add_path_option(
-    "--from", "before", metavar="DESIGN", help="The design of the sheet that --top-up adds to."
-)
-@click.option("--plan", is_flag=True, help="Print the expected half-widths per code; draw nothing.")
-@click.option(
-    "--precision",
-    type=Number(0, 1, min_open=True),
-    metavar="SHARE",
-    help="With --plan: the share of the judge's codes that is right.  [default: 0.85]",
-)
-@click.option(
-    "--recall",
-    type=Number(0, 1, min_open=True),
-    metavar="SHARE",
-    help="With --plan: the share of the failures that the judge finds."
+@add_option(
+    "--recall SHARE",
+    "With --plan: the share of the failures that the judge finds."
     "  [default: as many missed as wrong]",
+    Number(0, 1, min_open=True),
 )
-@add_path_option(
-    "--calibration",
-    "calibration_files",
-    multiple=True,
-    help="With --plan: take precision and recall by code from a calibration, for example of dev"
-    " labels.",
+@add_option(
+    "--calibration FILE...",
+    "With --plan: take precision and recall by code from a calibration, for example of dev labels.",
+    PATH,
+    name="calibration_files",
 )
-@add_path_option(
-    "--out", help="The sheet: .csv or .jsonl.  [default: RUN/sheet.csv; for TRACES sheet.csv here]"
+@add_option(
+    "--out FILE",
+    "The sheet: .csv or .jsonl.  [default: RUN/sheet.csv; for TRACES sheet.csv here]",
+    PATH,
 )
 @task_option
 @group_option
 @add_reader_options("The format of TRACES.", into="format")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="The same seed draws the same traces.",
-)
+@add_option("--seed N", "The same seed draws the same traces.", click.IntRange(0), default=0)
 def command(
     sources: tuple[str, ...],
     uniform: bool,
@@ -225,11 +203,7 @@ def command(
 
 
 def _place_sheet(source: api.Run | tuple[str, ...], sources: tuple[str, ...], rubric: str) -> Path:
-    """Return the default file of a sheet: in the directory of a run, else here.
-
-    Raises:
-        AnnotatorError: there is a sheet already.
-    """
+    """Return the default file of a sheet: in the directory of a run, else here."""
     is_local_run = isinstance(source, api.Run) and not find_url(sources[0])
     folder = Path(sources[0]) if is_local_run else Path()
     several = isinstance(source, api.Run) and len(source.schemes) > 1

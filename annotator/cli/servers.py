@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 
 from annotator.base.text import sanitize_line
@@ -28,16 +27,11 @@ def _find_model(port: int) -> str:
     """Return the first model of a server; "" if it does not list models as OpenAI does."""
     from http.client import HTTPConnection, HTTPException  # only where something listens
 
-    end = time.monotonic() + _SECONDS
     connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
-    body = bytearray()
     try:
         connection.request("GET", "/v1/models")
         answer = connection.getresponse()
-        while answer.status == 200 and (piece := answer.read1(1 << 16)):
-            body += piece
-            if len(body) > _LARGEST or time.monotonic() > end:
-                return ""
+        body = answer.read(_LARGEST) if answer.status == 200 else b""
         return sanitize_line(str(json.loads(body)["data"][0]["id"]), 120)
     except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
         return ""

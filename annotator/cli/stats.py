@@ -8,8 +8,9 @@ from annotator import api
 from annotator.base.remote import name_place
 from annotator.base.text import sanitize_line
 from annotator.cli.options import (
+    PATH,
     PluginChoice,
-    add_path_option,
+    add_option,
     add_reader_options,
     parse_attributes,
     task_option,
@@ -22,19 +23,17 @@ from annotator.traces import load_traces
 
 @click.command("stats", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True)
-@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
+@add_option(
+    "--format", type=PluginChoice("formats", list(FORMATS)), name="format_", default="table"
+)
 @add_reader_options("The format of TRACES.", "--read-as", "read_as")
 @task_option
-@click.option(
-    "--by", metavar="ATTRIBUTE", help="Also one table for each value of model, run_name, ..."
+@add_option("--by ATTRIBUTE", "Also one table for each value of model, run_name, ...")
+@add_option(
+    "--channel ATTRIBUTE=VALUE...",
+    "Runs with this value could write messages; * as in a shell. Repeatable.",
 )
-@click.option(
-    "--channel",
-    multiple=True,
-    metavar="ATTRIBUTE=VALUE",
-    help="Runs with this value could write messages; * as in a shell. Repeatable.",
-)
-@add_path_option("--figure", help="Also draw success by difficulty: a .svg, .png or .pdf.")
+@add_option("--figure FILE", "Also draw success by difficulty: a .svg, .png or .pdf.", PATH)
 @verbose_option
 def command(
     traces: tuple[str, ...],

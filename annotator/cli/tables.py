@@ -97,32 +97,30 @@ class TableRequest:
         """The calibrations in the files; None without files."""
         return api.load_calibrations(*self.calibration_files) if self.calibration_files else None
 
+    @property
+    def correction(self) -> dict[str, Any]:
+        """The arguments of the API that divide, cluster and correct."""
+        return {
+            **{name: getattr(self, name) for name in ("by", "transfer", "joint")},
+            "calibration": self.calibrations,
+            "cluster": self.cluster_by,
+        }
+
     def count(self) -> "list[Table]":
         """Return the frequency tables of all runs; with label files those of people's labels, for
         each run if there are runs.
         """
-        options: dict[str, Any] = {"by": self.by, "cluster": self.cluster_by}
-        options |= {name: getattr(self, name) for name in ("of_labelled", "sort", "meanings")}
+        options = {name: getattr(self, name) for name in ("of_labelled", "sort", "meanings")}
         if not self.label_files:
-            options |= {"calibration": self.calibrations, "transfer": self.transfer}
-            return api.count(*self.runs, **options, joint=self.joint)
-        options |= {name: getattr(self, name) for name in ("annotators", "final", "design")}
-        options["traces"] = self.traces or None
+            return api.count(*self.runs, **options, **self.correction)
+        options |= {name: getattr(self, name) for name in ("by", "annotators", "final", "design")}
+        options |= {"traces": self.traces or None, "cluster": self.cluster_by}
         runs: Sequence[Run | None] = self.runs or (None,)
         return [
             table
             for run in runs
             for table in api.count_labels(self.label_files, self.rubrics, run=run, **options)
         ]
-
-    def draw(self, plot: str, out: Path, *notices: str) -> None:
-        """Draw a figure of the runs; print on stderr where it is and what it omits."""
-        for line in notices:
-            say_notice(line)
-        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
-        options |= {"by": self.by, "cluster": self.cluster_by, "joint": self.joint}
-        api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
-        say_notice(f"figure written to {sanitize_line(name_place(out))}")
 
     def select_pages(self) -> "PageRequest":
         """Return the runs with labels and calibrations, as the pages show them."""
@@ -147,29 +145,26 @@ class TableRequest:
         )
 
 
-def find_calibrations(
-    runs: "Sequence[Run]", files: Sequence[Path], no_calibration: bool
-) -> "Sequence[Path]":
-    """Return ``files``; without any the calibrations in the directories of runs, and print on
-    stderr that they are used, or why not. With ``no_calibration`` there are none.
+def open_request(
+    runs: Sequence[Path],
+    groups: Sequence[str],
+    no_calibration: bool,
+    *,
+    corrected: bool = True,
+    **options: Any,
+) -> TableRequest:
+    """Return the request of a command. If its tables are ``corrected`` and no option names the
+    calibrations, those in the directories of the runs are used, with a notice on stderr.
     """
-    if not is_search_needed(files, no_calibration):
-        return files
-    files = api.find_calibrations(*runs, on_notice=say_notice)
-    if files:
-        say_corrected(files)
-    return files
-
-
-def is_search_needed(files: Sequence[Path], no_calibration: bool) -> bool:
-    """Whether the directories of runs are searched for calibrations: no option says which.
-
-    Raises:
-        click.UsageError: both options are given.
-    """
+    files = options["calibration_files"]
     if files and no_calibration:
         raise click.UsageError("--calibration and --no-calibration: leave one of them out")
-    return not (files or no_calibration)
+    opened = open_runs(runs, groups)
+    if corrected and not (files or no_calibration):
+        options["calibration_files"] = api.find_calibrations(*opened, on_notice=say_notice)
+        if options["calibration_files"]:
+            say_corrected(options["calibration_files"])
+    return TableRequest(opened, **options)
 
 
 def say_corrected(files: Sequence[Path]) -> None:
@@ -185,14 +180,7 @@ def put_methods(request: TableRequest, format_: str, path: Path | None) -> None:
     if format_ not in methods.FORMATS:
         names = ", ".join(methods.FORMATS)
         raise click.UsageError(f"--methods goes with --format {names}; not with {format_}")
-    paragraphs = api.describe_methods(
-        *request.runs,
-        calibration=request.calibrations,
-        transfer=request.transfer,
-        by=request.by,
-        cluster=request.cluster_by,
-        joint=request.joint,
-    )
+    paragraphs = api.describe_methods(*request.runs, **request.correction)
     text = methods.render_methods(paragraphs, format_)
     if path:
         write_file(path, f"{text}\n")

@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from annotator.base.text import (
     wrap_line,
     wrap_lines,
 )
-from annotator.cli.options import add_reader_options
+from annotator.cli.options import add_option, add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.reports.digits import format_number
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
@@ -28,63 +27,51 @@ from annotator.traces.read import ProblemKinds, check_source
 
 _GENERIC = "format generic, which needs no map; a map like it:"
 _OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
+_GROUPS = ("formats", "settings", "outcomes", "merges")
+_NUMBERS = ("messages", "most_messages", "without_messages", "steps")
 _PROBLEMS = 8  # kinds that are printed without -v
 
 
-@dataclass(slots=True)
 class _Summary:
-    formats: Counter[str] = field(default_factory=Counter)
-    settings: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    merges: Counter[str] = field(default_factory=Counter)
-    attributes: dict[str, set[int]] = field(default_factory=dict)  # hashes of their values
-    messages: int = 0
-    without_messages: int = 0
-    most_messages: int = 0
-    steps: int = 0
-    teams: int = 0  # traces of several agents with messages
-    unreadable: int = 0
-    ignored: int = 0
+    """Counts of the traces, as JSON has them, and ``teams``: of several agents with messages."""
+
+    def __init__(self) -> None:
+        self.groups = {name: Counter[str]() for name in _GROUPS}
+        self.numbers = Counter[str]()
+        self.attributes: dict[str, set[int]] = {}  # hashes of their values
+        self.teams = 0
 
     def add(self, trace: Trace) -> None:
-        self.formats[trace.format] += 1
-        self.settings[str(trace.attributes.get("setting") or "-")] += 1
-        self.outcomes[_OUTCOME[trace.outcome.passed]] += 1
-        self.merges[trace.outcome.merge or "-"] += 1
+        setting, merge = str(trace.attributes.get("setting") or "-"), trace.outcome.merge or "-"
+        values = (trace.format, setting, _OUTCOME[trace.outcome.passed], merge)
+        for counts, value in zip(self.groups.values(), values, strict=True):
+            counts[value] += 1
         for name, value in trace.attributes.items():
             if value is not None:
                 self.attributes.setdefault(name, set()).add(hash(str(value)))
-        self.messages += len(trace.messages)
-        self.most_messages = max(self.most_messages, len(trace.messages))
-        self.without_messages += not trace.messages
-        self.teams += len(trace.agents) > 1 and bool(trace.messages)
+        numbers, size = self.numbers, len(trace.messages)
+        numbers["messages"] += size
+        numbers["most_messages"] = max(numbers["most_messages"], size)
+        numbers["without_messages"] += not size
+        self.teams += len(trace.agents) > 1 and bool(size)
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "traces": self.formats.total(),
-            "unreadable": self.unreadable,
-            "ignored": self.ignored,
-            "formats": dict(self.formats),
-            "settings": dict(self.settings),
-            "outcomes": dict(self.outcomes),
-            "merges": dict(self.merges),
+            "traces": self.groups["formats"].total(),
+            **{name: self.numbers[name] for name in ("unreadable", "ignored")},
+            **{name: dict(counts) for name, counts in self.groups.items()},
             "attributes": {name: len(values) for name, values in self.attributes.items()},
-            "messages": self.messages,
-            "most_messages": self.most_messages,
-            "without_messages": self.without_messages,
-            "steps": self.steps,
+            **{name: self.numbers[name] for name in _NUMBERS},
         }
 
 
 @click.command("traces")
 @click.argument("traces", nargs=-1, required=True)
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
-@click.option("--list", "listed", is_flag=True, help="Also print one line per trace.")
-@click.option(
-    "--explain", is_flag=True, help="Print the format of each file, or a map that may read it."
-)
-@click.option("-v", "--verbose", is_flag=True, help="Print every kind of problem.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
+@add_option("--list", "Also print one line per trace.", name="listed")
+@add_option("--explain", "Print the format of each file, or a map that may read it.")
+@add_option("-v,--verbose", "Print every kind of problem.")
+@add_option("--json", "Print JSON lines; the summary is the last.", name="as_json")
 def command(
     traces: tuple[str, ...],
     format_: str,
@@ -97,7 +84,6 @@ def command(
     their problems.
 
     It reads all files in full, trajectories too. Exit code 1 if a trace cannot be read.
-    With an option of `annotate run`, such as --rubric, it judges a folder named traces instead.
     """
     if explain:
         for source in traces:
@@ -126,12 +112,12 @@ def command(
         parts = [_render_problems(kinds, verbose=verbose)] if kinds else []
         text = "\n\n".join([*parts, _render_summary(summary)])
         say(f"\n{text}" if listed else text)
-    if not summary.formats:
+    if not summary.groups["formats"]:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if format_ == "auto" and not as_json:
         rubric = "symptoms" if summary.teams else "agentrx"
         say_next("run", *name_sources(traces), "--rubric", rubric, purpose="judge them")
-    if summary.unreadable:
+    if summary.numbers["unreadable"]:
         raise SystemExit(1)
 
 
@@ -171,15 +157,15 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
 
 def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
     if isinstance(item, Unreadable):
-        summary.unreadable += 1
+        summary.numbers["unreadable"] += 1
         yield f"unreadable: {item.reason}"
     elif isinstance(item, Ignored):
-        summary.ignored += 1
+        summary.numbers["ignored"] += 1
         yield f"ignored: {item.reason}"
     else:
         yield from item.problems
         try:
-            summary.steps += sum(len(steps) for steps in item.steps.values())
+            summary.numbers["steps"] += sum(len(steps) for steps in item.steps.values())
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
 
@@ -222,29 +208,25 @@ def _describe(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[s
 
 def _render_summary(summary: _Summary) -> str:
     """Return a sentence and what was counted, in 80 columns."""
-    total, fields = summary.formats.total(), summary.as_dict()
-    left = {"cannot be read": summary.unreadable, "ignored (no trace)": summary.ignored}
-    read = f"{format_count(total, 'trace')} can be read"
-    head = "; ".join([read, *(f"{n} {why}" for why, n in left.items() if n)])
+    fields = summary.as_dict()
+    total = fields["traces"]
+    parts = [f"{format_count(total, 'trace')} can be read"]
+    left = {"cannot be read": fields["unreadable"], "ignored (no trace)": fields["ignored"]}
+    head = "; ".join(parts + [f"{n} {why}" for why, n in left.items() if n])
     if not total:
         return f"{head}."
-    average = (
-        f"{format_number(summary.messages / total, 1)} a trace, at most {summary.most_messages}"
-    )
     counts = {}
-    for name in ("formats", "settings", "outcomes", "merges"):
-        keys = Counter(fields[name]).most_common()
-        texts = (f"{sanitize_line(UNKNOWN if key == '-' else key, 60)} {n}" for key, n in keys)
-        counts[name] = ", ".join(texts)
+    for name, group in summary.groups.items():
+        pairs = [(UNKNOWN if key == "-" else key, n) for key, n in group.most_common()]
+        counts[name] = ", ".join(f"{sanitize_line(key, 60)} {n}" for key, n in pairs)
     counts["messages"] = (
-        f"{summary.messages} ({average}; {summary.without_messages} traces without)"
+        f"{fields['messages']} ({format_number(fields['messages'] / total, 1)} a trace, at most"
+        f" {fields['most_messages']}; {fields['without_messages']} traces without)"
     )
-    counts["steps"] = str(summary.steps)
-    values = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
-    counts["for --by"] = ", ".join(
-        f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"
-        for name, hashes in values
-    )
+    counts["steps"] = str(fields["steps"])
+    values = sorted(fields["attributes"].items(), key=lambda item: item[1])
+    texts = (f"{sanitize_line(name, 60)} ({format_count(n, 'value')})" for name, n in values)
+    counts["for --by"] = ", ".join(texts)
     lines = [wrap_line(f"  {name:10}{text}", " " * 12) for name, text in counts.items() if text]
     return "\n".join([f"{head}.", *lines])
 

@@ -7,7 +7,7 @@ import click
 
 from annotator.cli.options import PATH, add_page_options, add_table_options
 from annotator.cli.pages import add_server_options, announce_page, require_web
-from annotator.cli.tables import TableRequest, find_calibrations, open_runs
+from annotator.cli.tables import open_request
 
 
 @click.command("view", context_settings={"show_default": True})
@@ -31,7 +31,5 @@ def command(
     require_web()
     from annotator.web.view import view
 
-    opened, files = open_runs(runs, groups), options["calibration_files"]
-    options["calibration_files"] = find_calibrations(opened, files, no_calibration)
-    request = TableRequest(opened, **options)
+    request = open_request(runs, groups, no_calibration, **options)
     view(request.select_pages(), port, announce_page(open_))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict
 
@@ -127,6 +127,10 @@ def check_name(name: str, where: str) -> None:
 
 def _read_table(file: str) -> ConditionSource:
     """Return the conditions in a table: a column ``trace_id``, and a column for each condition."""
+
+    def refuse(line: int, problem: str) -> NoReturn:
+        raise AnnotatorError(f"{file}, line {line}: {problem}")
+
     with explain_unreadable(file):
         text, notice = decode_table(read_bounded(file), file)
     first = next((line for line in text.splitlines() if line.strip()), "")
@@ -137,35 +141,31 @@ def _read_table(file: str) -> ConditionSource:
             if any(cell.strip() for cell in cells):
                 rows.append((reader.line_num, [unescape_formula(cell.strip()) for cell in cells]))
     except csv.Error as error:
-        raise AnnotatorError(f"{file}, line {reader.line_num}: not a table: {error}") from error
+        refuse(reader.line_num, f"not a table: {error}")
     for line, cells in rows:
         if problem := find_encoding_problem(cells):
-            raise AnnotatorError(f"{file}, line {line}: {problem}")
-    header = rows[0][1] if rows else []
+            refuse(line, problem)
+    start, header = rows[0] if rows else (1, [])
     names = [name for name in header if name != "trace_id"]
     if "trace_id" not in header or not names or "" in names:
-        raise AnnotatorError(
-            f"{file}, line {rows[0][0] if rows else 1}: expected a column trace_id and a column for"
-            f" each condition, found {', '.join(header) or 'nothing'}"
-        )
+        columns = ", ".join(header) or "nothing"
+        expected = "expected a column trace_id and a column for each condition"
+        refuse(start, f"{expected}, found {columns}")
     for name in find_repeated(header):
-        raise AnnotatorError(f"{file}, line {rows[0][0]}: two columns {name}")
+        refuse(start, f"two columns {name}")
     for name in names:
-        check_name(name, f"{file}, line {rows[0][0]}")
+        check_name(name, f"{file}, line {start}")
     lines: dict[str, int] = {}
     values: dict[str, dict[str, str]] = {name: {} for name in names}
     for line, cells in rows[1:]:
         if len(cells) != len(header):
-            problem = f"{len(cells)} cells, the header has {len(header)}"
-            raise AnnotatorError(f"{file}, line {line}: {problem}")
+            refuse(line, f"{len(cells)} cells, the header has {len(header)}")
         record = dict(zip(header, cells, strict=True))
         trace_id = record.pop("trace_id")
         if not trace_id:
-            raise AnnotatorError(f"{file}, line {line}: no trace_id")
+            refuse(line, "no trace_id")
         if trace_id in lines:
-            raise AnnotatorError(
-                f"{file}, line {line}: {trace_id} is in line {lines[trace_id]}, too"
-            )
+            refuse(line, f"{trace_id} is in line {lines[trace_id]}, too")
         lines[trace_id] = line
         for name, value in record.items():
             if value:
@@ -178,11 +178,7 @@ def _read_table(file: str) -> ConditionSource:
 def join_conditions(
     conditions: Iterable[Condition], trace_id: str, attributes: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the attributes of a trace with its conditions.
-
-    Raises:
-        AnnotatorError: the trace has an attribute of this name with another value.
-    """
+    """Return the attributes of a trace with its conditions."""
     joined = dict(attributes)
     for condition in conditions:
         value = condition.find(trace_id, attributes)
@@ -212,9 +208,6 @@ def check_conditions(
         traces: the id and the attributes of each trace.
         kept: conditions that the traces have already.
         partial: other traces may match: a table or an expression may have no trace here.
-
-    Raises:
-        AnnotatorError: no trace matches a condition, or one has the attribute with another value.
     """
     conditions = [condition for source in sources for condition in source.conditions]
     ids: dict[str, None] = {}

@@ -1,17 +1,18 @@
 """A data set of the Hugging Face library with a row for each annotation of some runs."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import replace_folder
 from annotator.base.text import replace_surrogates, sanitize_line
-from annotator.rubrics.annotations import Annotation, get_attribute
-from annotator.runs.manifest import Manifest
+from annotator.rubrics.annotations import get_attribute
+
+if TYPE_CHECKING:
+    from annotator.runs.run import Run
 
 # The attributes with a column of their own; the column "attributes" has all of them.
 ATTRIBUTES = ("model", "setting", "project", "task", "framework", "run_name", "merge")
@@ -19,175 +20,109 @@ _COUNTS = (
     *("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("calls", "retries", "unreported_calls", "cache_hits"),
 )
+_QUOTE = {
+    "quote": "string",
+    "source": "string",
+    "start": "int64",
+    "end": "int64",
+    "match": "string",
+}
+_FINDING = {"code": "string", "rationale": "string", "votes": "int64", "evidence": [_QUOTE]}
+_VOTE = {"judge": "string", "sample": "int64", "status": "string", "primary": "string"}
+_VOTE_TEXTS = {"secondary": ["string"], "error": "string", "reason": "string"}
+_TYPES = {
+    **{"run": "string", "run_status": "string", "limit": "int64"},
+    **{"rubric": "string", "rubric_version": "int64", "rubric_sha256": "string"},
+    **dict.fromkeys(("judge", "judge_sha256", "trace_id", "status", "primary"), "string"),
+    "secondary": ["string"],
+    "findings": [_FINDING],
+    "rejected": [{"code": "string", "reason": "string", "quotes": ["string"]}],
+    **dict.fromkeys(ATTRIBUTES, "string"),
+    **{"passed": "bool", "attributes": "string"},
+    **dict.fromkeys(_COUNTS, "int64"),
+    **{"cost_usd": "float64", "seconds": "float64"},
+    **{"reason": "string", "error": "string", "failure": "string"},
+    "truncated": [{"source": "string", "characters": "int64"}],
+    **{"read": "float64", "agreement": "float64", "tie": ["string"]},
+    "votes": [{**_VOTE, **_VOTE_TEXTS}],
+    "contradictions": ["string"],
+}
+COLUMNS = tuple(_TYPES)
 
-COLUMNS = (
-    *("run", "run_status", "limit", "rubric", "rubric_version", "rubric_sha256"),
-    *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
-    *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
-    *("cost_usd", "seconds", "reason", "error", "failure", "truncated", "read", "agreement"),
-    *("tie", "votes", "contradictions"),
-)
 
-
-class AnnotationSource(Protocol):
-    """The part of a :class:`~annotator.runs.run.Run` that a data set needs."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """The settings of the run."""
-
-    def annotations(self) -> Iterator[Annotation]:
-        """Yield its annotations."""
-
-
-def write_dataset(runs: Sequence[AnnotationSource], folder: Path) -> None:
+def write_dataset(runs: Sequence["Run"], folder: Path) -> None:
     """Write a data set that ``datasets.load_from_disk(folder)`` reads; it may replace another one.
 
     Memory does not grow with the annotations. Every data set has the same columns.
-
-    Raises:
-        AnnotatorError: a run is damaged, the folder cannot be written, or holds something else.
     """
     import datasets
 
-    with replace_folder(folder, _is_dataset) as target, _hide_progress_bars():
+    datasets.disable_progress_bars()
+    with replace_folder(folder, _is_dataset) as target:
         try:
-            dataset = _generate_dataset(runs, target.with_name("cache"))
+            dataset = build_dataset(())
+            if any(next(run.annotations(), None) for run in runs):
+                cache, arguments = str(target.with_name("cache")), {"runs": tuple(runs)}
+                dataset = datasets.Dataset.from_generator(
+                    make_rows, dataset.features, cache_dir=cache, gen_kwargs=arguments
+                )
             dataset.save_to_disk(target, num_shards=None if len(dataset) else 1)
         except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
-            raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
+            cause = error.__cause__ or error
+            if isinstance(cause, AnnotatorError):
+                raise cause from error
+            reason = sanitize_line(str(cause) or type(cause).__name__)
+            raise AnnotatorError(f"cannot write {folder}: {reason}") from error
 
 
-def build_dataset(runs: Sequence[AnnotationSource]) -> Any:
+def build_dataset(runs: Sequence["Run"]) -> Any:
     """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory."""
     import datasets
 
     # Not from_generator: its cache does not see annotations that a run got since.
     rows = list(make_rows(runs))
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return datasets.Dataset.from_dict(columns, _build_features())
-
-
-def _generate_dataset(runs: Sequence[AnnotationSource], cache: Path) -> Any:
-    """Return a data set on the disk, below the empty folder ``cache``."""
-    import datasets
-
-    features = _build_features()
-    if all(next(run.annotations(), None) is None for run in runs):
-        return datasets.Dataset.from_dict({name: [] for name in features}, features)
-    return datasets.Dataset.from_generator(
-        make_rows, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
-    )
-
-
-def push_dataset(folder: Path, name: str) -> None:
-    """Push a data set in a folder to the hub as ``name``, private.
-
-    Raises:
-        AnnotatorError: the hub refuses it, or has a public data set of that name.
-    """
-    import datasets
-    from huggingface_hub import HfApi
-
-    hub = HfApi()
-    with _hide_progress_bars():
-        try:
-            exists = hub.repo_exists(name, repo_type="dataset")
-            if exists and not hub.dataset_info(name).private:
-                raise ValueError("it is there already, and public; name another or make it private")
-            datasets.load_from_disk(folder).push_to_hub(name, private=True)
-        except Exception as error:  # of a dozen libraries
-            raise _explain_failure(
-                f"{folder} is written, but not pushed to {name}", error
-            ) from error
-
-
-def _explain_failure(problem: str, error: BaseException) -> AnnotatorError:
-    if isinstance(error, AnnotatorError):
-        return error
-    return AnnotatorError(f"{problem}: {sanitize_line(str(error) or type(error).__name__)}")
+    return datasets.Dataset.from_dict(columns, datasets.Features(_make_feature(_TYPES)))
 
 
 def _is_dataset(folder: Path) -> bool:
     return (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
 
 
-@contextmanager
-def _hide_progress_bars() -> Iterator[None]:
-    import datasets
+def _make_feature(type_: Any) -> Any:
+    """Return a type of :data:`_TYPES` as the library writes it."""
+    from datasets import Value
 
-    enabled = datasets.is_progress_bar_enabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            datasets.enable_progress_bars()
+    if isinstance(type_, dict):
+        return {name: _make_feature(each) for name, each in type_.items()}
+    return [_make_feature(type_[0])] if isinstance(type_, list) else Value(type_)
 
 
-def _build_features() -> Any:
-    from datasets import Features, Value
-
-    text, integer, real = Value("string"), Value("int64"), Value("float64")
-    evidence = {"quote": text, "source": text, "start": integer, "end": integer, "match": text}
-    finding = {"code": text, "rationale": text, "votes": integer, "evidence": [evidence]}
-    vote = {"judge": text, "sample": integer, "status": text, "primary": text, "secondary": [text]}
-    return Features(
-        {
-            **{"run": text, "run_status": text, "limit": integer},
-            **{"rubric": text, "rubric_version": integer, "rubric_sha256": text},
-            **dict.fromkeys(("judge", "judge_sha256", "trace_id", "status", "primary"), text),
-            "secondary": [text],
-            "findings": [finding],
-            "rejected": [{"code": text, "reason": text, "quotes": [text]}],
-            **dict.fromkeys(ATTRIBUTES, text),
-            "passed": Value("bool"),
-            "attributes": text,
-            **dict.fromkeys(_COUNTS, integer),
-            "cost_usd": real,
-            "seconds": real,
-            "reason": text,
-            "error": text,
-            "failure": text,
-            "truncated": [{"source": text, "characters": integer}],
-            "read": real,
-            "agreement": real,
-            "tie": [text],
-            "votes": [vote | {"error": text, "reason": text}],
-            "contradictions": [text],
-        }
-    )
-
-
-def make_rows(runs: Sequence[AnnotationSource]) -> Iterator[dict[str, Any]]:
+def make_rows(runs: Sequence["Run"]) -> Iterator[dict[str, Any]]:
     """Yield a row for each annotation: plain values by the names in :data:`COLUMNS`."""
     for run in runs:
-        versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}
         common = {
-            "run": replace_surrogates(run.manifest.id),
+            "run": replace_surrogates(run.id),
             "run_status": replace_surrogates(run.manifest.status),
             "limit": run.manifest.limit,
-            "judge_sha256": run.manifest.judge_sha256,
+            "judge_sha256": run.judge_sha256,
         }
         for annotation in run.annotations():
-            row = common | _make_row(annotation, versions)
+            attributes, fields = annotation.attributes, asdict(annotation)
+            passed = attributes.get("passed")
+            row = {
+                **common,
+                **fields.pop("usage"),
+                **fields,
+                "rubric_version": run.schemes[annotation.rubric].version,
+                "passed": passed if isinstance(passed, bool) else None,
+                "attributes": json.dumps(fields["attributes"], ensure_ascii=False),
+                "truncated": [
+                    {"source": source, "characters": n}
+                    for source, n in annotation.truncated.items()
+                ],
+            }
+            for name in ATTRIBUTES:
+                is_set = attributes.get(name) is not None
+                row[name] = get_attribute(attributes, name) if is_set else None
             yield {name: row[name] for name in COLUMNS}
-
-
-def _make_row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
-    attributes, fields = annotation.attributes, asdict(annotation)
-    strings = {
-        name: None if attributes.get(name) is None else get_attribute(attributes, name)
-        for name in ATTRIBUTES
-    }
-    return {
-        **fields.pop("usage"),
-        **fields,
-        **strings,
-        "rubric_version": versions[annotation.rubric],
-        "passed": attributes["passed"] if isinstance(attributes.get("passed"), bool) else None,
-        "attributes": json.dumps(fields["attributes"], ensure_ascii=False),
-        "truncated": [
-            {"source": source, "characters": n} for source, n in annotation.truncated.items()
-        ],
-    }

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,20 +16,17 @@ from annotator.base.files import NewFile, explain_errors, open_checked, write_fi
 from annotator.base.remote import refuse_url
 from annotator.base.text import sanitize_line
 from annotator.judges.build import ModelSettings
-from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation, Usage, find_annotations
-from annotator.runs.conditions import Condition
 from annotator.runs.engines import Engine, open_engine
 from annotator.runs.execute import (
     Callbacks,
-    Only,
     Plan,
     describe_problems,
     keep_result,
     make_plan,
     run_plan,
 )
-from annotator.runs.manifest import Criteria, Manifest, read_manifest
+from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run, open_run
 from annotator.runs.shards import SHARDS, list_missing, list_shards, locate_shard, read_shards
 from annotator.runs.store import describe_usage
@@ -41,18 +38,12 @@ _ATTEMPTS = 3  # at a shard whose worker died
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """A shard for a worker, which makes the plan. ``judge``: as in :func:`annotator.annotate`."""
+    """A shard of the run in ``folder``. ``options``: arguments of :func:`make_plan`."""
 
-    traces: Traces
-    rubrics: tuple[Rubric, ...]
-    judge: Any
     folder: Path
-    limit: int | None
-    only: Only
-    concurrency: int
-    criteria: Criteria
+    shard: Shard
     command: str
-    conditions: tuple[Condition, ...]
+    options: Mapping[str, Any]
 
 
 async def run_in_shards(
@@ -99,9 +90,6 @@ async def run_in_shards(
 def _begin_shards(folder: Path, shards: int, *, resume: bool) -> int:
     """Make the folder of the shards, and return their number. A resumed run keeps its number; a
     merged run is split again.
-
-    Raises:
-        AnnotatorError: the folder holds a run, and not ``resume``; or a run without shards.
     """
     numbers = {shard.of for shard in list_shards(folder)}
     merged = read_manifest(folder) if (folder / "run.json").exists() else None
@@ -115,30 +103,28 @@ def _begin_shards(folder: Path, shards: int, *, resume: bool) -> int:
             f"{folder} holds a run without shards; go on without --workers and --engine"
         )
     with explain_errors(folder):
-        if merged:
-            (folder / "run.json").unlink()
+        (folder / "run.json").unlink(missing_ok=True)
         (folder / SHARDS).mkdir(parents=True, exist_ok=True)
     return max(numbers, default=shards)
 
 
-def _list_jobs(plan: Plan, manifest: Manifest, folder: Path, shards: int) -> list[ShardJob]:
+def _list_jobs(plan: Plan, manifest: Manifest, folder: Path, of: int) -> list[ShardJob]:
     """Return a job for each shard, with its part of the rates, money and concurrency."""
     judge = plan.built.source
     if isinstance(judge, ModelSettings):
         limits = {name: getattr(judge, name) for name in ("rpm", "tpm", "max_cost")}
-        parts = {name: limit / shards for name, limit in limits.items() if limit is not None}
+        parts = {name: limit / of for name, limit in limits.items() if limit is not None}
         judge = replace(judge, prices=tuple(map(Path.absolute, judge.prices)), **parts)
-    folder = folder.absolute()
-    concurrency = max(1, plan.concurrency // shards)
-    options = (plan.limit, plan.only, concurrency, plan.criteria, manifest.command or "")
-    format_, redacted = plan.traces.format, plan.traces.redacted
-    return [
-        ShardJob(
-            Traces(manifest.sources, format_, Shard(number, shards), redacted, plan.limit),
-            *(plan.rubrics, judge, folder, *options, plan.conditions),
-        )
-        for number in range(1, shards + 1)
-    ]
+    options = {name: getattr(plan, name) for name in ("limit", "only", "criteria", "conditions")}
+    options |= {"rubric": plan.rubrics, "judge": judge}
+    options["concurrency"] = max(1, plan.concurrency // of)
+    jobs = []
+    for shard in (Shard(number, of) for number in range(1, of + 1)):
+        form, redacted = plan.traces.format, plan.traces.redacted
+        traces = Traces(manifest.sources, form, shard, redacted, plan.limit)
+        command = manifest.command or ""
+        jobs.append(ShardJob(folder.absolute(), shard, command, {"traces": traces, **options}))
+    return jobs
 
 
 def judge_shard(job: ShardJob) -> tuple[str, str]:
@@ -153,16 +139,7 @@ def judge_shard(job: ShardJob) -> tuple[str, str]:
                 f"{job.folder} is not on the machine of a worker: the workers of an engine need the"
                 " run directory in common, as a shared folder of the same path"
             )
-        plan = make_plan(
-            *(job.traces, job.rubrics, job.judge),
-            limit=job.limit,
-            only=job.only,
-            concurrency=job.concurrency,
-            criteria=job.criteria,
-            conditions=job.conditions,
-        )
-        assert job.traces.shard  # noqa: S101 - every job has one
-        folder = locate_shard(job.folder, job.traces.shard)
+        plan, folder = make_plan(**job.options), locate_shard(job.folder, job.shard)
         manifest, resume = plan.make_manifest(job.command), (folder / "run.json").exists()
         asyncio.run(run_plan(plan, manifest, folder, Callbacks(), open_run, [], resume=resume))
     except AnnotatorError as error:
@@ -186,13 +163,13 @@ class ShardLogs:
                 if file.stat().st_size < offset:  # a resumed shard took its failures out
                     offset, counts, usage = 0, Counter(), Usage()
                 log.seek(offset)
-                lines = log.read()
-                lines = lines[: lines.rfind(b"\n") + 1]
-                annotations = [Annotation.from_json(line.decode()) for line in lines.splitlines()]
-                counts.update(annotation.status for annotation in annotations)
-                usage = sum((annotation.usage for annotation in annotations), start=usage)
-                self._files[file] = offset + len(lines), counts, usage
-                new += annotations
+                for line in log:
+                    if line.endswith(b"\n"):
+                        offset += len(line)
+                        new.append(annotation := Annotation.from_json(line.decode()))
+                        counts[annotation.status] += 1
+                        usage += annotation.usage
+                self._files[file] = offset, counts, usage
         return new
 
     def report(self, callbacks: Callbacks) -> None:
@@ -204,12 +181,8 @@ class ShardLogs:
 
 
 async def _run_jobs(engine: Engine, jobs: Sequence[ShardJob], callbacks: Callbacks) -> None:
-    """Have an engine run all shards, wait for them, and report their progress.
-
-    Raises:
-        AnnotatorError: a shard stopped, or its worker died three times. All others have ended.
-    """
-    logs = ShardLogs(job.folder / SHARDS / str(job.traces.shard) for job in jobs)
+    """Have an engine run all shards, wait for them, and report their progress."""
+    logs = ShardLogs(job.folder / SHARDS / str(job.shard) for job in jobs)
     running = [(job, engine.submit(judge_shard, job), 1) for job in jobs]
     problems: list[AnnotatorError] = []
     while running:
@@ -228,7 +201,7 @@ async def _run_jobs(engine: Engine, jobs: Sequence[ShardJob], callbacks: Callbac
                 name, message = "", f"its worker died {_ATTEMPTS} times: {reason}"
             if message:
                 error_class = getattr(errors, name, AnnotatorError)
-                problems.append(error_class(f"shard {job.traces.shard}: {message}"))
+                problems.append(error_class(f"shard {job.shard}: {message}"))
     logs.report(callbacks)
     if problems:  # another error counts more: money alone does not help
         raise min(problems, key=lambda error: isinstance(error, BudgetReached))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from annotator.base.errors import AnnotatorError, BudgetReached, Pending
-from annotator.base.text import format_count, sanitize_line
+from annotator.base.text import find_repeated, format_count, sanitize_line
 from annotator.judges.base import RunJudge
 from annotator.judges.build import BuiltJudge, build_judge
 from annotator.rubrics import Rubric, load_rubric
@@ -26,7 +26,7 @@ from annotator.runs.manifest import (
 )
 from annotator.runs.run import Run
 from annotator.runs.store import RunDirectory, describe_usage
-from annotator.runs.verdicts import annotate, annotate_unjudged, annotate_unreadable, conclude
+from annotator.runs.verdicts import conclude, make_annotation
 from annotator.traces import Ignored, Trace, Traces, TraceSource, Unreadable, load_traces
 from annotator.traces.read import ProblemKinds
 from annotator.traces.redaction import hash_patterns
@@ -63,8 +63,10 @@ class Plan:
     population: int = 0
 
     def __post_init__(self) -> None:
-        if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
-            raise AnnotatorError("rubric: name one, or several with different ids")
+        if not self.rubrics:
+            raise AnnotatorError("rubric: name one, or several")
+        for repeated in find_repeated(rubric.id for rubric in self.rubrics):
+            raise AnnotatorError(f"rubric: two rubrics have the id {repeated!r}")
         if self.only not in get_args(Only):
             names = ", ".join(get_args(Only))
             raise AnnotatorError(f"only: expected one of {names}, found {self.only!r}")
@@ -81,22 +83,20 @@ class Plan:
 
     def make_manifest(self, command: str) -> Manifest:
         """Return the manifest of a run that begins now."""
-        pilot = None
-        if self.sampled is not None:
-            pilot = {"traces": len(self.sampled), "of": self.population}
+        pilot = {"traces": len(self.sampled), "of": self.population} if self.sampled else None
         return make_manifest(
             rubrics=self.rubrics,
             judge=self.judge,
             sources=self.traces.places,
             format=self.traces.format,
-            only=self.only,
-            limit=self.limit,
-            concurrency=self.concurrency,
             command=command,
             criteria=self.criteria,
-            shard=self.traces.shard,
+            limit=self.limit,
+            only=self.only,
+            concurrency=self.concurrency,
+            shard=self.traces.shard and str(self.traces.shard),
             pilot=pilot,
-            redaction=hash_patterns() if self.traces.redacted else None,
+            redaction=self.traces.redacted and hash_patterns(),
             conditions=self.conditions,
         )
 
@@ -116,9 +116,6 @@ def make_plan(
 ) -> Plan:
     """Return a plan; the arguments are those of :func:`annotator.api.aannotate`. ``offline``:
     nothing will be called, and no key is needed.
-
-    Raises:
-        AnnotatorError: a source, a rubric or the judge cannot be used.
     """
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -215,15 +212,12 @@ def describe_problems(problems: Sequence[str], file: str) -> Iterator[str]:
 
 
 async def execute(
-    plan: Plan,
-    run: RunDirectory,
-    on_record: Callable[[Annotation], None],
-    watch: FailureWatch | None,
+    plan: Plan, run: RunDirectory, callbacks: Callbacks, watch: FailureWatch | None
 ) -> ReadSummary:
     """Judge the traces that have no annotation yet.
 
-    ``on_record`` is called after each annotation. If ``watch`` finds that almost everything fails,
-    no new call begins; the run stops if the calls in flight fail too.
+    If ``watch`` finds that almost everything fails, no new call begins; the run stops if the calls
+    in flight fail too.
 
     Raises:
         AnnotatorError: the judge had to stop, a source does not exist, no trace was found, almost
@@ -235,7 +229,8 @@ async def execute(
 
     async def judge(trace: Trace, rubric: Rubric, n: int) -> None:
         try:
-            annotation = await annotate(trace, rubric, plan.judge, plan.criteria)
+            verdict = await plan.judge.judge(trace, rubric)
+            annotation = conclude(verdict, trace, rubric, plan.judge.id, plan.criteria)
         except Pending:
             summary.pending += 1
             return
@@ -254,7 +249,7 @@ async def execute(
 
     def record(annotation: Annotation, n: int = 0) -> None:
         run.append(annotation)
-        on_record(annotation)
+        callbacks.report([annotation], run.counts, run.usage)
         if watch and n and (annotation.trace_id, annotation.rubric) not in run.failed_before:
             watch.add(n, annotation)
 
@@ -292,7 +287,7 @@ async def execute(
                     summary.judgements += 1
                     tasks.create_task(judge(item, rubric, next(numbers)))
     except BaseExceptionGroup as group:
-        raise find_error(group, AnnotatorError) from group
+        raise _find_error(group) from group
     finally:
         try:
             run.spent(plan.judge.overhead, plan.judge.learned)
@@ -315,11 +310,11 @@ def _list_unjudged(
         if is_done(item.id, rubric.id):
             continue
         if isinstance(item, Unreadable):
-            record(annotate_unreadable(item, rubric, plan.judge.id))
+            record(make_annotation(item, rubric, plan.judge.id))
         elif reason := explain_skip(item, rubric, plan.only):
-            record(annotate_unjudged(item, rubric, plan.judge.id, "skipped", reason))
+            record(make_annotation(item, rubric, plan.judge.id, "skipped", reason=reason))
         elif reason := rubric.leaves_open(item):
-            record(annotate_unjudged(item, rubric, plan.judge.id, "undecided", reason))
+            record(make_annotation(item, rubric, plan.judge.id, "undecided", reason=reason))
         else:
             yield rubric
 
@@ -336,30 +331,6 @@ def _check_traces(plan: Plan, summary: ReadSummary) -> None:
         reasons = "; ".join(islice(summary.kinds, 3)).replace(advice, "")
         raise AnnotatorError(f"no trace could be read in {where}: {reasons}{advice}")
     raise AnnotatorError(f"no traces in {where}: nothing of the formats that are known lies there")
-
-
-async def _execute_in_batches(
-    plan: Plan, run: RunDirectory, on_record: Callable[[Annotation], None]
-) -> ReadSummary:
-    """Execute ``plan``. With batches: fetch the answers of earlier batches, then send the missing
-    requests and wait, until nothing is missing. Raises as :func:`execute` does.
-    """
-    built = plan.built
-    # Failures do not stop a run in batches: its answers are paid already.
-    watch = None if built.session and built.session.in_batches else FailureWatch()
-    while True:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for step in built.settle:
-                    tasks.create_task(step())
-        except BaseExceptionGroup as group:
-            raise find_error(group, AnnotatorError) from group
-        finally:
-            if built.settle:
-                run.spent(plan.judge.overhead, plan.judge.learned)
-        summary = await execute(plan, run, on_record, watch)
-        if not (summary.pending and built.settle):
-            return summary
 
 
 async def run_plan(
@@ -409,14 +380,10 @@ async def _execute_and_close(
     """Execute ``plan`` and write to the manifest how the run ended. Raises as :func:`execute`."""
     changes: dict[str, Any] = {"status": "stopped"}
     keep = False
-
-    def report(annotation: Annotation) -> None:
-        callbacks.report([annotation], run.counts, run.usage)
-
     try:
         start()
         plan.built.begin(run, callbacks.notice)
-        summary = await _execute_in_batches(plan, run, report)
+        summary = await _execute_in_batches(plan, run, callbacks)
         run.sync()  # before the manifest says "finished"
         if plan.built.outbox:
             plan.built.outbox.keep()
@@ -446,6 +413,28 @@ async def _execute_and_close(
             run.close(keep=keep, ended=format_now(), **changes)
 
 
+async def _execute_in_batches(plan: Plan, run: RunDirectory, callbacks: Callbacks) -> ReadSummary:
+    """Execute ``plan``. With batches: fetch the answers of earlier batches, then send the missing
+    requests and wait, until nothing is missing.
+    """
+    built = plan.built
+    # Failures do not stop a run in batches: its answers are paid already.
+    watch = None if built.session and built.session.in_batches else FailureWatch()
+    while True:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for step in built.settle:
+                    tasks.create_task(step())
+        except BaseExceptionGroup as group:
+            raise _find_error(group) from group
+        finally:
+            if built.settle:
+                run.spent(plan.judge.overhead, plan.judge.learned)
+        summary = await execute(plan, run, callbacks, watch)
+        if not (summary.pending and built.settle):
+            return summary
+
+
 def refuse_running_loop(advice: str) -> None:
     """Raise :class:`AnnotatorError`, with an advice, if an event loop is running here."""
     try:
@@ -462,14 +451,9 @@ def explain_skip(trace: Trace, rubric: Rubric, only: Only) -> str | None:
     return rubric.excludes(trace, any_outcome=only == "all")
 
 
-def find_error(
-    group: BaseExceptionGroup[BaseException], error_class: type[AnnotatorError]
-) -> BaseException:
-    """Return the first error of a class in a group, else the first error."""
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            error = find_error(error, error_class)
-        if isinstance(error, error_class):
-            return error
-    first = group.exceptions[0]
-    return find_error(first, error_class) if isinstance(first, BaseExceptionGroup) else first
+def _find_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first :class:`AnnotatorError` in a group, else the first error."""
+    error: BaseException = group.subgroup(AnnotatorError) or group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

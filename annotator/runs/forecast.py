@@ -44,9 +44,6 @@ class Forecast:
 def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
     """Return the expected usage of ``plan``, without calls. ``judged``: the trace and rubric of
     each annotation that the run has already.
-
-    Raises:
-        AnnotatorError: a source does not exist.
     """
     expected = Forecast(assumption=plan.judge.assumption)
     for item in plan.traces.find():
@@ -91,9 +88,6 @@ def sample_pilot(plan: Plan, size: int) -> Plan:
 
     A hash of its id decides whether a trace is sampled: the same pilot each time, and a larger one
     contains it.
-
-    Raises:
-        AnnotatorError: the plan judges no trace, or a source does not exist.
     """
     ids = [
         item.id

@@ -21,7 +21,7 @@ from annotator.base.text import describe_validation, hide_url_secrets, replace_s
 from annotator.judges.base import RunJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.runs.conditions import Condition
-from annotator.traces import Shard, load_readers
+from annotator.traces import load_readers
 
 # The settings that a resumed run shares with the first one, and shards with each other.
 _SAME = (
@@ -158,11 +158,7 @@ def format_now() -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest in a run directory.
-
-    Raises:
-        AnnotatorError: the file is missing or invalid.
-    """
+    """Return the manifest in a run directory."""
     file = folder / "run.json"
     try:
         return Manifest.model_validate(json.loads(read_bounded(file)))
@@ -183,23 +179,14 @@ def make_manifest(
     judge: RunJudge,
     sources: Sequence[str],
     format: str,
-    only: str,
-    limit: int | None,
-    concurrency: int,
     command: str,
     criteria: Criteria = DEFAULT_CRITERIA,
-    shard: Shard | None = None,
-    pilot: Mapping[str, int] | None = None,
-    redaction: str | None = None,
-    conditions: Sequence[Condition] = (),
+    limit: int | None = None,
+    **fields: Any,
 ) -> Manifest:
-    """Return the manifest of a run that begins now, without secrets.
-
-    Raises:
-        AnnotatorError: the judge cannot use a rubric, or the plug-in of the format is broken.
-    """
+    """Return the manifest of a run that begins now, without secrets. ``fields``: others of it."""
     settings = dict(judge.settings)
-    origin = load_readers(format).origin
+    fields["format_plugin"] = load_readers(format).origin
     return Manifest.model_validate(
         {
             "id": uuid.uuid4().hex,
@@ -212,19 +199,13 @@ def make_manifest(
             "judge": {"id": judge.id, **settings},
             "sources": [resolve_source(source) for source in sources],
             "format": format,
-            **({"format_plugin": origin} if origin else {}),
-            "only": only,
-            **({"redaction": redaction} if redaction else {}),
-            **asdict(criteria),
             "limit": limit,
-            **({"shard": str(shard)} if shard else {}),
-            **({"pilot": pilot} if pilot else {}),
-            **({"conditions": conditions} if conditions else {}),
-            "concurrency": concurrency,
             "cwd": replace_surrogates(str(Path.cwd())),
             "started": format_now(),
             "ended": None,
             "status": "running",
+            **asdict(criteria),
+            **{name: value for name, value in fields.items() if value},
         }
     )
 
@@ -246,19 +227,18 @@ def list_differences(first: Manifest, second: Manifest) -> list[str]:
 
 
 def _collect_settings(manifest: Manifest) -> dict[str, Any]:
-    rubrics = {
-        scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
-    }
     fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
     fields |= manifest.as_dict()
-    conditions = [
+    fields["rubrics"] = {
+        scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
+    }
+    fields["conditions"] = [
         # A table is compared, and shown, by its hash, wherever it is.
         f"column {condition.name} {_hash_values(condition)}"
         if condition.pattern is None
         else str(condition)
         for condition in manifest.conditions
     ]
-    fields |= {"rubrics": rubrics, "conditions": conditions}
     return {key: fields.get(key) for key in _SAME}
 
 

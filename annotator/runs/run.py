@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,26 +49,13 @@ class Run:
         return name_place(self.folder) if self.folder else IN_MEMORY
 
     def __repr__(self) -> str:
-        statuses = ", ".join(f"{count} {status}" for status, count in self._count_statuses())
+        totals = self.manifest.totals
+        counts = [f"{totals[status]} {status}" for status in _STATUSES if totals.get(status)]
         rubrics = ", ".join(self.schemes)
         if self.manifest.status != "finished":  # whose totals may be older
-            statuses = self.manifest.status
-        text = f"{rubrics}, judge {self.judge}, {statuses or 'no annotations'}"
+            counts = [self.manifest.status]
+        text = f"{rubrics}, judge {self.judge}, {', '.join(counts) or 'no annotations'}"
         return f"<Run {sanitize_line(f'{self}: {text}', 400)}>"
-
-    def _repr_html_(self) -> str:
-        """Return the run as a notebook shows it."""
-        facts = [("run", str(self)), ("rubrics", ", ".join(self.schemes)), ("judge", self.judge)]
-        facts += [(status, str(count)) for status, count in self._count_statuses()]
-        rows = (
-            f"<tr><th>{escape(name)}</th><td>{escape(sanitize_line(text, 200))}</td></tr>"
-            for name, text in facts
-        )
-        return f"<table>{''.join(rows)}</table>"
-
-    def _count_statuses(self) -> list[tuple[str, float]]:
-        totals = self.manifest.totals
-        return [(status, count) for status in _STATUSES if (count := totals.get(status))]
 
     @property
     def id(self) -> str:
@@ -124,12 +110,35 @@ class Run:
             AnnotatorError: the file is missing, a line is damaged or does not fit the run, a trace
                 has two annotations, or lines of a finished run are lost.
         """
-        check = AnnotationCheck(self)
+        hashes: set[int] = set()
         for line, annotation in self._read_placed():
-            check.check(annotation, line)
+            key = hash((annotation.trace_id, annotation.rubric))
+            problem = self._find_problem(annotation)
+            if not problem and key in hashes:
+                problem = f"has a second annotation by {annotation.rubric}"
+            if problem:
+                raise AnnotatorError(f"{line}: {annotation.trace_id} {problem}")
+            hashes.add(key)
             if rubric is None or annotation.rubric == rubric:
                 yield self.group(annotation)
-        check.finish()
+        total = self.manifest.totals.get("annotations")
+        if self.manifest.status == "finished" and len(hashes) != total:
+            raise AnnotatorError(
+                f"{self}: the finished run recorded {total} annotations, {len(hashes)} are left"
+            )
+
+    def _find_problem(self, annotation: Annotation) -> str:
+        """Return why an annotation is none of the run; "" if it is."""
+        scheme = self.schemes.get(annotation.rubric)
+        if scheme is None:
+            return f"is by {annotation.rubric!r}, which is no rubric of the run"
+        if annotation.rubric_sha256 != scheme.sha256:
+            return f"was judged by another version of {scheme.id}"
+        if unknown := [code for code in annotation.codes if code not in scheme.ids]:
+            return f"has {min(unknown)!r}, which is no code of {scheme.id}"
+        if bool(annotation.codes) != (annotation.status == "labelled"):
+            return f"is {annotation.status}, and it has {', '.join(annotation.codes) or 'no code'}"
+        return ""
 
     def to_pandas(self) -> "DataFrame":
         """Return a row for each annotation, in the columns that ``annotate report --format
@@ -198,51 +207,6 @@ class Run:
         """The files of its annotations; empty for a run in memory."""
         folders = self.shard_folders or ((self.folder,) if self.folder else ())
         return tuple(map(find_annotations, folders))
-
-
-class AnnotationCheck:
-    """Checks that annotations belong to a run, one after another."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._hashes: set[int] = set()
-
-    def check(self, annotation: Annotation, where: str) -> Scheme:
-        """Return the scheme of the next annotation. ``where``: its place, for messages.
-
-        Raises:
-            AnnotatorError: the rubric, its version or a code is not of the run, the status does not
-                fit the codes, or the trace has an annotation already.
-        """
-        trace_id, scheme = annotation.trace_id, self._run.schemes.get(annotation.rubric)
-        if scheme is None:
-            raise AnnotatorError(
-                f"{where}: {trace_id}: rubric {annotation.rubric!r} is not one of the run"
-            )
-        key = hash((trace_id, scheme.id))
-        if key in self._hashes:
-            raise AnnotatorError(f"{where}: {trace_id!r} has a second annotation by {scheme.id}")
-        self._hashes.add(key)
-        if annotation.rubric_sha256 != scheme.sha256:
-            raise AnnotatorError(
-                f"{where}: {trace_id} was judged by another version of {scheme.id}"
-            )
-        if unknown := [code for code in annotation.codes if code not in scheme.ids]:
-            raise AnnotatorError(f"{where}: {trace_id}: {min(unknown)!r} is no code of {scheme.id}")
-        if bool(annotation.codes) != (annotation.status == "labelled"):
-            codes = ", ".join(annotation.codes) or "no code"
-            raise AnnotatorError(f"{where}: {trace_id}: {annotation.status}, and it has {codes}")
-        return scheme
-
-    def finish(self) -> None:
-        """Raise :class:`AnnotatorError` if annotations of a finished run are missing."""
-        manifest = self._run.manifest
-        total = manifest.totals.get("annotations")
-        if manifest.status == "finished" and len(self._hashes) != total:
-            raise AnnotatorError(
-                f"{self._run}: the finished run recorded {total} annotations,"
-                f" {len(self._hashes)} are left"
-            )
 
 
 def _is_empty(path: Path) -> bool:

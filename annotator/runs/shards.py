@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,26 +21,19 @@ _COUNTS = ("annotations", *STATUSES, "contradictory", *Usage.__dataclass_fields_
 
 
 def list_shards(folder: Path) -> list[Shard]:
-    """Return the shards that were begun below a folder, in order.
-
-    Raises:
-        AnnotatorError: a shard cannot be read.
-    """
-    numbers = []
-    for path in (folder / SHARDS).glob("*-of-*"):
-        if match := _NAME.fullmatch(path.name):
-            with explain_unreadable(path), suppress(FileNotFoundError, NotADirectoryError):
-                (path / "run.json").lstat()
-                numbers.append((int(match[1]), int(match[2])))
-    return [Shard(*pair) for pair in sorted(numbers)]
+    """Return the shards that were begun below a folder, in order."""
+    shards = []
+    matches = (_NAME.fullmatch(path.name) for path in (folder / SHARDS).glob("*-of-*"))
+    for number, of in sorted((int(match[1]), int(match[2])) for match in matches if match):
+        path = folder / SHARDS / f"{number}-of-{of}"
+        with explain_unreadable(path):
+            if (path / "run.json").exists():
+                shards.append(Shard(number, of))
+    return shards
 
 
 def locate_shard(folder: Path, shard: Shard) -> Path:
-    """Return the directory of a shard of the run in a folder.
-
-    Raises:
-        AnnotatorError: the folder holds a whole run, or shards of another number.
-    """
+    """Return the directory of a shard of the run in a folder."""
     if (folder / "run.json").exists():
         raise AnnotatorError(f"{folder} holds a whole run; name another folder with --out")
     if numbers := {each.of for each in list_shards(folder)} - {shard.of}:
@@ -60,9 +52,6 @@ def read_shards(folder: Path) -> tuple[Manifest, tuple[Path, ...]]:
     """Return one manifest for all shards below a folder, and their directories.
 
     The manifest's ``status`` says how many shards are finished.
-
-    Raises:
-        AnnotatorError: no shards, shards of several numbers or settings, or one is unreadable.
     """
     shards = list_shards(folder)
     if not shards:
@@ -89,12 +78,9 @@ def list_missing(folders: Sequence[Path]) -> list[str]:
     """Return each shard that is missing or not finished, with its status."""
     statuses = {folder.name: read_manifest(folder).status for folder in folders}
     of = int(folders[0].name.rpartition("-")[2])
-    names = [str(Shard(number, of)) for number in range(1, of + 1)]
-    return [
-        f"{name} is {statuses.get(name, 'missing')}"
-        for name in names
-        if statuses.get(name) != "finished"
-    ]
+    names = (str(Shard(number, of)) for number in range(1, of + 1))
+    every = {name: statuses.get(name, "missing") for name in names}
+    return [f"{name} is {status}" for name, status in every.items() if status != "finished"]
 
 
 def _join(manifests: Sequence[Manifest], of: int) -> Manifest:

@@ -21,7 +21,6 @@ from annotator.runs.manifest import Manifest, format_now, list_differences, read
 from annotator.runs.run import Run, open_run
 
 _ANNOTATIONS = "annotations.jsonl"
-_BEGIN = b'{"trace_id": '  # of every line
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 
@@ -52,11 +51,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
-        """Start a new run in ``folder``, which must not hold one.
-
-        Raises:
-            AnnotatorError: the folder holds a run already, or cannot be written.
-        """
+        """Start a new run in ``folder``, which must not hold one."""
         with explain_errors(f"in {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             _check_free(folder)
@@ -74,12 +69,7 @@ class RunDirectory:
 
     @classmethod
     def resume(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
-        """Go on with the run in ``folder``.
-
-        Raises:
-            AnnotatorError: no run there, its settings were others (the message names them),
-                another process is writing it, or a line is damaged or does not fit the run.
-        """
+        """Go on with the run in ``folder``."""
         before = read_manifest(folder)
         if differences := list_differences(before, manifest):
             raise AnnotatorError(
@@ -89,12 +79,10 @@ class RunDirectory:
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             was = "was a pilot of random traces, not the first ones" if before.pilot else was
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
-        if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
-            size = before.pilot.get("traces")
-            advice = (
-                f"a pilot of {size} traces: name no fewer" if size else "no pilot: leave it out"
-            )
-            raise AnnotatorError(f"--pilot: {folder} is {advice}")
+        pilot = before.pilot.get("traces")
+        if manifest.pilot and manifest.pilot["traces"] < (pilot or math.inf):
+            was = f"a pilot of {pilot} traces: name no fewer" if pilot else "no pilot: leave it out"
+            raise AnnotatorError(f"--pilot: {folder} is {was}")
         merged = manifest.copy_with(
             {
                 "id": before.id,
@@ -106,7 +94,7 @@ class RunDirectory:
         )
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
-            _cut_torn(log)
+            log.cut_torn()
             run = cls(folder, merged, log)
             for annotation in Run(merged, folder).annotations():
                 if annotation.status == "failed":
@@ -119,11 +107,8 @@ class RunDirectory:
                 run._before += Usage(unreported_calls=1)
             run.save_overhead()
             if run._failures:
-                log.rewrite(
-                    _encode(annotation)
-                    for annotation in read_annotations(log.file)
-                    if annotation.status != "failed"
-                )
+                kept = (each for each in read_annotations(log.file) if each.status != "failed")
+                log.rewrite(f"{annotation.to_json()}\n".encode() for annotation in kept)
             opened.pop_all()
         return run
 
@@ -136,12 +121,8 @@ class RunDirectory:
         self._log.sync()
 
     def append(self, annotation: Annotation) -> None:
-        """Write one annotation.
-
-        Raises:
-            AnnotatorError: it cannot be written (a full disk, say); the file is as it was before.
-        """
-        self._log.append(_encode(annotation))
+        """Write one annotation."""
+        self._log.append(f"{annotation.to_json()}\n".encode())
         self._remember(annotation)
 
     @property
@@ -198,11 +179,7 @@ class RunDirectory:
         self.save(overhead=asdict(overhead), **changes)
 
     def save(self, **changes: Any) -> None:
-        """Write ``run.json``, with ``changes``, in one step.
-
-        Raises:
-            AnnotatorError: it cannot be written.
-        """
+        """Write ``run.json``, with ``changes``, in one step."""
         totals = {
             "annotations": sum(self.counts.values()),
             **self.counts,
@@ -277,11 +254,7 @@ def describe_usage(usage: Usage) -> str:
 
 
 def list_judged(folder: Path) -> set[tuple[str, str]]:
-    """Return the trace and rubric of each annotation in a run directory that did not fail.
-
-    Raises:
-        AnnotatorError: no run there, or a line is damaged.
-    """
+    """Return the trace and rubric of each annotation in a run directory that did not fail."""
     return {
         (annotation.trace_id, annotation.rubric)
         for annotation in open_run(folder).annotations()
@@ -316,26 +289,7 @@ def _check_free(folder: Path) -> None:
         raise AnnotatorError(f"{folder} holds {state}; {advice}")
 
 
-def _encode(annotation: Annotation) -> bytes:
-    return annotation.to_json().encode() + b"\n"
-
-
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
     file = folder / _ANNOTATIONS
     return LineLog(file, busy=busy, durable=False, private=True, advice=_MENDED)
-
-
-def _cut_torn(log: LineLog) -> None:
-    """Cut off the part of a line that a killed process has left.
-
-    Raises:
-        AnnotatorError: another program has written it.
-    """
-    torn = log.torn.strip(b"\0")  # a crash of the machine may leave NULs
-    if not (torn.startswith(_BEGIN) or _BEGIN.startswith(torn)):
-        raise AnnotatorError(
-            f"{log.file}: its last line has no end, and is no annotation: take it out, or name"
-            " another folder with --out"
-        )
-    log.cut_torn()

@@ -1,15 +1,14 @@
 """From the verdict on a trace to its annotation: quotes are verified, votes counted."""
 
 from dataclasses import replace
+from typing import Any
 
 from annotator.base.text import floor_percent
-from annotator.judges.base import RunJudge
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import (
     ALL_REJECTED,
     SURPLUS,
     Annotation,
-    Finding,
     Rejected,
     Status,
     Verdict,
@@ -18,17 +17,6 @@ from annotator.rubrics.evidence import check_verdict
 from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
-
-
-async def annotate(
-    trace: Trace, rubric: Rubric, judge: RunJudge, criteria: Criteria = DEFAULT_CRITERIA
-) -> Annotation:
-    """Ask the judge about a trace, and return the annotation.
-
-    Raises:
-        JudgeStopped: the judge cannot judge any trace.
-    """
-    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, criteria)
 
 
 def conclude(
@@ -51,10 +39,10 @@ def conclude(
             (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, criteria))
             for ballot in verdict.ballots
         ]
-        blank = replace(_make_blank(trace, rubric, judge), usage=verdict.usage)
+        blank = make_annotation(trace, rubric, judge, usage=verdict.usage)
         return elect(blank, ballots, rubric, verdict.require)
-    blank = replace(
-        _make_blank(trace, rubric, judge),
+    blank = make_annotation(
+        *(trace, rubric, judge),
         usage=verdict.usage,
         truncated=verdict.truncated,
         read=verdict.read,
@@ -69,9 +57,11 @@ def conclude(
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]
     if primary and rubric.choice == "one":
-        rejected += [
-            _reject_surplus(finding, primary) for finding in findings if finding.code != primary
-        ]
+        for finding in findings:
+            if finding.code != primary:
+                quotes = tuple(quote.quote for quote in finding.evidence)
+                surplus = f"{SURPLUS}, and {primary} is it"
+                rejected.append(Rejected(finding.code, surplus, quotes))
         findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
     status, reason = _decide(verdict, codes, rejected, criteria)
@@ -106,25 +96,15 @@ def _decide(
     return "none", None
 
 
-def _make_blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
-    attributes = dict(trace.attributes) if isinstance(trace, Trace) else {}
-    return Annotation(trace.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
-
-
-def _reject_surplus(finding: Finding, primary: str) -> Rejected:
-    reason = f"{SURPLUS}, and {primary} is it"
-    return Rejected(finding.code, reason, tuple(quote.quote for quote in finding.evidence))
-
-
-def annotate_unjudged(
-    trace: Trace, rubric: Rubric, judge: str, status: Status, reason: str
+def make_annotation(
+    trace: Trace | Unreadable, rubric: Rubric, judge: str, status: Status = "none", **fields: Any
 ) -> Annotation:
-    """Return the annotation of a trace that no judge is asked about."""
-    return replace(_make_blank(trace, rubric, judge), status=status, reason=reason)
-
-
-def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
-    """Return the annotation of an unreadable trace."""
-    error = f"unreadable: {trace.reason}"
-    blank = _make_blank(trace, rubric, judge)
-    return replace(blank, status="failed", error=error, failure="unreadable")
+    """Return an annotation without findings. An unreadable trace has failed."""
+    if isinstance(trace, Unreadable):
+        status, attributes = "failed", {}
+        fields |= {"error": f"unreadable: {trace.reason}", "failure": "unreadable"}
+    else:
+        attributes = dict(trace.attributes)
+    return Annotation(
+        trace.id, rubric.id, rubric.sha256, judge, status, attributes=attributes, **fields
+    )

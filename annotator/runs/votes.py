@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from annotator.rubrics import NONE, Rubric, group_codes
-from annotator.rubrics.annotations import Annotation, Finding, Rejected, Require, Status, Vote
+from annotator.rubrics.annotations import Annotation, Finding, Require, Status, Vote
 
 Ballots = Sequence[tuple[int, Annotation]]
 
@@ -50,10 +50,12 @@ def elect(
     else:
         elected = _elect_codes(votes, rubric, require)
     primary = None if rubric.choice == "many" or not elected.codes else elected.codes[0]
+    is_majority = require == "majority"
+    problem = "no majority among the votes" if is_majority else "the votes are not unanimous"
     return replace(
         blank,
         status=elected.status,
-        reason=_describe_tie(elected, require),
+        reason=f"{problem}: {', '.join(elected.tie)}" if elected.status == "undecided" else None,
         primary=primary,
         secondary=tuple(code for code in elected.codes if code != primary),
         findings=_list_findings(counted, None if elected.status == "undecided" else elected.codes),
@@ -68,6 +70,8 @@ def _add_votes(blank: Annotation, ballots: Ballots) -> Annotation:
     for _, vote in ballots:
         for source, characters in vote.truncated.items():
             truncated[source] = max(characters, truncated.get(source, 0))
+    rejected = [each for _, vote in ballots for each in vote.rejected]
+    texts = [text for _, vote in ballots for text in vote.contradictions]
     return replace(
         blank,
         votes=tuple(
@@ -82,10 +86,8 @@ def _add_votes(blank: Annotation, ballots: Ballots) -> Annotation:
         ),
         truncated=truncated,
         read=min(vote.read for _, vote in ballots),
-        rejected=tuple(_merge_rejected(ballots)),
-        contradictions=tuple(
-            dict.fromkeys(text for _, vote in ballots for text in vote.contradictions)
-        ),
+        rejected=tuple(dict.fromkeys(rejected)),
+        contradictions=tuple(dict.fromkeys(texts)),
     )
 
 
@@ -161,15 +163,6 @@ def _elect_one(votes: Sequence[Annotation], rubric: Rubric, require: Require) ->
     return _elect_none(none, len(votes), require, tie + [NONE] * (none == maximum))
 
 
-def _describe_tie(elected: _Elected, require: Require) -> str | None:
-    if elected.status != "undecided":
-        return None
-    problem = "no majority among the votes"
-    if require != "majority":
-        problem = "the votes are not unanimous"
-    return f"{problem}: {', '.join(elected.tie)}"
-
-
 def _compute_agreement(votes: Sequence[Annotation], elected: _Elected, rubric: Rubric) -> float:
     """Return the share of the counted votes that equal the result."""
     if elected.status == "undecided":
@@ -190,7 +183,3 @@ def _list_findings(ballots: Ballots, codes: Sequence[str] | None = None) -> tupl
             if codes is None or finding.code in findings:
                 findings.setdefault(finding.code, []).append(finding)
     return tuple(replace(same[0], votes=len(same)) for same in findings.values())
-
-
-def _merge_rejected(ballots: Ballots) -> dict[Rejected, None]:
-    return dict.fromkeys(rejected for _, vote in ballots for rejected in vote.rejected)

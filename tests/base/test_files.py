@@ -25,7 +25,7 @@ WRITERS = {
     "a page": ("t.html", ("report", "run", "--format", "html", "--out", "t.html"), None),
     "Parquet": ("t.pq", ("report", "run", "--format", "parquet", "--out", "t.pq"), None),
     "a data set": ("data", ("report", "run", "--format", "dataset", "--out", "data"), None),
-    "a figure": ("f.pdf", ("report", "run", "--figure", "f.pdf"), None),
+    "a figure": ("f.pdf", ("figure", "run", "--out", "f.pdf"), None),
     "difficulty": ("d.svg", ("stats", "logs", "--figure", "d.svg"), None),
     "a calibration": ("run/calibration.json", ("calibrate", "run", "--labels", "l.jsonl"), None),
     "a manifest": (

@@ -148,45 +148,22 @@ def test_a_folder_named_like_a_command(annotate_cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said", "run"),
+    ("arguments", "code", "words"),
     [
-        (("--rubric", "symptoms"), 0, "Judging the folder traces: --rubric is for", True),
-        (("--format=auto", "--rubric=symptoms", "--out=one"), 0, "Judging the folder", True),
-        (("traces", "--list"), 0, "", False),
-        (("traces", "--format", "auto", "--json"), 0, "", False),
-        (("--rubics", "symptoms"), 2, "No such option", False),  # of neither
-        (("--rubric", "symptoms", "--list"), 2, "No such option", False),  # of both
-        (("traces", "--", "--rubric"), 2, "no such file or folder: --rubric", False),
+        (("--rubric", "symptoms"), 2, "annotate run traces --rubric ..."),
+        (("pilot", "--format=auto", "--rubric=symptoms"), 2, "annotate run traces --rubric ..."),
+        (("traces", "--list"), 0, ""),
+        (("traces", "--format", "auto", "--json"), 0, ""),
+        (("--rubics", "symptoms"), 2, "No such option"),  # of neither
+        (("traces", "--", "--rubric"), 2, "no such file or folder: --rubric"),
     ],
 )
-def test_options_decide_whether_traces_is_a_folder_or_the_command(
-    annotate_cli, tmp_path, arguments, code, said, run
-):
+def test_an_option_of_run_is_named(annotate_cli, tmp_path, arguments, code, words):
+    """It judges nothing: with a model that would cost money which nobody asked to spend."""
     write_run(tmp_path / "traces" / "logs" / run_name(1))
     done = annotate_cli("traces", *arguments)
-    assert (done.code, said in done.err) == (code, True)
-    assert ("work_overlap" in done.out, bool([*tmp_path.rglob("run.json")])) == (run, run)
-
-
-def test_an_option_of_run_without_a_folder_named_traces(annotate_cli):
-    done = annotate_cli("traces", "--rubric", "symptoms")
-    assert (done.code, "there is no folder 'traces' to judge" in done.err) == (2, True)
-
-
-def test_an_option_of_run_with_another_folder(annotate_cli, tmp_path):
-    """It judges neither: with a model that would cost money which nobody asked to spend."""
-    for name in ("traces", "pilot"):
-        write_run(tmp_path / name / "logs" / run_name(1))
-    for more in ((), ("-h",)):
-        done = annotate_cli("traces", *more, "pilot", "--rubric", "symptoms", "--out", "out")
-        assert done.code == 2
-        assert "annotate run pilot --rubric ..." in done.err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_quiet_run_of_the_folder_named_traces(annotate_cli, tmp_path):
-    write_run(tmp_path / "traces" / "logs" / run_name(1))
-    assert annotate_cli("traces", "--rubric", "symptoms", "--quiet").err == ""
+    assert (done.code, words in done.err) == (code, True)
+    assert not [*tmp_path.rglob("run.json")]
 
 
 def test_quiet_prints_the_table_only(annotate_cli):

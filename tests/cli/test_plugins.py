@@ -57,8 +57,9 @@ def test_the_example_package_reads_judges_and_reports(tmp_path, site):
     assert traces.code == 1
     assert "formats   chat 2" in traces.out
     assert "three" in traces.out
-    assert "the reader 'chat' raised TypeError: 'int' object is not iterable" in traces.out
-    assert "an object with the keys id, not of the format chat" in traces.out
+    text = " ".join(traces.out.split())
+    assert "the reader 'chat' raised TypeError: 'int' object is not iterable" in text
+    assert "an object with the keys id, not of the format chat" in text
 
     args = ("chats.jsonl", "--format", "chat", "--rubric", "comm_errors", "--judge", "echo")
     run = annotate(tmp_path, site, *args, "--out", "out", "--limit", "2")

@@ -1,4 +1,4 @@
-"""`annotate report --compare`: two groups or two runs side by side, against published numbers."""
+"""`annotate compare`: two groups or two runs side by side, against published numbers."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ def pairs(both, first_only, second_only, neither):
     ]
 
 
-def compared(annotate_cli, *arguments, command="report"):
+def compared(annotate_cli, *arguments, command="compare"):
     done = annotate_cli(command, *arguments, "--format", "json")
     assert done.code == 0, done.err
     values = json.loads(done.out, parse_constant=lambda word: pytest.fail(word))
@@ -47,8 +47,7 @@ def numbers(row, name="difference"):
     return [pytest.approx(row[name][key], abs=1e-9) for key in ("value", "low", "high")]
 
 
-BY_MODEL = ("--by", "model", "--compare", "one", "two")
-VALUES = ("--by", "model", "--values", "one", "two")
+BY_MODEL = ("--by", "model", "--values", "one", "two")
 ALONE = ("--cluster", "none")
 
 
@@ -84,7 +83,7 @@ def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
     assert one["tests"] == (0 if p == 1 else 2)
     assert rows["alpha"]["adjusted"] == (None if p == 1 else pytest.approx(2 * p))
     assert (rows["gamma"]["test"]["p"], rows["gamma"]["adjusted"]) == (None, None)
-    back, again = compared(annotate_cli, run, "--by", "model", "--compare", "two", "one", *ALONE)
+    back, again = compared(annotate_cli, run, "--by", "model", "--values", "two", "one", *ALONE)
     assert again["alpha"]["difference"]["value"] == pytest.approx(-value)
     assert (back["first"], back["second"]) == ("two", "one")
 
@@ -126,7 +125,7 @@ def test_traces_without_a_partner_are_left_out_and_said(annotate_cli, tmp_path, 
     one, rows = compared(annotate_cli, run, *BY_MODEL)
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [50, 50], [7, 1])
     assert rows["alpha"]["difference"]["value"] == pytest.approx(0.2)
-    out = annotate_cli("report", run, *BY_MODEL).out
+    out = annotate_cli("compare", run, *BY_MODEL).out
     assert "left out of the judge's own shares: 7 of one and 1 of two." in " ".join(out.split())
 
 
@@ -169,7 +168,7 @@ def test_truth_in_any_case(annotate_cli, tmp_path, rubric, sides):
     traces = [said(f"a{n}", "alpha", passed=True) for n in range(4)]
     traces += [said(f"b{n}", "beta", passed=False) for n in range(3)]
     run = make_run(tmp_path / "run", rubric, traces)
-    one, rows = compared(annotate_cli, run, "--by", "passed", "--compare", *sides)
+    one, rows = compared(annotate_cli, run, "--by", "passed", "--values", *sides)
     assert (one["first"], one["second"], one["n"]) == (*sides, [4, 3])
     assert (rows["alpha"]["first"]["k"], rows["beta"]["second"]["k"]) == (4, 3)
 
@@ -213,7 +212,7 @@ def test_the_same_tasks_without_partners(annotate_cli, tmp_path, rubric):
     assert numbers(rows["alpha"]) == [0.5, 0.5 - low, 0.5 + high]
     assert rows["alpha"]["test"]["p"] == pytest.approx(1 / 10_001)
     assert compared(annotate_cli, run, *BY_MODEL)[1] == rows
-    assert annotate_cli("report", run, *BY_MODEL).out.count("swaps the sides of whole tasks") == 1
+    assert annotate_cli("compare", run, *BY_MODEL).out.count("swaps the sides of whole tasks") == 1
 
 
 def wilson_of(share, n, z):
@@ -233,7 +232,7 @@ def test_pairs_of_which_some_tell_no_task_stay_pairs(annotate_cli, tmp_path, rub
             for n in range(40)
         ]
         runs.append(make_run(tmp_path / name, rubric, traces))
-    one, rows = compared(annotate_cli, *runs, "--by", "run", "--compare", "first", "second")
+    one, rows = compared(annotate_cli, *runs, "--by", "run", "--values", "first", "second")
     assert one["kind"] == "paired"
     assert (rows["alpha"]["test"]["p"], rows["alpha"]["test"]["reason"]) == (
         1.0,
@@ -255,7 +254,7 @@ def test_a_side_with_one_task_of_many(annotate_cli, tmp_path, rubric):
     assert any(
         note.startswith("Fewer than 6 tasks on a side: no interval") for note in one["notes"]
     )
-    assert "nan" not in annotate_cli("report", run, *BY_MODEL).out.lower()
+    assert "nan" not in annotate_cli("compare", run, *BY_MODEL).out.lower()
 
 
 # Runs and judges
@@ -277,8 +276,8 @@ def two_runs(tmp_path, rubric, counts=(36, 12, 2, 0), **more):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--by", "run", "--compare", "first", "second"),
-        ("--by", "judge", "--compare", "llm:a", "llm:b"),
+        ("--by", "run", "--values", "first", "second"),
+        ("--by", "judge", "--values", "llm:a", "llm:b"),
     ],
 )
 def test_runs_and_judges_are_paired_by_trace(annotate_cli, tmp_path, rubric, options):
@@ -302,7 +301,7 @@ def test_a_code_that_one_judge_has_no_rule_for_is_not_compared(
         tmp_path / "l", rubric, [said(f"t{n}", *(["beta"] if n % 2 else [])) for n in range(20)]
     )
     runs = [rules, llm][::order]
-    _, rows = compared(annotate_cli, *runs, "--by", "judge", "--compare", "rules", "llm:m")
+    _, rows = compared(annotate_cli, *runs, "--by", "judge", "--values", "rules", "llm:m")
     beta = rows.get("beta")
     assert beta is None or beta["difference"]["value"] is None
     assert "gamma" not in rows or rows["gamma"]["difference"]["value"] is None
@@ -312,8 +311,8 @@ def test_a_code_that_one_judge_has_no_rule_for_is_not_compared(
 def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric, name):
     first, _ = two_runs(tmp_path, rubric)
     _, second = two_runs(tmp_path / "part", rubric, status="interrupted", limit=9)
-    options = ("--by", "run", "--compare", "first", "second", "--format", name)
-    done = annotate_cli("report", first, second, *options)
+    options = ("--by", "run", "--values", "first", "second", "--format", name)
+    done = annotate_cli("compare", first, second, *options)
     assert done.code == 0, done.err
     words = done.out.replace("{}", "")
     assert "second: The run is not finished (status: interrupted): this is a part of it." in words
@@ -328,7 +327,7 @@ def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric
     one, _ = two_runs(tmp_path, rubric)
     newer = make_rubric(tmp_path, version=2)
     other = make_run(tmp_path / "newer", newer, [said("t1", "alpha")])
-    done = annotate_cli("report", one, other, "--by", "run", "--compare", "first", "newer")
+    done = annotate_cli("compare", one, other, "--by", "run", "--values", "first", "newer")
     said_in_words(done)
     assert "in common" in done.err
 
@@ -336,18 +335,15 @@ def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--compare", "one", "two"), ["--by"]),
-        ((*BY_MODEL, "--co-occurrence"), ["--co-occurrence goes with"]),
-        (("--by", "model", "--compare", "one", "six"), ["six", "one (50)", "two (50)"]),
-        (("--by", "colour", "--compare", "red", "blue"), ["red", "colour"]),
-        (("--by", "run", "--compare", "run", "nowhere"), ["nowhere", "run (100)"]),
+        (("--by", "model", "--values", "one", "six"), ["six", "one (50)", "two (50)"]),
+        (("--by", "colour", "--values", "red", "blue"), ["red", "colour"]),
+        (("--by", "run", "--values", "run", "nowhere"), ["nowhere", "run (100)"]),
         ((*BY_MODEL, "--cluster", "taks"), ["--cluster taks", "model, project, task"]),
-        (("--cluster", "taks"), ["--cluster taks", "model, project, task"]),
     ],
 )
 def test_wrong_usage(annotate_cli, tmp_path, rubric, options, words):
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
-    done = annotate_cli("report", run, *options)
+    done = annotate_cli("compare", run, *options)
     said_in_words(done)
     for word in words:
         assert word in done.err
@@ -362,11 +358,6 @@ def test_two_runs_are_compared_by_themselves(annotate_cli, tmp_path, rubric):
         done = annotate_cli("compare", *runs, "--format", name)
         hint = f"next: annotate view {runs[0]} {runs[1]}\n" if name == "table" else ""
         assert (done.code, done.err) == (0, hint)
-        options = ("--by", "run", "--compare", "first", "second", "--format", name)
-        old = annotate_cli("report", *runs, *options)
-        assert old.out == done.out
-        hint = "annotate compare RUNS --by run --values first second is the command for --compare"
-        assert hint in old.err
     done = annotate_cli("compare", *runs, "--format", "csv", "--out", "x.csv")
     assert (done.code, done.out, done.err) == (0, "", "written to x.csv\n")
     assert len((tmp_path / "x.csv").read_text().splitlines()) > 1
@@ -380,7 +371,7 @@ def test_two_runs_are_compared_by_themselves(annotate_cli, tmp_path, rubric):
         (("--by", "modle"), "no trace judged by faults has this attribute, only model, project"),
         (("--by", "model", "--values", "one", "one"), "both sides of the comparison are the same"),
         (("--by", "model", "--values", "one", "six"), "no trace judged by faults has model = six"),
-        (("--calibration", "gone.json", *VALUES), "gone.json"),
+        (("--calibration", "gone.json", *BY_MODEL), "gone.json"),
     ],
 )
 def test_compare_says_what_is_missing(annotate_cli, tmp_path, rubric, options, words):
@@ -400,7 +391,7 @@ def test_a_rubric_with_nothing_on_a_side_is_named_and_the_others_compared(annota
         for model in [one.attributes["model"]]
     ]
     run = make_run(tmp_path / "run", rubrics[0], traces, more=[(rubrics[1], half)])
-    done = annotate_cli("compare", run, *VALUES, "--format", "json")
+    done = annotate_cli("compare", run, *BY_MODEL, "--format", "json")
     assert done.code == 0
     assert [value["rubric"] for value in json.loads(done.out)] == ["every"]
     [line] = done.err.splitlines()
@@ -417,7 +408,7 @@ def test_only_none_is_ruled_off(annotate_cli, tmp_path, rubric, known, last):
         make_run(tmp_path / "a", rubric, [said("t", "alpha")], judge="llm:a"),
         make_run(tmp_path / "b", rubric, [said("t", "beta")], judge="llm:b", known=known),
     ]
-    arguments = ("report", *runs, "--by", "judge", "--compare", "llm:a", "llm:b", "--format")
+    arguments = ("compare", *runs, "--by", "judge", "--values", "llm:a", "llm:b", "--format")
     table = annotate_cli(*arguments, "table").out.splitlines()
     latex = annotate_cli(*arguments, "latex").out.splitlines()
     end = next(n for n, line in enumerate(table) if line.startswith(last))
@@ -430,7 +421,7 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
 
     def out(name):
-        return annotate_cli("report", run, *BY_MODEL, *ALONE, "--format", name, "-v").out
+        return annotate_cli("compare", run, *BY_MODEL, *ALONE, "--format", name, "-v").out
 
     line = next(line for line in out("table").splitlines() if line.startswith("alpha"))
     assert line.split() == [
@@ -490,7 +481,7 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
         people = {row["trace_id"]: row["primary"] for row in rows}
         sides.append([(m // 5, line, people.get(line["trace_id"])) for m, line in enumerate(lines)])
         files += calibrate(run, rows)
-    options = ("--by", "run", "--compare", "first", "second")
+    options = ("--by", "run", "--values", "first", "second")
     _, rows = compared(annotate_cli, *runs, *files, *options)
     for code in ("alpha", "beta"):
         shares = [row_of(calibration(run / "calibration.json"), code)["corrected"] for run in runs]
@@ -508,7 +499,7 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
     assert min(row["corrected_adjusted"] for row in rows.values()) == pytest.approx(
         smallest * sum(p is not None for p in tested)
     )
-    by_judge = ("--by", "judge", "--compare", "llm:a", "llm:b")
+    by_judge = ("--by", "judge", "--values", "llm:a", "llm:b")
     _, again = compared(annotate_cli, *runs, *files, *by_judge)
     # The calibrations are given, and each judge has one run: the same corrected differences.
     assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
@@ -548,7 +539,7 @@ def test_runs_of_the_same_traces_are_not_compared_by_their_labels(
     rows = [label(f"t{n}", rubric, "alpha") for n in range(50)]
     files = [part for run in runs for part in calibrate(run, rows)]
     for by in (("run", "first", "second"), ("judge", "llm:a", "llm:b")):
-        one, rows = compared(annotate_cli, *runs, *files, "--by", by[0], "--compare", *by[1:])
+        one, rows = compared(annotate_cli, *runs, *files, "--by", by[0], "--values", *by[1:])
         assert one["kind"] == "paired"
         assert {row["corrected"] for row in rows.values()} == {None}
         assert any("same true shares" in note for note in one["notes"])
@@ -557,11 +548,11 @@ def test_runs_of_the_same_traces_are_not_compared_by_their_labels(
 def test_a_trace_in_two_runs_is_not_counted_twice(annotate_cli, tmp_path, rubric):
     traces = pairs(3, 2, 1, 4)
     runs = [make_run(tmp_path / name, rubric, traces) for name in ("first", "second")]
-    done = annotate_cli("report", *runs, *BY_MODEL)
+    done = annotate_cli("compare", *runs, *BY_MODEL)
     said_in_words(done)
     assert "--by run" in done.err
-    said_in_words(annotate_cli("report", runs[0], runs[0], *BY_MODEL))
-    said_in_words(annotate_cli("report", runs[0], "--by", "model", "--compare", "one", "one"))
+    said_in_words(annotate_cli("compare", runs[0], runs[0], *BY_MODEL))
+    said_in_words(annotate_cli("compare", runs[0], "--by", "model", "--values", "one", "one"))
 
 
 def test_a_code_that_no_trace_has_is_no_test(annotate_cli, tmp_path, rubric):
@@ -603,7 +594,7 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     gap = rows["alpha"]["corrected"]
     assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
     assert -1 < gap["low"] < gap["value"] < gap["high"] < 1
-    out = annotate_cli("report", run, *options, *BY_MODEL, "--format", "csv").out
+    out = annotate_cli("compare", run, *options, *BY_MODEL, "--format", "csv").out
     alpha = next(row for row in csv.DictReader(io.StringIO(out)) if row["code"] == "alpha")
     shown = [float(alpha[f"corrected_{name}"]) for name in ("difference", "low", "high")]
     assert shown == list(limits(rows["alpha"]["corrected"]))
@@ -612,7 +603,7 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     assert float(alpha["corrected_p_holm"]) == pytest.approx(rows["alpha"]["corrected_adjusted"])
     line = next(
         line
-        for line in annotate_cli("report", run, *options, *BY_MODEL, "-v").out.splitlines()
+        for line in annotate_cli("compare", run, *options, *BY_MODEL, "-v").out.splitlines()
         if line.startswith("alpha")
     )
     assert line.split()[-2] == f"{test['p']:.4f}"
@@ -657,7 +648,7 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
     assert work["adjusted"] == pytest.approx(424 / 2**14)
     assert rows["beta"]["second"]["k"] == 38
     assert rows["alpha"]["adjusted"] == pytest.approx(3 * rows["alpha"]["test"]["p"])
-    out = annotate_cli("report", run, *BY_MODEL, *ALONE, "-v").out
+    out = annotate_cli("compare", run, *BY_MODEL, *ALONE, "-v").out
     assert [line for line in out.splitlines() if line.startswith("work (group)  96.0 [")]
 
     options = calibrate(run, labelled(rubric, traces, every=3))
@@ -690,7 +681,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
                 rows.append(label(name, rubric, "alpha" if at < right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
     options = calibrate(run, rows)
-    one, found = compared(annotate_cli, run, *options, *VALUES, "--pool", command="compare")
+    one, found = compared(annotate_cli, run, *options, *BY_MODEL, "--pool", command="compare")
     assert (one["kind"], one["pooled"]) == ("independent", True)
     gap, p1, p0 = found["alpha"]["corrected"], 13 / 15, 3 / 25
     assert gap["method"] == "pooled"
@@ -702,10 +693,10 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     assert "Corrected, pooled" in " ".join(one["notes"])
-    shown = annotate_cli("compare", run, *options, *VALUES, "--pool", "-v").out
+    shown = annotate_cli("compare", run, *options, *BY_MODEL, "--pool", "-v").out
     assert "pooled difference" in shown.splitlines()[2]
     # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
-    one, found = compared(annotate_cli, run, *options, *VALUES, command="compare")
+    one, found = compared(annotate_cli, run, *options, *BY_MODEL, command="compare")
     assert one["pooled"] is False
     assert found["alpha"]["corrected"]["method"] == "post-stratified"
     assert found["alpha"]["corrected"]["value"] == pytest.approx(0.62 - 0.24)
@@ -724,7 +715,7 @@ def test_pooling_that_cannot_be(annotate_cli, calibrate, tmp_path, rubric, more,
     run = make_run(tmp_path / "run", rubric, traces)
     _, file = calibrate(run, labelled(rubric, traces, every=3))
     options = [file if one == "{file}" else one for one in more]
-    done = annotate_cli("compare", run, *VALUES, "--pool", *options)
+    done = annotate_cli("compare", run, *BY_MODEL, "--pool", *options)
     said_in_words(done)
     assert words in done.err
 
@@ -892,7 +883,7 @@ def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate,
             if n % 5 == 0:
                 rows.append(label(name, rubric, "alpha" if n // 5 in right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
-    options = (*calibrate(run, rows), *VALUES, "--pool")
+    options = (*calibrate(run, rows), *BY_MODEL, "--pool")
     _, found = compared(annotate_cli, run, *options, command="compare")
     p1, p0 = 4 / 6, 1 / 10
     gain, hit, miss = p1 - p0, (1 - p1) / 24, -p1 / 24
@@ -981,7 +972,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
         reason = "labels of fewer than 6 tasks" if tasks else "the second side: no human labels"
         assert limits(gap) == ((0.0 if tasks else None), None, None), code
         assert gap["reason"] == row["corrected_test"]["reason"] == reason
-    shown = annotate_cli("report", run, *options, "-v").out
+    shown = annotate_cli("compare", run, *options, "-v").out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
     assert [line[-3:] for line in lines] == [["+0.0" if tasks else "-", "-", "-"]] * 2
 
@@ -989,15 +980,12 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
 def test_groups_are_not_compared_by_labels_made_elsewhere(
     annotate_cli, calibrate, tmp_path, rubric
 ):
-    """Not by another judge's calibration, and not carried over: both sides would share its errors,
-    and their difference would look as if it were known.
-    """
+    """Both sides would share its errors; their difference would look as if it were known."""
     here = [said(f"x{n}", "alpha" if n % 2 else "beta") for n in range(60)]
     other = make_run(tmp_path / "other", rubric, here)
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
     options = (*calibrate(other, labelled(rubric, here, every=1)), *BY_MODEL)
-    said_in_words(annotate_cli("report", run, *options))
-    said_in_words(annotate_cli("report", run, *options, "--transfer"))
+    said_in_words(annotate_cli("compare", run, *options))
 
 
 def test_calibrations_of_different_confidence(annotate_cli, calibrate, tmp_path, rubric):
@@ -1005,6 +993,6 @@ def test_calibrations_of_different_confidence(annotate_cli, calibrate, tmp_path,
     rows = [label(f"t{n}", rubric, "alpha") for n in range(30)]
     for run, confidence in zip(runs, (0.95, 0.9), strict=True):
         files += calibrate(run, rows, "--confidence", confidence)
-    done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
+    done = annotate_cli("compare", *runs, *files, "--by", "run", "--values", "first", "second")
     said_in_words(done)
     assert "the calibrations differ in --confidence" in done.err

@@ -1,15 +1,9 @@
 """What `annotate report` writes to files: data sets, and any format with --out."""
 
 import json
-import os
 import stat
-import subprocess
-import sys
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import ClassVar
 
 import datasets
 import pytest
@@ -17,7 +11,7 @@ import pytest
 from annotator.rubrics.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
-from tests.conftest import ROOT, unwrap
+from tests.conftest import unwrap
 
 
 def full():
@@ -176,84 +170,21 @@ def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric):
     ]
 
 
-class _PublicHub(BaseHTTPRequestHandler):
-    """A hub on which every data set is there and public; it takes nothing."""
-
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        self.asked.append(f"GET {self.path}")
-        body = json.dumps({"id": "org/name", "private": False, "siblings": []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_POST(self) -> None:
-        self.asked.append(f"POST {self.path}")
-        self.send_error(403)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def public_hub():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _PublicHub)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def pushed(run: Path, endpoint: str) -> str:
-    """The error of a push that fails, after which the saved folder is whole."""
-    env = {**os.environ, "HF_ENDPOINT": endpoint, "HF_TOKEN": "hf_none", "HF_HUB_OFFLINE": "0"}
-    command = [sys.executable, "-m", "annotator", "report", str(run)]
-    done = subprocess.run(
-        [*command, "--format", "dataset", "--push", "org/name"],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    said_, error = unwrap(done.stderr).splitlines()
-    assert said_.startswith("written to ")
-    assert error.startswith("Error: ")
-    assert "not pushed to org/name" in error
-    assert "hf_none" not in error
-    assert len(datasets.load_from_disk(str(run / "report.dataset"))) == 1
-    return error
-
-
-def test_a_push_that_fails_leaves_what_is_saved(tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
-    assert "refused" in pushed(run, "http://127.0.0.1:1")
-
-
-def test_nothing_is_pushed_where_it_is_public(tmp_path, rubric, public_hub):
-    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
-    assert "public" in pushed(run, public_hub)
-    assert not [one for one in _PublicHub.asked if one.startswith("POST")]
-
-
 # --out
 
 
 @pytest.mark.parametrize("name", ["table", "csv", "json", "md", "latex"])
-@pytest.mark.parametrize("kind", [(), ("--co-occurrence",), ("--by", "m", "--compare", "x", "y")])
+@pytest.mark.parametrize(
+    "kind", [("report",), ("report", "--co-occurrence"), ("compare", "--by", "m")]
+)
 def test_text_goes_where_it_is_wanted(annotate_cli, tmp_path, rubric, name, kind):
     ones = [said(f"t{n}", "alpha", "beta", m="xy"[n % 2]) for n in range(6)]
     run = make_run(tmp_path / "run", rubric, ones)
-    printed = annotate_cli("report", run, *kind, "--format", name)
+    printed = annotate_cli(*kind, run, "--format", name)
     file = tmp_path / "out"
     file.write_text("before")
-    done = annotate_cli("report", run, *kind, "--format", name, "--out", file)
-    hint = printed.err if "--compare" in kind else ""
-    assert (done.code, done.out, done.err) == (0, "", f"written to {file}\n{hint}")
+    done = annotate_cli(*kind, run, "--format", name, "--out", file)
+    assert (done.code, done.out, done.err) == (0, "", f"written to {file}\n")
     assert unwrap(file.read_text(encoding="utf-8")) == printed.out
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
 
@@ -277,18 +208,15 @@ def test_what_cannot_be_written_is_said_in_a_line(annotate_cli, tmp_path, rubric
     "arguments",
     [
         ("--format", "parquet", "--co-occurrence"),
-        ("--format", "parquet", "--by", "m", "--compare", "x", "y"),
         ("--format", "dataset", "--by", "m"),
         ("--format", "dataset", "--calibration", "c.json"),
-        ("--format", "csv", "--push", "org/name"),
-        ("--format", "dataset", "--push", "name"),
     ],
 )
 def test_what_does_not_go_together(annotate_cli, tmp_path, rubric, arguments):
     run = make_run(tmp_path / "run", rubric, [said("t", "alpha", m="x")])
     done = annotate_cli("report", run, *arguments)
     said_in_words(done)
-    assert "goes with" in done.err or "ORG/NAME" in done.err
+    assert "goes with" in done.err
     assert not list(run.glob("report*"))
 
 

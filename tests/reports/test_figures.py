@@ -462,16 +462,6 @@ def test_a_figure_replaces_what_was_there_and_leaves_nothing_else(draw, tmp_path
     assert set(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("plot", ["frequency", "co-occurrence", "confusion", "reliability"])
-def test_report_draws_the_same_and_names_the_command(annotate_cli, tmp_path, run, file, plot):
-    options = ["--plot", plot, *(["--calibration", file] if plot != "co-occurrence" else [])]
-    done = annotate_cli("report", run, *options, "--figure", "old.svg")
-    assert done.code == 0
-    assert "annotate figure RUNS --out FILE is the command" in done.err
-    assert annotate_cli("figure", run, *options, "--out", "new.svg").code == 0
-    assert (tmp_path / "old.svg").read_bytes() == (tmp_path / "new.svg").read_bytes()
-
-
 # Errors
 
 
@@ -486,10 +476,6 @@ def test_report_draws_the_same_and_names_the_command(annotate_cli, tmp_path, run
         ("figure --out x.svg --plot pie", "'pie'"),
         ("figure --out x.svg --plot confusion --by model", "leave --by out"),
         ("figure --out x.svg --plot co-occurrence --by model", "goes with --out only"),
-        ("report --plot frequency", "--plot needs --figure"),
-        ("report --figure x.svg --plot confusion --by model", "leave --by out"),
-        ("report --figure x.svg --plot reliability --co-occurrence", "leave one of them"),
-        ("report --figure x.svg --by model --compare m0 m1", "leave --compare out"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(annotate_cli, tmp_path, run, arguments, message):
@@ -504,7 +490,7 @@ def test_a_place_that_cannot_be_written_is_named(annotate_cli, tmp_path, run):
     place = tmp_path / "taken.svg"
     place.mkdir()
     before = set(tmp_path.iterdir())
-    done = annotate_cli("report", run, "--figure", place)
+    done = annotate_cli("figure", run, "--out", place)
     assert done.code == 2
     assert f"cannot write {place}: " in done.err
     assert set(tmp_path.iterdir()) == before
@@ -531,7 +517,7 @@ def other_judge(folder, file, **_):
 
 def one_code(folder, **_):
     run = make_run(folder / "r", make_rubric(folder, "one"), [said("a", "alpha")])
-    return run, "--co-occurrence"
+    return run, "--plot", "co-occurrence"
 
 
 @pytest.mark.parametrize(
@@ -545,13 +531,13 @@ def one_code(folder, **_):
 )
 def test_runs_without_such_a_figure(annotate_cli, calibrate, tmp_path, file, make, message):
     arguments = make(tmp_path, calibrate=calibrate, file=file)
-    done = annotate_cli("report", *arguments, "--figure", "x.svg")
+    done = annotate_cli("figure", *arguments, "--out", "x.svg")
     assert (done.code, message in done.err) == (2, True)
 
 
 def test_without_matplotlib_the_extra_is_named(annotate_cli, monkeypatch, run):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = annotate_cli("report", run, "--figure", "x.svg")
+    done = annotate_cli("figure", run, "--out", "x.svg")
     said_in_words(done)
     assert "pip install 'matplotlib>=" in done.err
 

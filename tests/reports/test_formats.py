@@ -384,12 +384,15 @@ def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_pat
         assert (row["judge_sha256"], row["rubric_sha256"]) == (judge, first.sha256)
 
 
-@pytest.mark.parametrize("kind", [("--co-occurrence",), ("--by", "model", "--compare", "m1", "m2")])
+KINDS = [("report", "--co-occurrence"), ("compare", "--by", "model", "--values", "m1", "m2")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_judge_and_the_rubric_of_the_other_reports(annotate_cli, tmp_path, first, kind):
     run = make_run(tmp_path / "run", first, traces())
     judge = open_run(run).judge_sha256
     for name in TEXT:
-        out = annotate_cli("report", "-v", run, *kind, "--format", name).out
+        out = annotate_cli(*kind, "-v", run, "--format", name).out
         full = name in ("csv", "json")
         for sha256 in (judge, first.sha256):
             assert (sha256 if full else f"({sha256[:12]})") in out, name
@@ -479,16 +482,17 @@ def strange(tmp_path: Path) -> Path:
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-COMPARED = ("--by", "who", "--compare", NAMES[0], NAMES[2])
+COMPARED = ("compare", "--by", "who", "--values", NAMES[0], NAMES[2])
+STRANGE = [("report", "--by", "who"), ("report", "--co-occurrence"), COMPARED]
 
 
-@pytest.mark.parametrize("kind", [(), ("--by", "who"), ("--co-occurrence",), COMPARED])
+@pytest.mark.parametrize("kind", [("report",), *STRANGE])
 def test_nothing_reaches_the_terminal(annotate_cli, strange, kind):
     for name in TEXT:
-        done = annotate_cli("report", "-v", strange, *kind, "--format", name)
+        done = annotate_cli(*kind, "-v", strange, "--format", name)
         assert done.code == 0, done.err
         assert not RAW.search(done.out), name
-    assert not RAW.search(re.sub("\x1b\\[[0-9;]*m", "", on_screen("report", "-v", strange, *kind)))
+    assert not RAW.search(re.sub("\x1b\\[[0-9;]*m", "", on_screen(*kind, "-v", strange)))
 
 
 def test_markup_is_not_read_on_a_terminal(strange):
@@ -504,9 +508,9 @@ def test_a_machine_reads_the_very_names(annotate_cli, strange):
     assert {row["code"] for row in rows} == {*NAMES, "none"}
 
 
-@pytest.mark.parametrize("kind", [("--by", "who"), ("--co-occurrence",), COMPARED])
+@pytest.mark.parametrize("kind", STRANGE)
 def test_no_cell_is_a_formula(annotate_cli, strange, kind):
-    out = annotate_cli("report", "-v", strange, *kind, "--format", "csv").out
+    out = annotate_cli(*kind, "-v", strange, "--format", "csv").out
     cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
     assert any(cell.startswith("'=cmd") for cell in cells)
     texts = [cell for cell in cells if not re.fullmatch(r"-[\d.]+", cell)]

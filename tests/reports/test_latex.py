@@ -68,7 +68,7 @@ def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run, calibrated)
         ("report", run, "--meanings"),
         ("report", run, *calibrated),
         ("report", run, "--by", "model"),
-        ("report", run, "--by", "model", "--compare", "m1", "m2", *calibrated),
+        ("compare", run, "--by", "model", "--values", "m1", "m2", *calibrated),
         ("report", run, "--co-occurrence"),
         ("stats", EXAMPLES, "--by", "setting"),
     ]

@@ -246,7 +246,7 @@ def test_formats(annotate_cli, tmp_path, run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--co-occurrence"], "--methods goes with no --co-occurrence"),
+        (["--co-occurrence"], "not with --methods"),
         (["--format", "csv"], "not with --methods"),
         (["--calibration", "c.json", "--no-calibration"], "leave one of them out"),
     ],

@@ -158,7 +158,6 @@ def test_without_definitions_meanings_are_names(annotate_cli: Cli, fifty: Path) 
         ("--format", "json"),
         ("--format", "parquet"),
         ("--co-occurrence",),
-        ("--by", "model", "--compare", "a", "b"),
     ],
 )
 def test_rows_for_people_alone(
@@ -166,7 +165,7 @@ def test_rows_for_people_alone(
 ) -> None:
     done = annotate_cli("report", "-v", fifty, *option, *others)
     assert done.code == 2
-    assert " ".join(option) in done.err
+    assert option[0] in done.err
 
 
 def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:
@@ -197,9 +196,7 @@ def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> 
     "options",
     [
         ("--calibration", "c.json"),
-        ("--by", "judge", "--compare", "a", "b"),
         ("--co-occurrence",),
-        ("--figure", "f.svg"),
         ("--format", "html"),
     ],
 )
@@ -259,8 +256,8 @@ def test_a_damaged_run_is_not_reported(
     run = write(tmp_path / "run", ones)
     file = run / "annotations.jsonl"
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
-    for options in ((), ("--co-occurrence",), ("--by", "setting", "--compare", "coop", "solo")):
-        done = annotate_cli("report", "-v", run, *options)
+    for command in (("report",), ("report", "--co-occurrence"), ("compare", "--by", "setting")):
+        done = annotate_cli(*command, "-v", run)
         assert (done.code, done.out) == (2, "")
         assert said in done.err
 

@@ -90,7 +90,7 @@ def test_figures_of_like_runs_say_which(annotate_cli, calibrate, tmp_path, rubri
     figure = tmp_path / "figure.svg"
     rows = [label("t0", rubric, "alpha"), label("t1", rubric, "beta")]
     files = [part for run in runs if plot != "co-occurrence" for part in calibrate(run, rows)]
-    done = annotate_cli("report", "-v", *runs, *files, "--plot", plot, "--figure", figure)
+    done = annotate_cli("figure", *runs, *files, "--plot", plot, "--out", figure)
     assert done.code == 0, done.err
     drawn = re.sub(r"<metadata>.*?</metadata>", "", figure.read_text(), flags=re.S)
     for name in ("exp1/run", "exp2/run"):
@@ -100,8 +100,8 @@ def test_figures_of_like_runs_say_which(annotate_cli, calibrate, tmp_path, rubri
 def test_like_runs_are_compared_by_their_names(annotate_cli, tmp_path, rubric, runs):
     """Of 2 traces each: 1 with alpha in exp1, 2 in exp2; a part of a run is named alike."""
     part = make_run(tmp_path / "exp3" / "run", rubric, [said("t0", "beta")], status="interrupted")
-    sides = ("--by", "run", "--compare", "exp1/run", "exp2/run")
-    done = annotate_cli("report", "-v", *runs, part, *sides)
+    sides = ("--by", "run", "--values", "exp1/run", "exp2/run")
+    done = annotate_cli("compare", "-v", *runs, part, *sides)
     assert done.code == 0, done.err
     [alpha] = [line.split() for line in done.out.splitlines() if line.startswith("alpha")]
     assert (alpha[1], alpha[4]) == ("50.0", "100.0")

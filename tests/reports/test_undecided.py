@@ -186,7 +186,7 @@ def test_a_group_with_a_code_without_a_rule_has_no_share(tmp_path, first):
 def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, first):
     ones = [*traces(), *(said(f"v{n}", "alpha", side="b") for n in range(2))]
     run = make_run(tmp_path / "run", first, ones, screens=["beta"])
-    out = annotate_cli("report", "-v", run, "--by", "side", "--compare", "-", "b").out
+    out = annotate_cli("compare", "-v", run, "--by", "side", "--values", "-", "b").out
     assert not [line for line in out.splitlines() if line.startswith("alpha")]
     assert "or only reports what it recognises: alpha, beta" in out
 

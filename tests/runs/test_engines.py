@@ -195,10 +195,10 @@ def test_limits_are_of_all_shards(annotate_cli, runs, threads):
         limits = ("--rpm", "6000", "--tpm", "900000", "--max-cost", "4", "--concurrency", "5")
         args = (*RULES, "--model", "m", "--base-url", server.url, *STRICT, *PRICES)
         assert annotate_cli(*args, *ENGINE, *limits).code == 0
-    judges = [job.judge for job in threads.jobs]
+    judges = [job.options["judge"] for job in threads.jobs]
     shares = [(judge.rpm, judge.tpm, judge.max_cost) for judge in judges]
     assert shares == [(3000, 450_000, 2)] * 2
-    assert [job.concurrency for job in threads.jobs] == [2, 2]
+    assert [job.options["concurrency"] for job in threads.jobs] == [2, 2]
 
 
 def test_one_call_in_flight_is_one_shard(annotate_cli, runs, threads):

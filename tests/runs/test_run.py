@@ -197,20 +197,6 @@ def test_a_torn_last_line_is_judged_again(annotate_cli, runs, tmp_path):
             assert sorted(without_time(file)) == sorted(without_time_of(whole))
 
 
-@pytest.mark.parametrize("words", [b"My notes", b'{"trace": 5}', b"\xff\xfe{", b"\0notes"])
-def test_a_last_line_without_end_that_is_of_no_run_is_not_cut_off(
-    annotate_cli, runs, tmp_path, words
-):
-    args = (runs(3), "--rubric", "symptoms", "--out", "out")
-    annotate_cli(*args)
-    file = tmp_path / "out" / "annotations.jsonl"
-    for before in (b"", file.read_bytes()):
-        file.write_bytes(before + words)
-        done = annotate_cli(*args, "--resume")
-        assert (done.code, "annotations.jsonl: its last line has no end" in done.err) == (2, 1)
-        assert file.read_bytes() == before + words
-
-
 def test_a_damaged_line_is_named_and_nothing_is_overwritten(annotate_cli, runs, tmp_path):
     args = (runs(3), "--rubric", "symptoms", "--out", "out")
     annotate_cli(*args)

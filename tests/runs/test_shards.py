@@ -216,29 +216,25 @@ def test_a_shard_that_cannot_be_looked_into_is_not_left_out(judge_shards, tmp_pa
     (folder / "shards" / "3-of-3").mkdir()  # not begun, or just removed
     (folder / "shards" / "4-of-3").write_text("no folder")
     assert "2 of 3 shards finished" in open_run(folder).manifest.status
-    look = Path.lstat
+    look = Path.exists
 
-    def refuse(path: Path) -> os.stat_result:  # tests may run as root, who looks into any folder
+    def refuse(path: Path) -> bool:  # tests may run as root, who looks into any folder
         if path.parent.name.endswith("-of-3"):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return look(path)
 
-    monkeypatch.setattr(Path, "lstat", refuse)
+    monkeypatch.setattr(Path, "exists", refuse)
     for read in (open_run, merge):
         with pytest.raises(AnnotatorError, match="-of-3: Permission denied"):
             read(folder)
 
 
 @pytest.mark.parametrize("file", ["1-of-1/answers.sqlite", "1-of-1/run.json"])
-@pytest.mark.parametrize("kind", ["pipe", "loop"])
-def test_files_of_a_shard_that_cannot_be_read(judge_shards, tmp_path, file, kind):
+def test_files_of_a_shard_that_cannot_be_read(judge_shards, tmp_path, file):
     folder = tmp_path / judge_shards(1, of=1)
-    (place := folder / "shards" / file).unlink(missing_ok=True)
-    if kind == "pipe":
-        os.mkfifo(place)
-    else:
-        place.symlink_to(place.name)
-    with pytest.raises(AnnotatorError, match=f"{file}: (not a regular file|Too many levels)"):
+    (folder / "shards" / file).unlink(missing_ok=True)
+    os.mkfifo(folder / "shards" / file)
+    with pytest.raises(AnnotatorError, match=f"{file}: not a regular file"):
         merge(folder)
 
 
