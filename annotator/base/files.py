@@ -221,9 +221,11 @@ class LineLog:
         if not self.size:
             _sync_folder(self._target.parent)
 
-    def close(self) -> None:
+    def close(self, *, keep_empty: bool = True) -> None:
         """Let go of the log."""
         if not self._out.closed:
+            if not (self.size or keep_empty):
+                self._target.unlink(missing_ok=True)
             self._out.close()
             self._unlock()
 

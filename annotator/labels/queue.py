@@ -57,21 +57,6 @@ def is_sheet(file: Path) -> bool:
     return all(isinstance(record.get(name), str) for name in _NEEDED)
 
 
-def has_labels(file: Path) -> bool:
-    """Whether somebody has filled in a row of a sheet; False if it cannot be read."""
-    try:
-        table = parse_table(file.read_bytes(), str(file))
-    except (OSError, ValueError):
-        return False
-    rows = [line[1] for line in table.lines if not isinstance(line, str)]
-    return any(
-        cell.strip()
-        for row in rows
-        for name, cell in zip(table.columns, row, strict=False)
-        if name in ("primary", "secondary")
-    )
-
-
 def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
     """Return the traces of a sheet for one person (``rater`` 1 or 2), sorted by ``order``, each
     once. Rows without a rater are the first person's.
