@@ -12,7 +12,7 @@ from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import LabelFiles
-from annotator.labels.tables import parse_table, read_columns
+from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
 from annotator.traces.formats import list_document_formats
 from annotator.traces.records import parse_json
