@@ -19,9 +19,10 @@ from annotator.base.text import (
 from annotator.cli.options import add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.reports.digits import format_number
+from annotator.reports.notes import describe_fallbacks
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
-from annotator.traces.model import UNKNOWN
+from annotator.traces.model import CONFLICT, NOTHING, UNKNOWN, count_own_steps
 from annotator.traces.read import ProblemKinds, check_source
 
 _GENERIC = "format generic, which needs no map; a map like it:"
@@ -35,11 +36,13 @@ class _Summary:
     settings: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     merges: Counter[str] = field(default_factory=Counter)
+    fallbacks: Counter[str] = field(default_factory=Counter)  # that passed after a conflict
     attributes: dict[str, set[int]] = field(default_factory=dict)  # hashes of their values
     messages: int = 0
     without_messages: int = 0
     most_messages: int = 0
     steps: int = 0
+    own_steps: int = 0
     teams: int = 0  # traces of several agents with messages
     unreadable: int = 0
     ignored: int = 0
@@ -48,7 +51,9 @@ class _Summary:
         self.formats[trace.format] += 1
         self.settings[str(trace.attributes.get("setting") or "-")] += 1
         self.outcomes[_OUTCOME[trace.outcome.passed]] += 1
-        self.merges[trace.outcome.merge or "-"] += 1
+        self.merges[_name_merge(trace)] += 1
+        if trace.merge_state == CONFLICT and trace.outcome.passed:
+            self.fallbacks[trace.outcome.strategy or "not recorded"] += 1
         for name, value in trace.attributes.items():
             if value is not None:
                 self.attributes.setdefault(name, set()).add(hash(str(value)))
@@ -71,6 +76,7 @@ class _Summary:
             "most_messages": self.most_messages,
             "without_messages": self.without_messages,
             "steps": self.steps,
+            "own_steps": self.own_steps,
         }
 
 
@@ -177,6 +183,7 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
         yield from item.problems
         try:
             summary.steps += sum(len(steps) for steps in item.steps.values())
+            summary.own_steps += sum(map(count_own_steps, item.steps.values()))
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
 
@@ -187,9 +194,14 @@ def _name_item(item: Trace | Unreadable | Ignored) -> str:
     return f"{item.id} ({item.path})"
 
 
+def _name_merge(trace: Trace) -> str:
+    """Return the harness's word for the merge; it calls that of an empty patch "clean"."""
+    is_merge = trace.outcome.merge and trace.merge_state != NOTHING
+    return trace.outcome.merge if is_merge else NOTHING if trace.outcome.merge else "-"
+
+
 def _render_line(trace: Trace) -> str:
-    outcome = _OUTCOME[trace.outcome.passed]
-    merge = trace.outcome.merge or "-"
+    outcome, merge = _OUTCOME[trace.outcome.passed], _name_merge(trace)
     return (
         f"{sanitize_line(trace.id, 200)}  {trace.format}  {len(trace.agents)} agents"
         f"  {len(trace.messages)} messages  {outcome}  merge {sanitize_line(merge, 40)}"
@@ -229,7 +241,11 @@ def _render_summary(summary: _Summary) -> str:
     counts["messages"] = (
         f"{summary.messages} ({average}; {summary.without_messages} traces without)"
     )
+    if summary.fallbacks:
+        counts["merges"] += f"; {describe_fallbacks(summary.fallbacks)}"
     counts["steps"] = str(summary.steps)
+    if summary.own_steps < summary.steps:
+        counts["steps"] += f" (the agents' own, calls else texts: {summary.own_steps})"
     values = sorted(summary.attributes.items(), key=lambda item: len(item[1]))
     counts["for --by"] = ", ".join(
         f"{sanitize_line(name, 60)} ({format_count(len(hashes), 'value')})"

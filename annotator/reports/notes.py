@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from annotator.base.text import Note, floor_percent, format_count
+from annotator.base.text import Note, floor_percent, format_count, sanitize_line
 from annotator.reports.counts import (
     AUTHORS,
     LOST,
@@ -253,3 +253,10 @@ def _describe_votes(counts: TraceCounts) -> Iterator[str]:
         yield Note(
             f"{n} votes in judged traces were undecided and were not counted.", "undecided-votes"
         )
+
+
+def describe_fallbacks(strategies: Mapping[str, int]) -> str:
+    """Return how runs passed in spite of a merge conflict: their number by merge strategy."""
+    runs = format_count(sum(strategies.values()), "run")
+    names = ", ".join(f"{sanitize_line(name, 40)} {n}" for name, n in strategies.items())
+    return f"{runs} with a conflict passed what the harness tested instead ({names})"

@@ -21,8 +21,8 @@ class Forecast:
     """The expected usage of a run.
 
     Attributes:
-        judgements: those to make, by rubric; ``judged`` is their sum.
-        skips: traces that a rubric is not for, by rubric; ``skipped`` is their sum.
+        judgements: those to make, by rubric.
+        skips: traces that a rubric is not for, by rubric.
         done: judgements that the run has already.
         failing: judgements that will fail; ``reason`` is the first one's error.
         unread: the first of the ``unreadable`` traces, with its error.
@@ -43,10 +43,12 @@ class Forecast:
 
     @property
     def judged(self) -> int:
+        """All judgements to make."""
         return self.judgements.total()
 
     @property
     def skipped(self) -> int:
+        """All skips."""
         return self.skips.total()
 
 

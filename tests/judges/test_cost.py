@@ -411,7 +411,9 @@ def test_a_forecast_begins_with_a_sentence(
     out = annotate_cli(*args, *more, "--dry-run").out
     assert "1 skipped: the rubric is for other runs.\n20 calls: " in out
     both = annotate_cli(*args[:-1], "--rubric", "symptoms", *more, "--dry-run").out
-    for_each = "comm_errors: 21 to judge.\nsymptoms: 20 to judge, 1 skipped: the rubric is for other"
+    for_each = (
+        "comm_errors: 21 to judge.\nsymptoms: 20 to judge, 1 skipped: the rubric is for other"
+    )
     assert f"{for_each} runs.\n41 calls: " in both
     assert "\n- answers of 1,500 to 4,000 tokens\n" in out
     assert "done before" not in out

@@ -16,7 +16,7 @@ from annotator.reports.digits import (
     format_points,
     format_ratio,
 )
-from annotator.reports.notes import rank_notes, select_notes
+from annotator.reports.notes import describe_fallbacks, rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from annotator.traces.model import NOTHING
 from validation import Estimate
@@ -69,7 +69,13 @@ def _write_summary(group: Group) -> str:
         sentences.append(f"Passed: {', '.join(passed)}.")
     if n := shares["merge conflicts"].n:
         merges = format_count(n, "merge")
-        sentences.append(f"Merge conflicts: {_round(shares['merge conflicts'])} of {merges}.")
+        text = f"Merge conflicts: {_round(shares['merge conflicts'])} of {merges}"
+        passed_by = {
+            merge.strategy: merge.passed.inputs["k"]
+            for merge in group.merges
+            if merge.merge == "conflicts" and merge.passed.value
+        }
+        sentences.append(f"{text}; {describe_fallbacks(passed_by)}." if passed_by else f"{text}.")
     if talk.runs:
         mean, steps = talk.measures[0].every, shares["messages per step"]
         text = f"Agents wrote messages in {format_count(talk.runs, 'run')}"
@@ -77,7 +83,7 @@ def _write_summary(group: Group) -> str:
         if mean.low is not None and mean.high is not None:
             text += describe_limits((mean.low, mean.high), 1)
         if steps.value is not None:
-            text += f"; messages are {_round(steps)} of all steps"
+            text += f"; messages are {_round(steps)} of their steps"
         sentences.append(f"{text}.")
     return " ".join(sentences) or "No trace tells an outcome, a merge or a message."
 
