@@ -196,8 +196,8 @@ def _name_item(item: Trace | Unreadable | Ignored) -> str:
 
 def _name_merge(trace: Trace) -> str:
     """Return the harness's word for the merge; it calls that of an empty patch "clean"."""
-    is_merge = trace.outcome.merge and trace.merge_state != NOTHING
-    return trace.outcome.merge if is_merge else NOTHING if trace.outcome.merge else "-"
+    word = trace.outcome.merge
+    return "-" if not word else NOTHING if trace.merge_state == NOTHING else word
 
 
 def _render_line(trace: Trace) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import fill
 
 from annotator.base.text import (
-    cut_middle,
+    cut_names,
     format_count,
     list_first,
     sanitize_line,
@@ -64,6 +64,7 @@ def make_brief(calibration: Calibration) -> Table:
     lines = [(*row[first:5], row[-1]) for row in cells]
     header = ("traces", "judged %", "corrected %", level, "mark")[first - 1 :]
     room = _WIDTH - sum(2 + max(map(len, column)) for column in zip(header, *lines, strict=True))
+    names = cut_names([row[0] for row in cells], room)
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"
@@ -73,7 +74,7 @@ def make_brief(calibration: Calibration) -> Table:
         title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
         f"\n\n{fill(' '.join(_summarize(calibration)), _WIDTH)}",
         header=("code", *header),
-        rows=[(cut_middle(row[0], room), *line) for row, line in zip(cells, lines, strict=True)],
+        rows=[(name, *line) for name, line in zip(names, lines, strict=True)],
         notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),
         lines=explain_marks(row.mark for row in codes),
         last=True,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, measure, sanitize_line, wrap_line
+from annotator.base.text import cut_names, format_count, measure, sanitize_line, wrap_line
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -189,7 +189,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
     used = sum(2 + max(map(measure, (name, *cells))) for name, cells in columns.items())
-    names = [cut_middle(_write_name(row), max(LEAST_NAME, WIDTH - used)) for row in rows]
+    names = cut_names([_write_name(row) for row in rows], max(LEAST_NAME, WIDTH - used))
     return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import cut_names, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cooperbench.stats import channel
 from annotator.cooperbench.stats.communication import ALL
 from annotator.cooperbench.stats.model import Group, Stats
@@ -133,7 +133,7 @@ def _tabulate_groups(groups: Sequence[Group]) -> tuple[Line, list[Line]]:
     room = max(_LEAST_NAME, _WIDTH - sum(2 + max(map(len, column)) for column in columns))
     attribute = next(group.group[0] for group in groups if group.group)
     values = [group.group[1] if group.group else "all" for group in groups]
-    names = [cut_middle(sanitize_line(name, 80), room) for name in (attribute, *values)]
+    names = cut_names([sanitize_line(name, 80) for name in (attribute, *values)], room)
     header, *rows = zip(names, *columns, strict=True)
     return header, rows
 
