@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from annotator.rubrics.annotations import Evidence, Finding
-from tests.calibration.build import make_rubric, make_run, said, write_labels
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.reports.test_formats import traces
 
 FIRST = """\
@@ -144,6 +144,9 @@ def test_long_ids_are_whole_and_a_judge_that_finds_nothing_is_doubted(
     make_run(tmp_path / "found", rubric, [said(name, "alpha")])
     assert f"\n    {name}\n" in annotate_cli("report", "found").out
     for n, doubted in ((9, False), (10, True)):
-        make_run(tmp_path / f"none{n}", rubric, [said(f"t{i}") for i in range(n)])
+        run_folder = make_run(tmp_path / f"none{n}", rubric, [said(f"t{i}") for i in range(n)])
         out = " ".join(annotate_cli("report", f"none{n}").out.split())
         assert ("Does this judge tell the codes apart?" in out) == doubted
+    write_labels(run_folder / "labels.jsonl", [label(f"t{i}", rubric) for i in range(10)])
+    assert annotate_cli("calibrate", run_folder).code == 0
+    assert "tell the codes apart" not in annotate_cli("report", "-v", run_folder).out
