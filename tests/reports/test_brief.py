@@ -57,6 +57,7 @@ def test_undecided_traces_bring_bounds_and_the_worst_notes_first(annotate_cli, t
     assert lines[2].startswith("12 of 16 traces judged (4 undecided). Most common: alpha, 33 %")
     assert "bounds %" in out
     assert "[25.0, 50.0]" in out  # alpha: 4 of 16 at least, 8 at most
+    assert "share, if none or all of the 4 undecided traces have the code." in out
     assert '    "I do both parts I do both parts' in out
     assert all(len(line) <= 80 for line in lines[4:-4])
     assert lines[-3] == "Only the first 16 traces were read (--limit)."
