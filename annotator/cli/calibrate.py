@@ -242,7 +242,7 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")
     logs, beside = (
-        [file for file in sorted(folder.glob("labels*.jsonl")) if _holds_labels(file)]
+        [file for file in sorted(folder.glob("labels*.jsonl")) if _is_label_file(file)]
         for folder in (run, run.parent)
     )
     sheets = [sheet for sheet in sorted(run.glob("sheet*.csv")) if _count_labels(sheet)]
@@ -263,7 +263,7 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
     )
 
 
-def _holds_labels(file: Path) -> bool:
+def _is_label_file(file: Path) -> bool:
     return bool(file.stat().st_size) and not file.name.endswith(LEDGER)
 
 

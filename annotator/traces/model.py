@@ -167,8 +167,8 @@ Steps = Mapping[str, tuple[Step, ...]]
 
 def count_own_steps(steps: Iterable[Step]) -> int:
     """Return the number of an agent's own steps: its tool calls, else its texts."""
-    own = [step for step in steps if step.author == "agent"]
-    return len([step for step in own if step.tool]) or len(own)
+    by_agent = [step for step in steps if step.author == "agent"]
+    return len([step for step in by_agent if step.tool]) or len(by_agent)
 
 
 @dataclass(frozen=True)

@@ -52,16 +52,16 @@ def test_undecided_traces_bring_bounds_and_the_worst_notes_first(annotate_cli, t
     )
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(manifest | {"limit": 16}))
-    out = annotate_cli("report", run).out
-    lines = out.splitlines()
+    done = annotate_cli("report", run)
+    out, lines = done.out, done.out.splitlines()
     assert lines[2].startswith("12 of 16 traces judged (4 undecided). Most common: alpha, 33 %")
     assert "bounds %" in out
     assert "[25.0, 50.0]" in out  # alpha: 4 of 16 at least, 8 at most
     assert "share, if none or all of the 4 undecided traces have the code." in out
     assert '    "I do both parts I do both parts' in out
-    assert all(len(line) <= 80 for line in lines[4:-4])
+    assert all(len(line) <= 80 for line in done.raw.splitlines()[4:-4])
     assert lines[-3] == "Only the first 16 traces were read (--limit)."
-    assert lines[-1].endswith("more notes: -v")
+    assert lines[-1] == "1 more note: -v"
     assert "more note" not in annotate_cli("report", run, "-v").out
 
 
