@@ -214,9 +214,11 @@ class LineLog:
             with suppress(OSError):
                 _sync(self._target.parent)
 
-    def close(self) -> None:
+    def close(self, *, keep_empty: bool = True) -> None:
         """Let go of the log."""
         if not self._out.closed:
+            if not (self.size or keep_empty):
+                self._target.unlink(missing_ok=True)
             self._out.close()
             self._unlock()
 

@@ -221,16 +221,36 @@ def list_first(names: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join(names[:limit]) + more
 
 
-def cut_middle(name: str, room: int) -> str:
-    """Return a name without its middle, if it is too long: ends tell long names apart."""
+def cut_middle(name: str, room: int, tail: int | None = None) -> str:
+    """Return a name without its middle, if it is too long: ends tell long names apart.
+
+    ``tail``: the columns of its end, by default a third of ``room``.
+    """
     if measure(name) <= room:
         return name
-    start, end = name, name[-(room // 3) :]
-    while measure(end) > room // 3:
+    tail = room // 3 if tail is None else tail
+    start, end = name, name[-tail:]
+    while measure(end) > tail:
         end = end[1:]
     while measure(start) + 1 + measure(end) > room:
         start = start[:-1]
     return f"{start}…{end}"
+
+
+def cut_names(names: Sequence[str], room: int) -> list[str]:
+    """Return names as :func:`cut_middle`, but different ones never look the same, also after
+    their first words: ``C3a (Fals…, corrected)``. Names that cannot be told apart stay whole.
+    """
+    for tail in range(room // 3, room):
+        cuts = [cut_middle(name, room, tail) for name in names]
+        if _count_different(cuts) >= _count_different(names):
+            return cuts
+    return list(names)
+
+
+def _count_different(names: Sequence[str]) -> tuple[int, int]:
+    """Return how many names differ, also without their first words."""
+    return len(set(names)), len({name.partition(" ")[2] or name for name in names})
 
 
 def measure(text: str) -> int:
@@ -253,9 +273,18 @@ def floor_percent(share: float) -> str:
 
 
 def suggest(word: str, names: Iterable[str]) -> str:
-    """Return ``, did you mean 'x'?`` for the nearest name; "" if none is near."""
-    near = difflib.get_close_matches(word, list(names), n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    """Return ``, did you mean 'x' or 'y'?`` for the nearest names in any case; "" if none is near.
+
+    All names that are as near as the nearest are in it.
+    """
+    lower = {name.lower(): name for name in names}
+    word = word[:100].lower()
+    near = difflib.get_close_matches(word, lower, n=5)
+    ratios = [difflib.SequenceMatcher(None, name, word).ratio() for name in near]
+    best = [
+        repr(lower[name]) for name, ratio in zip(near, ratios, strict=True) if ratio == ratios[0]
+    ]
+    return f", did you mean {' or '.join(sorted(best))}?" if best else ""
 
 
 def escape_formula(cell: object) -> object:

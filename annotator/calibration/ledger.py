@@ -23,6 +23,7 @@ from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 
 LEDGER = ".looks.jsonl"
+_CALCULATION = ("run", "judge_sha256", "rubric_sha256", "n", "labels")  # a repeat has all the same
 
 
 def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrated:
@@ -128,14 +129,14 @@ def note_look(
         others: ledgers that are only read, as far as they can be.
 
     Returns:
-        The entry with ``look``, the number of looks of this rubric and split at any of these
-        labels, and ``judges``, the number of different judges.
+        The entry with ``look``, the number of different looks of this rubric and split at any of
+        these labels, and ``judges``, the number of different judges.
 
     Raises:
         AnnotatorError: a ledger cannot be read or written, or has an invalid line.
     """
     with ExitStack() as opened:
-        earlier: dict[str, dict[str, Any]] = {}
+        looks = {_identify(entry): entry}
         logs, texts = [], dict[Path, bytes]()
         for ledger in others:
             with suppress(OSError, AnnotatorError):
@@ -155,12 +156,17 @@ def note_look(
                     )
                 is_same_set = all(look[name] == entry[name] for name in ("rubric", "split"))
                 if is_same_set and not {*entry["labels"]}.isdisjoint(look["labels"]):
-                    earlier[look["id"]] = look
-        judges = {str(look["judge_sha256"]) for look in (*earlier.values(), entry)}
-        noted = {"id": uuid.uuid4().hex, **entry, "look": len(earlier) + 1, "judges": len(judges)}
+                    looks[_identify(look)] = look
+        judges = {str(look["judge_sha256"]) for look in looks.values()}
+        noted = {"id": uuid.uuid4().hex, **entry, "look": len(looks), "judges": len(judges)}
         for log in logs:
             log.append(json.dumps(noted).encode() + b"\n")
     return noted
+
+
+def _identify(look: Mapping[str, Any]) -> str:
+    """Return the calculation of a look: a repeat of it teaches nothing new about the labels."""
+    return json.dumps([look.get(name) for name in _CALCULATION])
 
 
 def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:

@@ -254,7 +254,7 @@ def _count_labelled(design: Design, trace_ids: Collection[str]) -> Counter[str]:
             which = f"stratum {name!r}" if name else "sample"
             raise AnnotatorError(
                 f"none of the {stratum.drawn} drawn traces of the {which} has a label, and"
-                f" they represent {stratum.size} traces: label some of them"
+                f" they represent {format_count(stratum.size, 'trace')}: label some of them"
             )
     return labelled
 

@@ -1,5 +1,6 @@
 """``annotate calibrate``."""
 
+import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from annotator.cli.output import (
     say_partial,
     say_written,
 )
-from annotator.labels.queue import has_labels
+from annotator.labels import LabelFiles
 from annotator.reports.calibration import (
     make_brief,
     render_annotators,
@@ -221,14 +222,19 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
     """
     if run is None:
         raise click.UsageError("--labels FILE is missing (or give RUN, and annotate looks there)")
-    for folder in (run, run.parent):
-        candidates = sorted(folder.glob("labels*.jsonl"))
-        files = tuple(file for file in candidates if not file.name.endswith(LEDGER))
-        if folder == run and not files:
-            files = tuple(sheet for sheet in sorted(run.glob("sheet*.csv")) if has_labels(sheet))
-        if files:
-            say_notice(f"labels: {list_first([name_place(file) for file in files], 5)}")
-            return files
+    logs, beside = (
+        [file for file in sorted(folder.glob("labels*.jsonl")) if _is_label_file(file)]
+        for folder in (run, run.parent)
+    )
+    sheets = [sheet for sheet in sorted(run.glob("sheet*.csv")) if _count_labels(sheet)]
+    used, *others = [files for files in (logs, sheets, beside) if files] or [[]]
+    if used:
+        say_notice(f"labels: {list_first([name_place(file) for file in used], 5)}")
+        for file in itertools.chain.from_iterable(others):
+            name = name_place(file)
+            labels = format_count(_count_labels(file), "label")
+            say_notice(f"not used: {name} ({labels}); --labels {shlex.quote(name)} uses it")
+        return tuple(used)
     name, sheet = shlex.quote(str(run)), run / "sheet.csv"
     steps = [f"annotate sample {name} -n 60", f"annotate label {shlex.quote(str(sheet))}"]
     commands = ", then ".join(steps[sheet.exists() :])
@@ -236,6 +242,18 @@ def _find_labels(run: Path | None) -> tuple[Path, ...]:
         f"{run}: no labels*.jsonl in this run or beside it. Make them with {commands}. Or name"
         " them with --labels FILE"
     )
+
+
+def _is_label_file(file: Path) -> bool:
+    return bool(file.stat().st_size) and not file.name.endswith(LEDGER)
+
+
+def _count_labels(file: Path) -> int:
+    """Return the number of filled rows in a file; 0 if it cannot be read."""
+    try:
+        return sum(LabelFiles([file]).count_rubrics(filled=True).values())
+    except AnnotatorError:
+        return 0
 
 
 def _check_thresholds(

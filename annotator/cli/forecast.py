@@ -54,8 +54,12 @@ def show_forecast(
 def _describe_counts(expected: api.Forecast) -> Iterator[str]:
     """Yield which traces a model is not asked about, and the tokens of the others."""
     low, high = expected.usage.low, expected.usage.high
-    if expected.skipped:
-        yield f"{expected.skipped} skipped: the rubric is for other runs."
+    rubrics = {**expected.judgements, **expected.skips}
+    for rubric in rubrics if expected.skips else ():
+        parts = [f"{rubric}: {expected.judgements[rubric]} to judge"] if len(rubrics) > 1 else []
+        if skips := expected.skips[rubric]:
+            parts.append(f"{skips} skipped: the rubric is for other runs")
+        yield f"{', '.join(parts)}."
     if expected.done:
         yield f"{expected.done} judged before."
     for number, verb, example in (

@@ -20,32 +20,39 @@ from annotator.base.text import (
 from annotator.cli.options import add_option, add_reader_options
 from annotator.cli.output import name_sources, say, say_next
 from annotator.reports.digits import format_number
+from annotator.reports.notes import describe_fallbacks
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.discover import preview_files
-from annotator.traces.model import UNKNOWN
+from annotator.traces.model import CONFLICT, NOTHING, UNKNOWN, count_own_steps
 from annotator.traces.read import ProblemKinds, check_source
 
 _GENERIC = "format generic, which needs no map; a map like it:"
 _OUTCOME = {True: "passed", False: "failed", None: UNKNOWN}
 _GROUPS = ("formats", "settings", "outcomes", "merges")
-_NUMBERS = ("messages", "most_messages", "without_messages", "steps")
+_NUMBERS = ("messages", "most_messages", "without_messages", "steps", "own_steps")
 _PROBLEMS = 8  # kinds that are printed without -v
 
 
 class _Summary:
-    """Counts of the traces, as JSON has them, and ``teams``: of several agents with messages."""
+    """Counts of the traces, as JSON has them, and ``teams``: of several agents with messages.
+
+    ``fallbacks``: by strategy, those that passed after a conflict.
+    """
 
     def __init__(self) -> None:
         self.groups = {name: Counter[str]() for name in _GROUPS}
         self.numbers = Counter[str]()
         self.attributes: dict[str, set[int]] = {}  # hashes of their values
+        self.fallbacks = Counter[str]()
         self.teams = 0
 
     def add(self, trace: Trace) -> None:
-        setting, merge = str(trace.attributes.get("setting") or "-"), trace.outcome.merge or "-"
-        values = (trace.format, setting, _OUTCOME[trace.outcome.passed], merge)
+        setting = str(trace.attributes.get("setting") or "-")
+        values = (trace.format, setting, _OUTCOME[trace.outcome.passed], _name_merge(trace))
         for counts, value in zip(self.groups.values(), values, strict=True):
             counts[value] += 1
+        if trace.merge_state == CONFLICT and trace.outcome.passed:
+            self.fallbacks[trace.outcome.strategy or "not recorded"] += 1
         for name, value in trace.attributes.items():
             if value is not None:
                 self.attributes.setdefault(name, set()).add(hash(str(value)))
@@ -166,6 +173,7 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
         yield from item.problems
         try:
             summary.numbers["steps"] += sum(len(steps) for steps in item.steps.values())
+            summary.numbers["own_steps"] += sum(map(count_own_steps, item.steps.values()))
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
 
@@ -183,9 +191,14 @@ def _name_path(path: str, sources: Sequence[str]) -> str:
     return path if is_named_so else os.path.relpath(path)
 
 
+def _name_merge(trace: Trace) -> str:
+    """Return the harness's word for the merge; it calls that of an empty patch "clean"."""
+    word = trace.outcome.merge
+    return "-" if not word else NOTHING if trace.merge_state == NOTHING else word
+
+
 def _render_line(trace: Trace) -> str:
-    outcome = _OUTCOME[trace.outcome.passed]
-    merge = trace.outcome.merge or "-"
+    outcome, merge = _OUTCOME[trace.outcome.passed], _name_merge(trace)
     return (
         f"{sanitize_line(trace.id, 200)}  {trace.format}  {len(trace.agents)} agents"
         f"  {len(trace.messages)} messages  {outcome}  merge {sanitize_line(merge, 40)}"
@@ -223,7 +236,11 @@ def _render_summary(summary: _Summary) -> str:
         f"{fields['messages']} ({format_number(fields['messages'] / total, 1)} a trace, at most"
         f" {fields['most_messages']}; {fields['without_messages']} traces without)"
     )
+    if summary.fallbacks:
+        counts["merges"] += f"; {describe_fallbacks(summary.fallbacks)}"
     counts["steps"] = str(fields["steps"])
+    if fields["own_steps"] < fields["steps"]:
+        counts["steps"] += f" (the agents' own, calls else texts: {fields['own_steps']})"
     values = sorted(fields["attributes"].items(), key=lambda item: item[1])
     texts = (f"{sanitize_line(name, 60)} ({format_count(n, 'value')})" for name, n in values)
     counts["for --by"] = ", ".join(texts)

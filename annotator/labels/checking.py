@@ -1,11 +1,16 @@
 """The check of a row of a labels file: a :class:`Label`, or its problems."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from annotator.base.errors import LabelsError
-from annotator.base.text import find_repeated, list_first, replace_surrogates, sanitize_line
+from annotator.base.text import (
+    find_repeated,
+    list_first,
+    replace_surrogates,
+    sanitize_line,
+    suggest,
+)
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
 from annotator.traces.records import name_type
@@ -42,13 +47,6 @@ def describe_value(value: Any) -> str:
     if isinstance(value, int) and abs(value) > 10**15:  # str() may refuse a longer one
         return "a very large number"
     return f"{value:.15g}"
-
-
-def suggest_name(word: str, names: tuple[str, ...]) -> str:
-    """Return ``, did you mean 'x'?`` for the nearest name in any case; "" if none is near."""
-    lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(word[:100].lower(), lower, n=1)
-    return f", did you mean {lower[near[0]]!r}?" if near else ""
 
 
 def is_none(code: Any) -> bool:
@@ -218,7 +216,7 @@ class RowCheck:
     def _check_ids(self, field: str, codes: tuple[str, ...]) -> None:
         for code in codes:
             if code not in self._scheme.ids:
-                near = suggest_name(code, (*self._scheme.ids, NONE))
+                near = suggest(code, (*self._scheme.ids, NONE))
                 hint = near or f"; it has {list_first(self._scheme.ids, 12)}"
                 self.wrong(field, f"{self._scheme.id} has no code {describe_value(code)}{hint}")
 

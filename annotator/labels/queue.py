@@ -12,7 +12,7 @@ from annotator.base.text import sanitize_line
 from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import LabelFiles
-from annotator.labels.tables import parse_table, read_columns
+from annotator.labels.tables import read_columns
 from annotator.rubrics import Rubric
 from annotator.traces.formats import list_document_formats
 from annotator.traces.records import parse_json
@@ -55,21 +55,6 @@ def is_sheet(file: Path) -> bool:
     if not isinstance(record, dict) or any(form.matches(record) for form in formats):
         return False
     return all(isinstance(record.get(name), str) for name in _NEEDED)
-
-
-def has_labels(file: Path) -> bool:
-    """Whether somebody has filled in a row of a sheet; False if it cannot be read."""
-    try:
-        table = parse_table(file.read_bytes(), str(file))
-    except (OSError, ValueError):
-        return False
-    rows = [line[1] for line in table.lines if not isinstance(line, str)]
-    return any(
-        cell.strip()
-        for row in rows
-        for name, cell in zip(table.columns, row, strict=False)
-        if name in ("primary", "secondary")
-    )
 
 
 def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:

@@ -113,15 +113,18 @@ class LabelFiles:
             self.digests[path] = hashlib.sha256(data).digest()
             yield from _parse_file(path, data)
 
-    def count_rubrics(self) -> dict[str, int]:
-        """Return the number of rows for each rubric id, unchecked; raises AnnotatorError."""
+    def count_rubrics(self, *, filled: bool = False) -> dict[str, int]:
+        """Return the number of rows, or of ``filled`` ones, for each rubric id, unchecked; raises
+        AnnotatorError.
+        """
         problems = Problems()
         anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
         counts: Counter[str] = Counter()
         rows = self._read(anything, problems, converts=False)
         for row in (*rows.ours, *rows.exported):
             rubric = row.fields.get("rubric")
-            if isinstance(rubric, str) and rubric.strip():
+            is_counted = not filled or is_labelled(row.fields, anything)
+            if is_counted and isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
         if not counts:
             problems.raise_if_any()

@@ -93,8 +93,8 @@ class LabelStore:
         return cls(file, annotator, rubric)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._lines.close()
+        """Let go of the file, and remove it if it holds nothing."""
+        self._lines.close(keep_empty=False)
 
     def __enter__(self) -> "LabelStore":
         return self

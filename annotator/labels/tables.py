@@ -14,10 +14,11 @@ from annotator.base.text import (
     find_encoding_problem,
     find_repeated,
     sanitize_line,
+    suggest,
     unescape_formula,
 )
 from annotator.labels import potato
-from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
+from annotator.labels.checking import Problems, is_none, parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 
@@ -151,7 +152,7 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
             f" {sanitize_line(', '.join(columns), 200)}"
         )
     for column in missing if len(missing) < len(needed) else []:
-        near = suggest_name(column, tuple(column for column in columns if column not in FIELDS))
+        near = suggest(column, (column for column in columns if column not in FIELDS))
         hint = near.replace("did you mean", "is it") or "; add it"
         problems.add(f"{where}: {column}: no such column{hint}")
     return not missing

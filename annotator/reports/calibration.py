@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
+from annotator.base.text import format_count, list_first, sanitize_line, wrap_line, wrap_lines
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import (
@@ -103,14 +103,16 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
             f" labelled: too few to measure agreement (at least {_FEWEST})."
         )
     else:
-        weighted = ""
+        rate = _write_rate(agreement.observed)
+        share = f", {rate}"
         if labels.design == "stratified":
-            weighted = " weighted by how they were drawn, the share is"
+            percent, *limits = rate.removesuffix(")").split(" (")
+            weighted = f"{percent} when weighted by how they were drawn"
+            share = f" ({'; '.join([weighted, *limits])})"
         same = sum(trace.counted.human == trace.counted.judge for trace in calibration.joined)
         kappa = agreement.kappa
         yield (
-            f"Judge and {names} agree on {many}{same} of {labels.n} labelled traces,"
-            f"{weighted} {_write_rate(agreement.observed)}; kappa"
+            f"Judge and {names} agree on {many}{same} of {labels.n} labelled traces{share}; kappa"
             f" {_write_estimate(kappa) if kappa.value is not None else 'undefined'}."
         )
         if kappa.value is None:
@@ -197,7 +199,6 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
     what = "primary code, none is a code"
     if calibration.choice == "many":
         what = "sets of codes; AC1 by the sets that occur"
-    what += ", weighted" if labels.design == "stratified" else ""
     yield from _describe_agreement(f"agreement ({what})", calibration.agreement)
     if calibration.agreement_of_all:
         yield from _describe_agreement(
@@ -236,7 +237,10 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
 def _describe_agreement(name: str, agreement: RaterAgreement) -> Iterator[str]:
     observed, expected = agreement.observed, agreement.kappa.inputs.get("expected")
     k, clusters = observed.inputs.get("k"), observed.inputs.get("clusters")
-    counts = f"{k}/{observed.n}" if isinstance(k, int) else f"n={observed.n}"
+    counts = f"n={observed.n}"
+    if isinstance(k, int):
+        is_weighted = observed.value is not None and abs(observed.value - k / observed.n) > 1e-9
+        counts = f"{k}/{observed.n}{'  weighted' * is_weighted}"
     effect, chance = "", ""
     if clusters:
         design_effect = f"{observed.inputs['design_effect']:.2f}"
@@ -399,10 +403,12 @@ _COMPARED = {
 
 
 def render_annotators(pair: Annotators, *, listed: bool) -> str:
-    """Return how far two people agree; ``listed``: with every trace on which they differ."""
+    """Return how far two people agree, in 80 columns; ``listed``: with every trace on which they
+    differ.
+    """
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
     what = f"agreement of {sanitize_line(pair.comparison.what, 120)}"
-    lines += _describe_agreement(what, pair.comparison.agreement)
+    lines += map(wrap_line, _describe_agreement(what, pair.comparison.agreement))
     if not pair.comparison.agreement.observed.inputs.get("clusters"):
         lines.append(
             "No label tells its task: traces are treated as independent. With RUN the intervals"
@@ -415,7 +421,7 @@ def render_annotators(pair: Annotators, *, listed: bool) -> str:
         lines += ["", sanitize_line(labels[0].trace_id, 300)]
         for label in labels:
             lines += _describe_label(label)
-    return "\n".join(lines)
+    return wrap_lines("\n".join(lines))
 
 
 def render_details(calibration: Calibration) -> str:

@@ -314,6 +314,6 @@ def _count_group(
         count if judged and (count > 0 or not screen) else None,
         counts.share((name,)) if complete else None,
         unknown=None if complete else PARTLY,
-        bounds=counts.bounds(count, screen=screen) if ruled else None,
+        bounds=counts.bounds(count, screen=screen or not ruled) if judged else None,
         labels=correction.groups.get(name) if correction else None,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from annotator.base.text import Note, floor_percent, format_count
+from annotator.base.text import Note, floor_percent, format_count, sanitize_line
 from annotator.reports.counts import (
     AUTHORS,
     LOST,
@@ -89,7 +89,8 @@ def describe_caveats(
     whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)
     yield from describe_intervals(counts, shares, whose, errors)
     yield from describe_traces(counts)
-    if counts.n >= _FEW and not counts.status["labelled"] and not counts.selection:
+    found_none = not (counts.status["labelled"] or counts.selection)
+    if counts.n >= _FEW and found_none and not correction:
         yield Note(
             f"Found in none of {counts.n} traces. Does this judge tell the codes apart? Check it"
             " with labels: annotate sample.",
@@ -115,8 +116,8 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
         yield Note(f"The judge has no rule for {', '.join(unknown)}: unknown, not 0.", "no-rule")
     if screens := [code.id for code in scheme.codes if code.screen]:
         yield Note(
-            f"Can be found, cannot be ruled out: {', '.join(screens)}. The true share lies within"
-            " the bounds.",
+            f"Can be found, cannot be ruled out: {', '.join(screens)}. Up to all traces may have"
+            " them.",
             "screens",
         )
     if counts.selection:
@@ -135,8 +136,8 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
     if counts.open:
         sizes = (f"{counts.status[x]} {x}" for x in ("undecided", "failed") if counts.status[x])
         yield Note(
-            "Bounds: the lowest and highest possible share, depending on the"
-            f" {' and '.join(sizes)} traces.",
+            "Bounds: the lowest and highest possible share, if none or all of the"
+            f" {' and '.join(sizes)} traces have the code.",
             "bounds",
         )
 
@@ -260,3 +261,10 @@ def _describe_votes(counts: TraceCounts) -> Iterator[str]:
         yield Note(
             f"{n} votes in judged traces were undecided and were not counted.", "undecided-votes"
         )
+
+
+def describe_fallbacks(strategies: Mapping[str, int]) -> str:
+    """Return how runs passed in spite of a merge conflict: their number by merge strategy."""
+    runs = format_count(sum(strategies.values()), "run")
+    names = ", ".join(f"{sanitize_line(name, 40)} {n}" for name, n in strategies.items())
+    return f"{runs} with a conflict passed what the harness tested instead ({names})"

@@ -21,6 +21,7 @@ from annotator.runs.engines import Engine, open_engine
 from annotator.runs.execute import (
     Callbacks,
     Plan,
+    describe_ignored,
     describe_problems,
     keep_result,
     make_plan,
@@ -257,5 +258,5 @@ def _describe_merged(run: Run) -> Iterator[str]:
     if line := describe_usage(Usage.from_fields(usage)):
         yield line
     if manifest.ignored:
-        yield f"{manifest.ignored} files or records are not traces and were left out"
+        yield describe_ignored(manifest.ignored)
     yield from describe_problems(manifest.problems, f"{run}/run.json")

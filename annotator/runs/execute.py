@@ -195,7 +195,7 @@ class ReadSummary:
     def describe(self, folder: Path | None) -> Iterator[str]:
         """Yield notices for the user. ``folder``: the run directory."""
         if self.ignored:
-            yield f"{self.ignored} files or records are not traces and were left out"
+            yield describe_ignored(self.ignored)
         if self.problems:
             same = " that were judged all the same" if self.judgements else ""
             yield f"{format_count(self.problems, 'problem')} in traces{same}"
@@ -442,6 +442,13 @@ def refuse_running_loop(advice: str) -> None:
     except RuntimeError:
         return
     raise AnnotatorError(f"an event loop is running here: {advice}")
+
+
+def describe_ignored(number: int) -> str:
+    """Return that a number of files or records are not traces."""
+    if number == 1:
+        return "1 file or record is not a trace and was left out"
+    return f"{number} files or records are not traces and were left out"
 
 
 def explain_skip(trace: Trace, rubric: Rubric, only: Only) -> str | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +21,8 @@ class Forecast:
     """The expected usage of a run.
 
     Attributes:
-        judged: judgements to make.
+        judgements: those to make, by rubric.
+        skips: traces that a rubric is not for, by rubric.
         done: judgements that the run has already.
         failing: judgements that will fail; ``reason`` is the first one's error.
         unread: the first of the ``unreadable`` traces, with its error.
@@ -29,8 +30,8 @@ class Forecast:
     """
 
     traces: int = 0
-    judged: int = 0
-    skipped: int = 0
+    judgements: Counter[str] = field(default_factory=Counter)
+    skips: Counter[str] = field(default_factory=Counter)
     done: int = 0
     unreadable: int = 0
     unread: str = ""
@@ -39,6 +40,16 @@ class Forecast:
     usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""
     model_trace_ids: list[str] = field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """All judgements to make."""
+        return self.judgements.total()
+
+    @property
+    def skipped(self) -> int:
+        """All skips."""
+        return self.skips.total()
 
 
 def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
@@ -61,9 +72,9 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
             if (item.id, rubric.id) in judged:
                 expected.done += 1
             elif explain_skip(item, rubric, plan.only) or rubric.leaves_open(item):
-                expected.skipped += 1
+                expected.skips[rubric.id] += 1
             else:
-                expected.judged += 1
+                expected.judgements[rubric.id] += 1
                 try:
                     expected.usage += plan.judge.expects(item, rubric)
                 except AnnotatorError as error:

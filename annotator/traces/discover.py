@@ -305,8 +305,9 @@ def _walk(top: Path, root: Path, format: str, visited: Visited) -> Iterator[Disc
         for name in sorted(names.folders & names.links):
             yield Ignored(f"{folder}/{name}", _LINKED)
         if {"run.json", "annotations.jsonl"} <= names.files:
-            yield Ignored(folder, "a run directory")
-            continue
+            if folder == str(top):
+                yield Ignored(folder, "a run directory")
+            continue  # our own results among the traces
         folders += (f"{folder}/{name}" for name in sorted(names.folders - names.links)[::-1])
         if reader := _find_folder_reader(folder, names.files, format):
             yield _make_run_ref(folder, names, reader, root, top)

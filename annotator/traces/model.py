@@ -1,7 +1,7 @@
 """The :class:`Trace`, the same for every format."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
@@ -163,6 +163,12 @@ class Source:
 
 
 Steps = Mapping[str, tuple[Step, ...]]
+
+
+def count_own_steps(steps: Iterable[Step]) -> int:
+    """Return the number of an agent's own steps: its tool calls, else its texts."""
+    by_agent = [step for step in steps if step.author == "agent"]
+    return len([step for step in by_agent if step.tool]) or len(by_agent)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ TWO_STRATA = {"alpha": SampledStratum(50, 10), "beta": SampledStratum(50, 10)}
 DRAWN = {f"{name[0]}{n}": name for name in TWO_STRATA for n in range(10)}
 
 
-def test_a_stratified_sample_gives_the_weighted_share(calibrate, golden):
+def test_a_stratified_sample_gives_the_weighted_share(annotate_cli, calibrate, golden):
     """By hand: .2 * 40/50 + .8 * 3/50 = .208. Unweighted: 43 of 100. The judge says .200."""
     run, file = golden
     made, out = calibrate(run, file)
@@ -91,6 +91,11 @@ def test_a_stratified_sample_gives_the_weighted_share(calibrate, golden):
     line = next(line for line in out.splitlines() if line.startswith("alpha"))
     assert line.split()[:4] == ["alpha", "200/1000", "20.0", "20.8"]
     assert row_of(made, "none")["corrected"]["value"] == pytest.approx(1 - 0.208)
+    # 40 of 50 and 47 of 50 labels agree.
+    assert "87/100  weighted  91.2 %" in out
+    brief = " ".join(annotate_cli("calibrate", run, "--labels", file).out.split())
+    counts = "agree on 87 of 100 labelled traces (91 % when weighted by how they were drawn; 95 %"
+    assert f"{counts} interval" in brief
 
 
 def test_the_design_file_stands_in_for_the_probabilities(
@@ -576,6 +581,7 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
     shown = annotate_cli("calibrate", "-v", *where, *between, "--disagreements")
     assert "t2\n" in shown.out
     assert "note: nn" in shown.out
+    assert max(map(len, shown.raw.splitlines())) <= 80
     assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
 
 
@@ -597,7 +603,7 @@ def test_disagreements_say_what_is_compared(annotate_cli, tmp_path, choice, expe
     ]
     file = write_labels(tmp_path / "l.jsonl", rows)
     where = ("--labels", file, "--rubric", tmp_path / "faults.yaml", "--between", "ann", "bob")
-    assert expected in annotate_cli("calibrate", *where).out
+    assert expected in " ".join(annotate_cli("calibrate", *where).out.split())
 
 
 # Thresholds

@@ -29,7 +29,8 @@ def lines(file):
 def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file):
     one, two = judge(tmp_path, rubric, "one"), judge(tmp_path, rubric, "two")
     looks = []
-    for run, more in [(one, []), (one, []), (two, []), (two, ["--final"]), (one, ["--final"])]:
+    made_for = [(one, []), (one, []), (two, []), (one, []), (two, ["--final"]), (one, ["--final"])]
+    for run, more in made_for:
         done = annotate_cli("calibrate", "-v", run, "--labels", file, *more)
         assert done.code == 0, done.err
         made = calibration(run / "calibration.json")
@@ -39,9 +40,12 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
         assert ("compared with these test labels" in " ".join(done.out.split())) == (
             looks[-1] == ("test", 2, 2)
         )
-    assert looks == [("dev", 1, 1), ("dev", 2, 1), ("dev", 3, 2), ("test", 1, 1), ("test", 2, 2)]
+    assert looks == [
+        *(("dev", look, judges) for look, judges in ((1, 1), (1, 1), (2, 2), (2, 2))),
+        *(("test", look, judges) for look, judges in ((1, 1), (2, 2))),
+    ]
     noted = " ".join(f"{one['look']}-{one['judge']}" for one in lines(file))
-    assert noted == "1-one 2-one 3-two 1-two 2-one"
+    assert noted == "1-one 1-one 2-two 2-one 1-two 2-one"
     assert {one["labels_sha256"] for one in lines(file)} == {hash_label_files([file])}
     assert "2 judges were compared with these test labels" in " ".join(done.out.split())
     shown = annotate_cli("report", "-v", one, "--calibration", one / "calibration.json").out
@@ -57,25 +61,26 @@ def test_looks_are_at_labels_not_at_a_file(calibrate, tmp_path, rubric, file):
     def look(labels=file, *options):
         return calibrate(run, labels, *options)[0]["look"]["look"]
 
-    assert (look(), look()) == (1, 2)
+    assert (look(), look()) == (1, 1)  # a repeat is no new look
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     write_labels(file, [row | {"primary": "beta"} for row in rows])
     assert look() == 1
     write_labels(file, rows[:1] + [row | {"primary": "gamma"} for row in rows[1:]])
-    assert look() == 3  # one of them was in the first two
+    assert look() == 2  # one of them was in the first
     folder = write_labels(tmp_path / "elsewhere" / "copy.jsonl", rows).parent
     ledger = tmp_path / "looks.jsonl"
     assert look(write_labels(file, rows), "--ledger", ledger) == 1
-    assert look(folder, "--ledger", ledger) == 2
+    assert look(folder, "--ledger", ledger) == 1
     assert len(ledger.read_text().splitlines()) == 2
     # The ledger beside the labels is not read as labels.
-    assert (look(folder), look(folder)) == (1, 2)
+    assert (look(folder), look(folder)) == (1, 1)
 
 
 def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
     """Two that are both "look 1" would make less of how often the labels were looked at."""
+    entries = [ENTRY | {"run": f"{n}"} for n in range(40)]
     with ThreadPoolExecutor(8) as pool:
-        looks = list(pool.map(lambda _: note_look([tmp_path / "l"], ENTRY)["look"], range(40)))
+        looks = list(pool.map(lambda entry: note_look([tmp_path / "l"], entry)["look"], entries))
     assert sorted(looks) == list(range(1, 41))
     assert note_look([tmp_path / "l"], ENTRY)["look"] == 41  # and all of them are kept
 
@@ -86,7 +91,7 @@ def test_a_line_cut_off_is_taken_out_and_said(calibrate, tmp_path, rubric, file)
     ledger = locate_ledgers([file])[0]
     whole = ledger.read_text()
     ledger.write_text(whole + '{"rubric": "fau')
-    made, out = calibrate(run, file)
+    made, out = calibrate(judge(tmp_path, rubric, "two"), file)
     assert "its last line was cut off while it was written, 15 bytes; taken out" in out
     assert made["look"]["look"] == 2
     assert ledger.read_text().startswith(whole)
@@ -108,8 +113,8 @@ def test_a_look_at_several_files_is_one_at_each(tmp_path):
     assert (first.name, second.name) == ("a.csv.looks.jsonl", "b.csv.looks.jsonl")
     assert note_look([second], ENTRY)["look"] == 1
     assert note_look([first, second], ENTRY | {"judge_sha256": "j2"})["look"] == 2
-    third = note_look([second, first], ENTRY)
-    assert (third["look"], third["judges"]) == (3, 2)
+    third = note_look([second, first], ENTRY | {"judge_sha256": "j3"})
+    assert (third["look"], third["judges"]) == (3, 3)
     assert note_look([first], ENTRY)["look"] == 3  # it has not seen the first look
 
 
@@ -117,10 +122,15 @@ def test_what_is_counted_together(tmp_path):
     """Looks at the same rubric and split, and at any of the same labels."""
     for changes, look in [
         ({}, 1),
+        ({}, 1),
         ({"rubric": "other"}, 1),
         ({"split": "dev"}, 1),
         ({"labels": ["b", "c"]}, 2),
         ({"labels": ["d"]}, 1),
+        ({"rubric_sha256": "other words"}, 3),
+        ({"run": "once more"}, 4),
+        ({"judge_sha256": "j2"}, 5),
+        ({}, 5),
     ]:
         assert note_look([tmp_path / "l"], ENTRY | changes)["look"] == look, changes
 

@@ -112,9 +112,12 @@ def test_a_filled_sheet_is_found_and_what_it_replaces_is_named(annotate_cli, run
         writer.writerows(rows)
     done = annotate_cli("calibrate", run)
     assert (done.code, f"labels: {sheet}" in done.err, "replaced" in done.err) == (0, True, False)
+    (run / "labels.jsonl").touch()  # by a page that is open, or was killed
+    assert f"labels: {sheet}" in annotate_cli("calibrate", run).err
     other = label("gpt0/0", rubric, "alpha", annotator="bob")
     write_labels(run / "labels.jsonl", [other])
     done = annotate_cli("calibrate", run)
+    assert f"not used: {sheet} (12 labels); --labels {sheet} uses it" in flatten(done.err)
     assert "which rested on 12 labels by ann (faults;" in flatten(done.err)
     assert "The judge decided 1 of the 1 traces that bob labelled: too few" in flatten(done.out)
     assert "kappa" not in done.out

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from annotator.cli import run
-from tests.conftest import EXAMPLES, ROOT
+from tests.conftest import EXAMPLES, ROOT, run_name, write_run
 from tests.server import Server
 
 TRACES = str(EXAMPLES / "logs")
@@ -29,6 +29,17 @@ def test_a_mistyped_command_is_answered_with_the_nearest(annotate_cli, word, mea
     done = annotate_cli(word, "runs/first")
     assert done.code == 2
     assert f"no command {word!r}, did you mean {meant!r}?" in done.err
+
+
+def test_results_among_the_traces_are_passed_over(annotate_cli, tmp_path):
+    """The traces are in a folder named runs, where the results go."""
+    write_run(tmp_path / run_name(1, "runs"))
+    for _ in range(2):
+        done = annotate_cli("run", "runs", "--rubric", "symptoms")
+        assert "not a trace" not in done.err
+    [folder, _] = (tmp_path / "runs").glob("symptoms-*")
+    done = annotate_cli("traces", folder)  # named, it is explained
+    assert (done.code, "ignored: a run directory" in " ".join(done.out.split())) == (2, True)
 
 
 def test_a_folder_with_nearly_the_name_of_a_command_is_a_folder(annotate_cli, tmp_path):

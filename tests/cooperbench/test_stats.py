@@ -952,6 +952,28 @@ def test_the_first_screen_says_the_result_and_leaves_out_empty_rows(talks, annot
     assert "next: annotate " in done.err
 
 
+def test_traces_and_stats_count_the_same_merges_and_steps(tmp_path, annotate_cli):
+    """Of 4 runs one has an empty patch, so 3 merges; one passed after a conflict. Each agent's
+    trajectory has two calls, their results and a remark: 4 steps of their own in one run.
+    """
+    merged(tmp_path, 1, "clean", "naive", passed=True)
+    (run(tmp_path, 2, [PLAN], passed=False) / "agent2.patch").write_text("")
+    merged(tmp_path, 3, "conflicts", "naive", passed=False)
+    merged(tmp_path, 4, "conflicts", "solo-agent1", passed=True)
+    for agent in (1, 2):
+        trajectory(place(tmp_path, 1, "coop"), agent, 2)
+    options = {"traces": (), "stats": ("--cluster", "none")}
+    counted, brief = (
+        " ".join(annotate_cli(name, tmp_path / "logs", *more).out.split())
+        for name, more in options.items()
+    )
+    why = "1 run with a conflict passed what the harness tested instead (solo-agent1 1)"
+    assert f"merges conflicts 2, clean 1, nothing to merge 1; {why}" in counted
+    assert "steps 10 (the agents' own, calls else texts: 4)" in counted
+    assert f"Merge conflicts: 67 % of 3 merges; {why}." in brief
+    assert "messages per step 1/4" in brief
+
+
 def test_the_first_screen_by_an_attribute_has_a_row_for_each_value(talks, annotate_cli):
     run(talks, 7, [PLAN], model="a model with a very long name that a table has no room for")
     table = annotate_cli("stats", talks / "logs", "--by", "model").out.split("\n\n")[2]

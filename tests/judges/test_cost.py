@@ -410,6 +410,11 @@ def test_a_forecast_begins_with_a_sentence(
     args = (*ARGS, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
     out = annotate_cli(*args, *more, "--dry-run").out
     assert "1 skipped: the rubric is for other runs.\n20 calls: " in out
+    both = annotate_cli(*args[:-1], "--rubric", "symptoms", *more, "--dry-run").out
+    for_each = (
+        "comm_errors: 21 to judge.\nsymptoms: 20 to judge, 1 skipped: the rubric is for other"
+    )
+    assert f"{for_each} runs.\n41 calls: " in both
     assert "\n- answers of 1,500 to 4,000 tokens\n" in out
     assert "done before" not in out
     assert "  done before" in annotate_cli(*args, *more, "--dry-run", "-v").out

@@ -10,7 +10,7 @@ import pytest
 from annotator.base.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
-from annotator.rubrics import Scheme
+from annotator.rubrics import Scheme, load_rubric
 from tests.conftest import make_scheme
 
 SHA = "a" * 64
@@ -149,6 +149,12 @@ def test_a_skipped_trace_may_have_a_note(tmp_path, codes):
 
 
 # Problems
+
+
+def test_all_codes_that_are_equally_near_are_named(tmp_path):
+    file = lines(tmp_path / "l.jsonl", row(rubric="comm_errors", primary="C3"))
+    scheme = load_rubric("comm_errors").scheme()
+    assert "no code 'C3', did you mean 'C3a' or 'C3b'?" in problem(file, codes=scheme)
 
 
 SPAN = {"quote": "abc", "source": "outcome", "start": 0, "end": 3}

@@ -47,6 +47,16 @@ def lines(file):
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
 
 
+def test_a_store_that_is_closed_without_a_label_leaves_no_file(file, rubric):
+    """An empty file would hide a filled sheet beside it from annotate calibrate."""
+    opened(file, rubric).close()
+    assert not file.exists()
+    with opened(file, rubric) as store:
+        store.decide(Decision("t1", "alpha"))
+    opened(file, rubric).close()
+    assert [line["primary"] for line in lines(file)] == ["alpha"]
+
+
 # How a trace was drawn
 
 

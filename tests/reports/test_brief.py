@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from annotator.rubrics.annotations import Evidence, Finding
-from tests.calibration.build import make_rubric, make_run, said, write_labels
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.reports.test_formats import traces
 
 FIRST = """\
@@ -52,15 +52,16 @@ def test_undecided_traces_bring_bounds_and_the_worst_notes_first(annotate_cli, t
     )
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(manifest | {"limit": 16}))
-    out = annotate_cli("report", run).out
-    lines = out.splitlines()
+    done = annotate_cli("report", run)
+    out, lines = done.out, done.out.splitlines()
     assert lines[2].startswith("12 of 16 traces judged (4 undecided). Most common: alpha, 33 %")
     assert "bounds %" in out
     assert "[25.0, 50.0]" in out  # alpha: 4 of 16 at least, 8 at most
+    assert "share, if none or all of the 4 undecided traces have the code." in out
     assert '    "I do both parts I do both parts' in out
-    assert all(len(line) <= 80 for line in lines[4:-4])
+    assert all(len(line) <= 80 for line in done.raw.splitlines()[4:-4])
     assert lines[-3] == "Only the first 16 traces were read (--limit)."
-    assert lines[-1].endswith("more notes: -v")
+    assert lines[-1] == "1 more note: -v"
     assert "more note" not in annotate_cli("report", run, "-v").out
 
 
@@ -151,6 +152,9 @@ def test_long_ids_are_whole_and_a_judge_that_finds_nothing_is_doubted(
     make_run(tmp_path / "found", rubric, [said(name, "alpha")])
     assert f"\n    {name}\n" in annotate_cli("report", "found").out
     for n, doubted in ((9, False), (10, True)):
-        make_run(tmp_path / f"none{n}", rubric, [said(f"t{i}") for i in range(n)])
+        run_folder = make_run(tmp_path / f"none{n}", rubric, [said(f"t{i}") for i in range(n)])
         out = " ".join(annotate_cli("report", f"none{n}").out.split())
         assert ("Does this judge tell the codes apart?" in out) == doubted
+    write_labels(run_folder / "labels.jsonl", [label(f"t{i}", rubric) for i in range(10)])
+    assert annotate_cli("calibrate", run_folder).code == 0
+    assert "tell the codes apart" not in annotate_cli("report", "-v", run_folder).out

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import cut_middle, measure
+from annotator.base.text import cut_middle, cut_names, measure
 from annotator.calibration.sample.draw import Assumed, Planned
 from annotator.cooperbench.stats import StatsCounts, compute_statistics
 from annotator.reports.co_occurrence import count_co_occurrences
@@ -191,6 +191,21 @@ def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
 def test_a_format_that_is_not_there():
     with pytest.raises(AnnotatorError, match="no format 'xlsx' of tables, only table, csv, json"):
         PLAIN.to("xlsx")
+
+
+@pytest.mark.parametrize(
+    ("names", "cuts"),
+    [
+        # "corrected)" ends both: one more letter tells them apart.
+        ("C3a (Claim, uncorrected)|C3b (Claim, corrected)", "C3a …ncorrected)|C3b … corrected)"),
+        ("false_claim_corrected|false_claim_mended", "false_clai…ected|false_clai…ended"),
+        (f"{'a' * 16}x{'b' * 16}|{'a' * 16}y{'b' * 16}", None),
+        ("short|C3a (short)", None),
+    ],
+)
+def test_names_that_differ_are_never_cut_to_the_same(names, cuts):
+    names = names.split("|")
+    assert cut_names(names, 16) == (cuts.split("|") if cuts else names)
 
 
 def test_wide_letters_take_two_columns():

@@ -137,7 +137,7 @@ def test_an_engine_asks_and_says_what_one_process_does(annotate_cli, threads, tm
     assert (done.code, done.out) == (whole.code, whole.out), done.err
     assert sorted(done.err.splitlines()) == sorted(whole.err.replace(" whole", " out").splitlines())
     assert "answered by 'another' (7 answers)" in done.err
-    assert "1 files or records are not traces" in done.err
+    assert "1 file or record is not a trace" in done.err
     assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
 
 

@@ -29,7 +29,7 @@ from annotator.cooperbench.stats.tally import (
     make_uncounted_share,
 )
 from annotator.traces import Trace
-from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
+from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN, count_own_steps
 from validation import Estimate
 from validation.resampling import Floats, Resamples
 
@@ -95,7 +95,7 @@ def find_openings(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
 
 
 def _count_steps(trace: Trace) -> Counter[Key]:
-    """Count the steps (calls, else texts) of agents with a trajectory, and their messages."""
+    """Count the own steps of agents with a trajectory, and their messages."""
     try:
         trajectories = trace.steps
     except UnreadableTrace:
@@ -103,8 +103,7 @@ def _count_steps(trace: Trace) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     agents = set()
     for agent, steps in trajectories.items():
-        agent_steps = [step for step in steps if step.author == "agent"]
-        if taken := len([step for step in agent_steps if step.tool]) or len(agent_steps):
+        if taken := count_own_steps(steps):
             counts["step", "n"] += taken
             agents.add(agent)
     if agents:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from annotator.base.text import (
-    cut_middle,
+    cut_names,
     format_count,
     measure,
     sanitize_line,
@@ -35,6 +35,7 @@ MARKS = {
     "one-sided": "no label where the judge gave it, or none where it did not",
     "open": "undecided traces may have it, and none of them has a label",
 }
+_OF_BOUNDS = ("bounds", "screens")  # notes
 _OPEN = 0.05  # of the traces; with more undecided and failed ones the bounds are shown
 LEAST_NAME = 16  # characters of a code's name
 _EXAMPLES, _QUOTES = 3, 2
@@ -51,15 +52,14 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
     groups = [row for row in rows if row.kind == "group"]
     header, lines = _write_rows(rows, table)
-    bounded = any(name.startswith("bounds") for name in header)
-    notes = [
-        note
-        for note in rank_notes(full.notes, corrected=bool(table.correction))
-        if getattr(note, "id", "")
-        not in (("marks",) if bounded else ("marks", "bounds", "screens"))
-    ]
+    ranked = rank_notes(full.notes, corrected=bool(table.correction))
+    notes = [x for x in ranked if getattr(x, "id", "") not in ("marks", *_OF_BOUNDS)]
+    bounds = []
+    if any(name.startswith("bounds") for name in header):
+        bounds = [x for x in ranked if getattr(x, "id", "") in _OF_BOUNDS]
     votes = full.lines[:1] if table.votes else []
     blocks = [
+        [line for note in bounds for line in wrap_line(note, "   ").splitlines()],
         explain_marks(row.labels.mark for row in rows if row.labels),
         votes,
         _show_examples(rows, table),
@@ -98,7 +98,9 @@ def _write_summary(table: FrequencyTable) -> str:
     if not counted:
         return f"{read} No code was found."
     counts = ", ".join(f"{_write_name(row)} in {row.count}" for row in counted[:_NAMED])
-    return f"{read} Found: {counts}."
+    among = ["judged", *(name for name in ("undecided", "failed") if getattr(table, name))]
+    of = f" in the {total} {' or '.join(among)}" if among[1:] else ""
+    return f"{read} Found{of}: {counts}."
 
 
 def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
@@ -204,7 +206,7 @@ def fit_rows(
     their middle if they are too long, but keep ``shortest`` characters.
     """
     used = sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
-    names = [cut_middle(name, max(shortest, WIDTH - used)) for name in names]
+    names = cut_names(names, max(shortest, WIDTH - used))
     return (head, *columns), list(zip(names, *columns.values(), strict=True))
 
 

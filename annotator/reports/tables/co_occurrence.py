@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
+from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lines
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
@@ -60,7 +60,8 @@ def _write(counts: Iterable[int | None]) -> Line:
 def _make_brief(pairs: CoOccurrence) -> Table:
     """Return the codes that were found, below a sentence with the most frequent pair."""
     rows = [n for n, code in enumerate(pairs.codes) if pairs.counts[n][n]]
-    names = {n: cut_middle(sanitize_line(pairs.codes[n]), 32) for n in rows}
+    codes = [sanitize_line(pairs.codes[n]) for n in rows]
+    names = dict(zip(rows, cut_names(codes, 32), strict=True))
     together = {(a, b): pairs.counts[a][b] or 0 for a, b in combinations(rows, 2)}
     first, second = max(together, key=lambda pair: together[pair], default=(0, 0))
     top_count = together.get((first, second), 0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import cut_names, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cooperbench.stats import channel
 from annotator.cooperbench.stats.communication import ALL
 from annotator.cooperbench.stats.model import Group, Stats
@@ -16,7 +16,7 @@ from annotator.reports.digits import (
     format_points,
     format_ratio,
 )
-from annotator.reports.notes import rank_notes, select_notes
+from annotator.reports.notes import describe_fallbacks, rank_notes, select_notes
 from annotator.reports.table import Line, Table
 from annotator.traces.model import NOTHING
 from validation import Estimate
@@ -69,14 +69,20 @@ def _write_summary(group: Group) -> str:
         sentences.append(f"Passed: {', '.join(passed)}.")
     if n := shares["merge conflicts"].n:
         merges = format_count(n, "merge")
-        sentences.append(f"Merge conflicts: {_round(shares['merge conflicts'])} of {merges}.")
+        text = f"Merge conflicts: {_round(shares['merge conflicts'])} of {merges}"
+        passed_by = {
+            merge.strategy: merge.passed.inputs["k"]
+            for merge in group.merges
+            if merge.merge == "conflicts" and merge.passed.value
+        }
+        sentences.append(f"{text}; {describe_fallbacks(passed_by)}." if passed_by else f"{text}.")
     if talk.runs:
         mean, steps = talk.measures[0].every, shares["messages per step"]
         text = f"Agents wrote messages in {format_count(talk.runs, 'run')}"
         text += f", {format_number(mean.value or 0, 1)} a run"
         text += describe_limits(mean, 1, unit=1)
         if steps.value is not None:
-            text += f"; messages are {_round(steps)} of all steps"
+            text += f"; messages are {_round(steps)} of their steps"
         sentences.append(f"{text}.")
     return " ".join(sentences) or "No trace tells an outcome, a merge or a message."
 
@@ -126,7 +132,7 @@ def _tabulate_groups(groups: Sequence[Group]) -> tuple[Line, list[Line]]:
     room = max(_LEAST_NAME, _WIDTH - sum(2 + max(map(len, column)) for column in columns))
     attribute = next(group.group[0] for group in groups if group.group)
     values = [group.group[1] if group.group else "all" for group in groups]
-    names = [cut_middle(sanitize_line(name, 80), room) for name in (attribute, *values)]
+    names = cut_names([sanitize_line(name, 80) for name in (attribute, *values)], room)
     header, *rows = zip(names, *columns, strict=True)
     return header, rows
 
