@@ -8,7 +8,8 @@ the answer.
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
+from annotator.traces.cells import parse_cell
+from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.model import Outcome, Trace
 from annotator.traces.records import find_record_id, get_dict, get_list, get_text
 
@@ -30,6 +31,8 @@ def matches(document: Any) -> bool:
         return True
     if "custom_id" in document:
         return bool({"response", "result", "body", "params"} & document.keys())
+    if all(any(map(is_message, _list_objects(document.get(key)))) for key in ("input", "output")):
+        return True
     request = get_dict(document.get("request", document))
     return bool(_list_messages(get_dict(document, "response")) and _list_messages(request))
 
@@ -98,7 +101,7 @@ def _list_messages(fields: dict[str, Any]) -> list[Any]:
 
 
 def _list_objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in get_list(value) if isinstance(item, dict)]
+    return [item for item in get_list(parse_cell(value)) if isinstance(item, dict)]
 
 
 def _is_message(fields: dict[str, Any]) -> bool:
