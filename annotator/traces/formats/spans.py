@@ -53,11 +53,13 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     speaking = {_find_agent(span, by_id) for span in speakers}
     chat = Conversation()
     texts = Counter[str]()
-    for moment, span, is_output in _list_moments(ordered, speaker_ids):
+    for moment, span, is_output in _list_moments(ordered, by_id, speaker_ids):
         agent = _find_agent(span, by_id)
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
         if is_output and span.role == "tool" and not any(items):
             items = [span.error]
+        elif span.role == "agent" and span.id not in speaker_ids:  # its models said most of it
+            items = [item for item in items if _is_new_answer(item, texts)]
         counts = Counter[str]()  # two equal messages of one call are two
         for utterance in _read_all(items, agent, is_output, span, moment):
             key = "\n".join(utterance.pieces).strip()
@@ -77,17 +79,29 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     return chat.trace(format, trace_id, path)
 
 
+def _is_new_answer(item: Any, texts: Iterable[str]) -> bool:
+    """Whether an agent's output is a text that no message before it holds."""
+    text = item.strip() if isinstance(item, str) else ""
+    return text[:1] not in ("", "{", "[") and not any(text in other for other in texts)
+
+
 def _list_moments(
-    spans: Sequence[SpanRecord], speaker_ids: set[str]
+    spans: Sequence[SpanRecord], by_id: Mapping[str, SpanRecord], speaker_ids: set[str]
 ) -> Iterator[tuple[float | None, SpanRecord, bool]]:
     """Yield each span at its begin for its inputs and at its end for its outputs, by time."""
     moments = []
+    ends: dict[str, float] = {}
+    for span in spans:
+        for each in _list_ancestors(span, by_id):
+            ends[each.id] = max(ends.get(each.id, 0.0), span.end or span.begin or 0.0)
     for n, span in enumerate(spans):
         if span.id in speaker_ids:
             moments.append((span.begin or 0.0, n, 0, span, False))
         if span.id in speaker_ids or span.role == "tool":
             end = span.end if span.end is not None else span.begin
             moments.append((end or 0.0, n, 1, span, True))
+        elif span.role == "agent":  # after all that is below it
+            moments.append((ends[span.id], 2 * len(spans) - n, 1, span, True))
     for at, _, _, span, is_output in sorted(moments, key=lambda moment: moment[:3]):
         yield at or None, span, is_output
 
