@@ -223,7 +223,7 @@ def _read_metagpt_actions(text: str) -> _Log | None:
             )
             continue
         if head["level"] in ("WARNING", "ERROR", "CRITICAL"):
-            chat.say("MetaGPT", "system", body)
+            chat.say("MetaGPT", "system", body, time=parse_time(head["time"]))
             continue
         chat.ignored[head["place"].partition(":")[0]] += 1
         chat.say("MetaGPT", "unknown", body.partition("\n")[2])
@@ -310,7 +310,7 @@ def _read_magentic(text: str) -> _Log | None:
 
 
 def _read_ag2_console(text: str) -> _Log | None:
-    """What AG2 and AutoGen 0.2 print: messages with a rule below each."""
+    """A log of AG2 or AutoGen 0.2, as they print it: messages with a rule below each."""
     chat = _Log()
     for head, body in _split(_CONSOLE, _ANSI.sub("", text)):
         if who := head["who"]:

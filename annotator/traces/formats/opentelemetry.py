@@ -208,7 +208,7 @@ def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _nest_parts(item: Any) -> Any:
     """Return a message of a row of Phoenix, whose keys have dots: ``message.content``."""
     if isinstance(item, list):
-        return [_nest_parts(part) for part in item]
+        return [_nest_parts(inner) for inner in item]
     if isinstance(item, dict) and any(key.startswith(_DOTTED) for key in item):
         return _nest({key: _nest_parts(value) for key, value in item.items()})
     return item
