@@ -16,7 +16,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.formats.langchain import unwrap_message
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import AgentEnd, Author, Outcome, Trace
 from annotator.traces.records import get_dict, get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
@@ -74,8 +74,12 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
-    errors = (span.error for span in ordered if span.error and span.role != "tool")
-    chat.outcome = Outcome(error="\n".join(dict.fromkeys(errors)) or None)
+    failed = [span for span in ordered if span.error and span.role != "tool"]
+    heard = {message.sender for message in chat.messages}
+    crashed = [span for span in failed if span.role == "agent" and span.agent not in (None, *heard)]
+    ends = [AgentEnd(span.agent or "", None, "error", span.error) for span in crashed]
+    errors = dict.fromkeys(span.error for span in failed if span.error and span not in crashed)
+    chat.outcome = Outcome(error="\n".join(errors) or None, agents=tuple(dict.fromkeys(ends)))
     return chat.trace(format, trace_id, path)
 
 
