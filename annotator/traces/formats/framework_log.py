@@ -2,8 +2,8 @@
 
 ChatDev, MetaGPT (two kinds), HyperAgent, AppWorld, Magentic-One, OpenManus, and AG2's messages as
 it prints them, as Python or as indented keys; in a record of MAST, or in a text file. Name the
-file: of a folder no ``.log`` or ``.txt`` is opened. A log of another layout is not split. What a log
-says of itself, such as requests to a server, is counted and left out.
+file: of a folder no ``.log`` or ``.txt`` is opened. A log of another layout is not split. What a
+log says of itself, such as requests to a server, is counted and left out.
 """
 
 import ast
