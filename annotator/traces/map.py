@@ -110,7 +110,10 @@ class MapReader:
 
     def _split(self, document: Any) -> list[Any]:
         """Return the records in a document, which are traces or messages."""
-        return get_list(parse_cell(walk_path(document, self.keys.records or "")))
+        value = parse_cell(walk_path(document, self.keys.records or ""))
+        if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
+            return [{"id": key, **inner} for key, inner in value.items()]
+        return get_list(value)
 
     def _has_list(self, record: Mapping[str, Any]) -> bool:
         lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
@@ -205,7 +208,7 @@ class MapReader:
         parts = read_parts(parse_nested(walk_path(item, keys.text)))
         sender = get_text(walk_path(item, keys.sender)) or ""
         role = get_text(walk_path(item, keys.author)) if keys.author else None
-        sender = sender or (role if owner and role else "")
+        sender = sender or role or ""
         author = keys.authors.get(sender) or keys.authors.get(role or "")
         if author is None and role is not None:
             author = classify_word(role) or ("agent" if sender and not owner else "unknown")

@@ -75,7 +75,7 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     is_named = "*" in pattern and not runs
     lines = [f"records: {_spell(runs)}"] if runs else []
     lines += [f"messages: {_spell(inner)}"] if inner else []
-    keys = _suggest_keys(items[0], is_named=is_named)
+    keys = _suggest_keys(_join_keys(items), is_named=is_named)
     if runs:
         lines.append(f"# {format_count(len(members), 'record')}, each a trace")
     elif is_named:
@@ -125,12 +125,23 @@ def _merge_paths(
     return max(options, key=lambda option: (len(option[1]), "*" in option[0]))
 
 
+def _join_keys(items: Sequence[Any]) -> dict[str, Any]:
+    """Return the keys of all messages with the first value of each: not all have a name."""
+    joined: dict[str, Any] = {}
+    for item in items:
+        for key, value in get_dict(item).items():
+            if joined.get(key) is None:
+                joined[key] = value
+    return joined
+
+
 def _split_runs(document: Any, path: str) -> tuple[str, str]:
     """Return the path of a list of runs, and that of the messages in each; "" and the path if the
     items of the list are parts of one run: they have neither an id nor an outcome.
     """
     runs, star, inner = path.partition(".*.")
-    items = get_list(walk_path(document, runs)) if star else []
+    value = walk_path(document, runs) if star else None
+    items = list(value.values()) if isinstance(value, dict) else get_list(value)
     are_runs = all(find_record_id(item) or _RUN_KEYS & get_dict(item).keys() for item in items)
     return (runs, inner) if items and are_runs else ("", path)
 

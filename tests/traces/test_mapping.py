@@ -110,6 +110,7 @@ def test_flat_messages_are_grouped(mapped):
     ]
 
 
+TALK = [{"role": "user", "text": "go"}, {"role": "assistant", "name": "a", "text": "1"}]
 TEAM = {
     "id": "t",
     "teams": {
@@ -307,6 +308,11 @@ def test_columns_that_differ_between_messages_are_named_and_no_attributes(mapped
             {"runs": [{"id": n, "talk": [{"speaker": "a", "text": "1"}]} for n in (1, 2)]},
             ["records: runs", "messages: talk", "# 2 records, each a trace", "sender: speaker"],
             id="runs of a document",
+        ),
+        pytest.param(
+            {"runs": {n: {"talk": TALK, "passed": n == "a"} for n in ("a", "b")}},
+            ["records: runs", "messages: talk", "sender: name", "author: role"],
+            id="runs by their ids, and a name that the first message lacks",
         ),
     ],
 )
