@@ -313,7 +313,8 @@ APIS = {"/responses": Responses(), "/v1/messages": Anthropic(), ":generateConten
 class Server:
     """The server, a context manager. It takes these ``forms`` of an answer; it ignores the others
     or answers them with the HTTP status ``unsupported``. ``probe`` answers tiny questions;
-    ``responses_only`` is the error for chat completions. ``seen`` has all requests but the probes.
+    ``responses_only`` is the error for chat completions. It starts when ``after`` is set.
+    ``seen`` has all requests but the probes.
     """
 
     def __init__(
@@ -323,12 +324,16 @@ class Server:
         unsupported: Literal["ignore", "400", "404", "500"] = "ignore",
         probe: Responder | None = None,
         responses_only: str = "",
+        port: int = 0,
+        after: threading.Event | None = None,
     ) -> None:
         self.responder = responder
         self.forms = forms
         self.unsupported = unsupported
         self.probe = probe
         self.responses_only = responses_only
+        self.port = port
+        self.after = after
         self.seen: list[Request] = []
         self.probes: list[Request] = []
         self.calls = self.tokens_in = self.tokens_out = self.in_flight = self.most_in_flight = 0
@@ -338,7 +343,7 @@ class Server:
     def __enter__(self) -> "Server":
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self.after or self._ready.wait(10)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -361,7 +366,9 @@ class Server:
         app.router.add_post("/{path:.*}", self._complete)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        if self.after:
+            await asyncio.to_thread(self.after.wait)
+        await web.TCPSite(runner, "127.0.0.1", self.port).start()
         self.port = runner.addresses[0][1]
         self._ready.set()
         await self._stop.wait()

@@ -99,7 +99,11 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
         [reason] = an.load_traces(odd).problems
         assert "attribute 'score' cannot be written as JSON: " in reason
         assert why in reason
-    for wrong, kind in ((tmp_path / "gone", an.AnnotatorError), (7, TypeError)):
+    for wrong, kind in (
+        (tmp_path / "gone", an.AnnotatorError),
+        (7, TypeError),
+        ([{"id": "t"}], TypeError),
+    ):
         with pytest.raises(kind):
             an.load_traces(wrong)
 

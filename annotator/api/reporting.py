@@ -283,6 +283,7 @@ def compare(
     values: Sequence[str] | None = None,
     calibration: "CalibrationSource | None" = None,
     cluster: Sequence[str] | None = None,
+    labelled: bool = False,
     pool: bool = False,
     pairs: bool = False,
     without: Sequence[str] = (),
@@ -302,6 +303,7 @@ def compare(
         calibration: as in :func:`count`. Three or more conditions: corrected shares, and tests of
             the judge's own.
         cluster: as in :func:`count`.
+        labelled: raise an error if the calibration has no label of one of the values.
         pool: correct two independent groups by the labels of both.
         pairs: of three or more conditions, compare every two: adds a table, with Holm over all
             pairs and codes.
@@ -313,8 +315,8 @@ def compare(
         and condition.
 
     Raises:
-        AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
-            its run.
+        AnnotatorError: nothing can be compared, a run is given twice, a calibration is not of its
+            run, or see ``labelled``.
     """
     from annotator.reports.comparison import compare as compare_sides
     from annotator.reports.tables import comparison
@@ -331,6 +333,7 @@ def compare(
         values,
         group_calibrations(calibration),
         cluster=None if cluster is None else list_names(cluster),
+        labelled=labelled,
         pool=pool,
         pairs=pairs,
         without=list_names(without),

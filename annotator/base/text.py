@@ -33,6 +33,9 @@ _SECRET_NAME = re.compile(
     r"(api|access|auth|private|secret).?(key|token)|passw|authorization|secret|credential",
     re.IGNORECASE,
 )
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
+_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 
 
 def replace_surrogates(text: str) -> str:
@@ -50,6 +53,39 @@ def replace_surrogates(text: str) -> str:
 def decode(data: bytes) -> str:
     """Return bytes as text: UTF-8, a leading byte order mark dropped, bad bytes as U+FFFD."""
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def convert_utf16(data: bytes) -> bytes:
+    """Return UTF-16 text with a byte order mark as UTF-8, and other bytes as they are."""
+    return data.decode("utf-16", "replace").encode() if data[:2] in _UTF16 else data
+
+
+def decode_table(data: bytes, name: str) -> tuple[str, str]:
+    """Return the text of a table, and a notice if its encoding is guessed, else "".
+
+    Excel's "Unicode text" is UTF-16; its "CSV" is Windows-1252 in Western countries. A file with
+    characters of UTF-8 is broken UTF-8 instead: its other bytes stay as ``surrogateescape`` leaves
+    them.
+    """
+    text = convert_utf16(data).decode("utf-8-sig", "surrogateescape")
+    odd = _NOT_UTF8.search(text)
+    if odd is None or _BEYOND_ASCII.search(text):
+        return text, ""
+    line, byte = text.count("\n", 0, odd.start()) + 1, ord(odd[0]) - 0xDC00
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return text, ""
+    return text, (
+        f"{name}: not UTF-8 (byte 0x{byte:02x} in line {line}), read as Windows-1252; if letters"
+        " are wrong, save it as CSV UTF-8"
+    )
+
+
+def find_encoding_problem(cells: Iterable[str]) -> str:
+    """Return what to do about cells with bytes that are no UTF-8; "" if there are none."""
+    is_odd = _NOT_UTF8.search("".join(cells))
+    return "not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)" if is_odd else ""
 
 
 def hide_url_secrets(text: str) -> str:

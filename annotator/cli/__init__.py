@@ -71,7 +71,7 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] == "traces" and (option := _find_option_of_run(args[1:])):
-            if folders := _find_sources(args[1:]):
+            if folders := _find_sources(ctx, args[1:]):
                 raise click.UsageError(
                     f"{option} is an option of annotate run: annotate run {' '.join(folders)}"
                     f" {option} ..."
@@ -102,12 +102,11 @@ def _find_option_of_run(args: list[str]) -> str | None:
     return next((flag for flag in flags if flag in of_run), None)
 
 
-def _find_sources(args: list[str]) -> tuple[str, ...]:
+def _find_sources(ctx: click.Context, args: list[str]) -> tuple[str, ...]:
     """Return the traces among the arguments of ``run``."""
-    module: Any = import_module("annotator.cli.run")
-    with module.command.make_context("run", list(args), resilient_parsing=True) as context:
-        sources: tuple[str, ...] = context.params.get("traces") or ()
-    return tuple(map(sanitize_line, sources))
+    run: Any = import_module("annotator.cli.run").command
+    context = run.make_context("run", list(args), parent=ctx, resilient_parsing=True)
+    return tuple(map(sanitize_line, context.params["traces"] or ()))
 
 
 def _list_options(command: str) -> set[str]:

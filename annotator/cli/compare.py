@@ -154,35 +154,12 @@ def _compare_with_found(
     if not files:
         return _compare(request, values, **options)
     try:
-        tables = _compare(replace(request, calibration_files=files), values, **options)
-        reason = _explain_uncorrected(tables)
+        corrected = replace(request, calibration_files=files)
+        tables = _compare(corrected, values, labelled=True, **options)
     except AnnotatorError as error:
-        reason = str(error)
-    if reason:
         tables = _compare(request, values, **options)
         names = list_first([name_place(file) for file in files], 3)
-        say_notice(f"{names} is not used: {reason}")
+        say_notice(f"{names} is not used: {error}")
     else:
         say_corrected(files)
     return tables
-
-
-def _explain_uncorrected(tables: "Sequence[Table]") -> str:
-    """Return why not every condition has corrected shares; "" if each has some."""
-    for document in (table.document or {} for table in tables):
-        if "rows" not in document:  # every two conditions
-            continue
-        values = document.get("values") or [document.get("first"), document.get("second")]
-        rows = [
-            row["corrected"]
-            if "values" in document
-            # Two values: a difference, and the shares of both.
-            else row["corrected"] and (row["corrected_first"], row["corrected_second"])
-            for row in document["rows"]
-        ]
-        if not any(rows):
-            return "the same traces have the same true shares, or nothing can be compared"
-        for value, shares in zip(values, zip(*filter(None, rows), strict=True), strict=True):
-            if all(share["value"] is None for share in shares):
-                return f"no trace of {value} has a label"
-    return ""

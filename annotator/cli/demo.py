@@ -1,12 +1,10 @@
 """``annotate demo``: the full workflow on runs that come with the tool, with recorded answers."""
 
 import json
-import shlex
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +12,9 @@ import click
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import find_resources, write_file
+from annotator.base.text import wrap_lines
 from annotator.cli.options import verbose_option
-from annotator.cli.output import put_tables, say
+from annotator.cli.output import put_tables, say, say_next
 from annotator.cli.pages import require_web
 from annotator.reports.digits import format_limits, format_percent
 from annotator.rubrics import NONE, load_rubric
@@ -64,20 +63,14 @@ def command(rubric: str, out: Path, verbose: bool, quiet: bool) -> None:
         calibration = api.calibrate(
             run, labels, rubric, annotators=(_READER,), ledger=Path(folder, "looks.jsonl")
         )
-    say("\n" + fill(_describe_correction(calibration), 80))
+    say("\n" + wrap_lines(_describe_correction(calibration)))
     if quiet:
         return
     other = "comm_errors" if rubric == "symptoms" else "symptoms"
-    folder_ = shlex.quote(str(out / rubric))
-    for line in (
-        "",
-        "next:",
-        f"  annotate view {folder_}    every finding in its trace{_need_web()}",
-        f"  annotate sample {folder_} -n 20    runs to label yourself",
-        f"  annotate demo --rubric {other}",
-        "  annotate traces/ --rubric symptoms --model NAME    your own runs",
-    ):
-        click.echo(line, err=True)
+    say_next("view", out / rubric, purpose=f"every finding in its trace{_need_web()}")
+    say_next("sample", out / rubric, "-n", 20, purpose="runs to label yourself")
+    say_next("demo", "--rubric", other)
+    say_next(*("traces/", "--rubric", "symptoms", "--model", "NAME"), purpose="your own runs")
 
 
 def _need_web() -> str:

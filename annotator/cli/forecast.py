@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from textwrap import fill
 
 from annotator import api
-from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line
+from annotator.base.text import escape_controls, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.cli.output import say
 from annotator.rubrics.annotations import Usage
 
@@ -39,7 +38,7 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    lines = [fill(_summarize(expected, concurrency), 80), ""]
+    lines = [wrap_lines(_summarize(expected, concurrency)), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
@@ -125,7 +124,7 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
     """
     size, population = run.manifest.pilot["traces"], run.manifest.pilot["of"]
     intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
-    yield f"pilot: {size} of {population} traces. All {population} would take ({intervals}):"
+    yield f"pilot: {size:,} of {population:,} traces. All {population:,} would take ({intervals}):"
     if cached := sum(annotation.usage.cache_hits > 0 for annotation in run.annotations()):
         yield f"  (left out: {cached} answered from the cache)"
     bound = "at least " if run.manifest.totals.get("unreported_calls") else ""
@@ -142,7 +141,7 @@ def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
         if total is None:
             yield f"  {noun}: unknown"
             continue
-        amount = f"{bound if name == 'cost_usd' else ''}{total.total / unit:.{digits}f} {noun}"
+        amount = f"{bound if name == 'cost_usd' else ''}{total.total / unit:,.{digits}f} {noun}"
         if total.low is not None and total.high is not None:
-            amount += f" [{total.low / unit:.{digits}f}, {total.high / unit:.{digits}f}]"
+            amount += f" [{total.low / unit:,.{digits}f}, {total.high / unit:,.{digits}f}]"
         yield f"  {amount}"

@@ -130,7 +130,7 @@ class TableRequest:
 
         labels = {}
         if self.label_files:
-            labels = read_person_labels(self.label_files, self.runs, self.annotators)
+            labels = read_person_labels(self.label_files, self.runs, self.annotators, say_notice)
             by_trace = chain.from_iterable(traces.values() for traces in labels.values())
             names = dict.fromkeys(label.annotator for label in chain.from_iterable(by_trace))
             if len(names) > 1:

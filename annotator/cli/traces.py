@@ -1,8 +1,10 @@
 """``annotate traces``."""
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
@@ -114,7 +116,8 @@ def command(
         else:
             lines = [_render_line(item)] if listed and isinstance(item, Trace) else []
             for problem in problems:
-                kinds.add(sanitize_line(_name_item(item), 200), sanitize_line(problem))
+                name = sanitize_line(_name_item(item, traces), 200)
+                kinds.add(name, sanitize_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
     if as_json:
@@ -149,7 +152,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
         elif reader == "generic":
             text, map_text = _GENERIC, suggest_map(document)
         key = escape_controls(text), escape_controls(map_text)
-        files.setdefault(key, []).append(path)
+        files.setdefault(key, []).append(_name_path(path, traces))
     readable = [key for key in files if key[0] == _GENERIC]
     if len(readable) > 1:  # nobody maps files of several kinds that are read as they are
         files["format generic", ""] = [path for key in readable for path in files.pop(key)]
@@ -181,10 +184,17 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
             yield f"steps cannot be read: {error}"
 
 
-def _name_item(item: Trace | Unreadable | Ignored) -> str:
+def _name_item(item: Trace | Unreadable | Ignored, sources: Sequence[str]) -> str:
+    path = _name_path(item.path, sources)
     if isinstance(item, Ignored) or item.path.endswith(item.id):
-        return item.path
-    return f"{item.id} ({item.path})"
+        return path
+    return f"{item.id} ({path})"
+
+
+def _name_path(path: str, sources: Sequence[str]) -> str:
+    """Return a path as the user named its source: relative if no source is absolute or a URL."""
+    is_named_so = any(Path(source).is_absolute() or "://" in source for source in sources)
+    return path if is_named_so else os.path.relpath(path)
 
 
 def _render_line(trace: Trace) -> str:

@@ -155,6 +155,7 @@ class BuiltJudge:
             return
         from annotator.judges.llm.cost import Budget
 
+        self.session.notice = notice
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
             spent = run.spent_dollars + (self.count_unbilled().cost_usd or 0.0)

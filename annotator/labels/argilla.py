@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotator.labels.answers import BESIDE, drop_empty, pick_codes, read_ids
+from annotator.labels.cells import list_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
@@ -43,12 +44,12 @@ def read_record(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterat
         yield LabelRow(where, ids)
     for user, values in answers.items():
         beside = {
-            "evidence": _list_texts(values.get("evidence")),
-            "note": "\n".join(text for name in _NOTES for text in _list_texts(values.get(name))),
+            "evidence": list_codes(values.get("evidence")),
+            "note": "\n".join(text for name in _NOTES for text in list_codes(values.get(name))),
             "confidence": parse_number(values.get("confidence")),
         }
         picks = {
-            name: _list_texts(value)
+            name: list_codes(value)
             for name, value in values.items()
             if name not in (*BESIDE, *_NOTES)
         }
@@ -75,10 +76,3 @@ def _list_responses(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, 
 
 def _name(response: Mapping[str, Any]) -> str:
     return get_text(response.get("user_id")) or ""
-
-
-def _list_texts(value: Any) -> list[str]:
-    """Return the texts, numbers or spans' labels of an answer as texts."""
-    values = value if isinstance(value, list) else [value]
-    texts = (get_text(get_dict(item).get("label", item)) for item in values)
-    return [text for text in texts if text and text.strip()]

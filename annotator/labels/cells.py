@@ -1,48 +1,52 @@
-"""Cells of the tables that people keep: their encoding, and several codes in one of them."""
+"""Cells of the tables that people keep: marks, and several codes in one of them."""
 
+import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
-from annotator.traces.records import get_list, parse_nested
+from annotator.base.text import sanitize_line
+from annotator.traces.records import get_text, parse_nested
 
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
-_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
+# Spreadsheets translate TRUE, and pandas makes 1.0 of 1 in a column with gaps.
+_YES = {"1", "1.0", "x", "yes", "y", "true", "ja", "wahr", "oui", "vrai"}
+_NO = {"0", "0.0", "no", "n", "false", "-", "nein", "falsch", "non", "faux"}
+_PICKED = ("choices", "taxonomy", "labels", "label")  # keys of an answer, and of a span in it
 
 
-def decode_table(data: bytes, name: str) -> tuple[str, str]:
-    """Return the text of a table, and a notice if it is not UTF-8, else "".
+def read_mark(value: Any) -> bool | None:
+    """Return whether a mark (1, x, yes) is set, None for an empty one; raises ValueError."""
+    text = str(value).strip().lower()
+    if value is None or text in ("", "nan"):
+        return None
+    if text not in _YES | _NO:
+        raise ValueError(f"{sanitize_line(text, 60)!r}; expected 1 or 0, yes or no, x or nothing")
+    return text in _YES
 
-    Excel's "CSV" is Windows-1252 in Western countries. A file with characters of UTF-8 is broken
-    UTF-8 instead: its other bytes stay as ``surrogateescape`` leaves them.
+
+def list_codes(value: Any) -> list[str]:
+    """Return the texts of an answer: one, several, ``{"choices": [...]}``, spans with their labels
+    (``{"labels": [...]}`` or ``[0, 9, "1.3"]``), or the ends of a taxonomy's paths.
     """
-    text = data.decode("utf-8-sig", "surrogateescape")
-    odd = _NOT_UTF8.search(text)
-    if odd is None or _BEYOND_ASCII.search(text):
-        return text, ""
-    line, byte = text.count("\n", 0, odd.start()) + 1, ord(odd[0]) - 0xDC00
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return text, ""
-    return text, (
-        f"{name}: not UTF-8 (byte 0x{byte:02x} in line {line}), read as Windows-1252; if letters"
-        " are wrong, save it as CSV UTF-8"
-    )
-
-
-def find_encoding_problem(cells: Iterable[str]) -> str:
-    """Return what to do about cells with bytes that are no UTF-8; "" if there are none."""
-    is_odd = _NOT_UTF8.search("".join(cells))
-    return "not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)" if is_odd else ""
+    if isinstance(value, dict):
+        return list_codes(next((value[key] for key in _PICKED if key in value), None))
+    if isinstance(value, list):
+        ends = (item[-1] if isinstance(item, list) and item else item for item in value)
+        return [text for end in ends for text in list_codes(end)]
+    text = get_text(value)
+    return [text] if text and text.strip() else []
 
 
 def split_codes(cell: str, is_code: Callable[[str], bool]) -> list[str]:
     """Return the codes in a cell: separated by ``;`` or line ends, and by ``,`` or ``|`` if all
-    parts are codes. A cell may be a JSON list, or Label Studio's ``{"choices": [...]}``.
+    parts are codes. A cell may be a list of JSON or Python, or an answer as in :func:`list_codes`.
     """
     value = parse_nested(cell)
-    value = value.get("choices") if isinstance(value, dict) else value
-    if texts := [text for text in get_list(value) if isinstance(text, str)]:
+    if value is cell and cell.startswith("[") and cell.endswith("]"):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = ast.literal_eval(cell)
+    if value is not cell and (texts := list_codes(value)):
         return texts
     if is_code(cell.strip()):
         return [cell.strip()]

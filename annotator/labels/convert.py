@@ -59,6 +59,7 @@ class Converted:
     unmapped: Counter[str] = field(default_factory=Counter)
     without_trace: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
+    several: list[str] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
     by_name: int = 0
 
@@ -67,18 +68,20 @@ class Converted:
         one, and for each other kind of label that was left out.
         """
         for name, n in self.unmapped.most_common(maximum):
-            yield f"no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')})"
+            hint = "; if an empty list means none: --code '[]=none'" if name == "[]" else ""
+            yield f"no code for {sanitize_line(name, 80)!r} ({format_count(n, 'label')}){hint}"
         if self.unmapped:
             more = len(self.unmapped) - (maximum or len(self.unmapped))
             rest = f"nor for {more} more; " if more > 0 else ""
             yield f"{rest}to give them codes: --code WORD=CODE"
-        for reason, ids in (
-            ("no trace with this id", self.without_trace),
-            ("no decisive category is named", self.undecided),
-            ("not labelled yet", self.unlabelled),
+        for reason, ids, remedy in (
+            ("no trace with this id", self.without_trace, ""),
+            ("no decisive category is named", self.undecided, ""),
+            ("more than one code, and the rubric takes one", self.several, ""),
+            ("not labelled yet", self.unlabelled, " (where no code applies, write none)"),
         ):
             if ids:
-                yield f"{reason}: {sanitize_line(list_first(ids, 5), 300)}"
+                yield f"{reason}: {sanitize_line(list_first(ids, 5), 300)}{remedy}"
 
 
 def convert(
@@ -110,6 +113,9 @@ def convert(
             result.undecided.append(label.id)
         elif not unknown:
             found_codes = [code for code in dict.fromkeys(codes.values()) if code and code != NONE]
+            if len(found_codes) > 1 and rubric.choice == "one":
+                result.several.append(label.id)
+                continue
             result.rows.append(_make_row(label, trace_id, found_codes, rubric, annotator))
     result.by_name = traces.by_name if traces else 0
     return result

@@ -1,16 +1,18 @@
 """Records that hold labels of people, as other tools and published data sets write them.
 
 Read are AgentRx's ground truth (``trajectory_id``, ``failures``, ``root_cause``), labels of AG2
-runs by MAST's modes (``labels``: ``present``), MAST's records (``mast_annotation``) and those of
-its three annotators (``failure mode``, ``annotator_1``), TRAIL's errors, Who&When's records
-(``mistake_agent``, ``mistake_step``), which name no category, and records with keys like the
-columns of a sheet.
+runs by MAST's modes (``labels``: ``present``, ``note``: ``options``), MAST's records
+(``mast_annotation``) and those of its three annotators (``failure mode``, ``annotator_1``), TRAIL's
+errors, Who&When's records (``mistake_agent``, ``mistake_step``), which name no category, records
+with keys like the columns of a sheet, and objects of trace ids.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from annotator.base.text import sanitize_line
+from annotator.labels.cells import list_codes, read_mark
 from annotator.labels.checking import Problems
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import IsCode, read_plain
@@ -23,8 +25,6 @@ from annotator.traces.records import (
     parse_nested,
 )
 
-_YES = (1, "1", "true", "yes")
-
 
 def read_record(
     record: Mapping[str, Any], where: str, path: str, is_code: IsCode, problems: Problems
@@ -34,14 +34,33 @@ def read_record(
     ``path`` is the place of the record, whose name is the label's id if the record has none.
     """
     fallback = PurePosixPath(path).name
-    labels = list(_read_known(record, fallback))
+    labels = list(_read_known(record, fallback, where, problems))
     labels = labels or read_plain(record, fallback, is_code, where, problems)
     for label in labels:
         label.where, label.path = where, path
-    return labels
+    return labels or _read_map(record, where, is_code, problems)
 
 
-def _read_known(record: Mapping[str, Any], fallback: str) -> Iterator[ForeignLabel]:
+def _read_map(
+    value: Mapping[str, Any], where: str, is_code: IsCode, problems: Problems
+) -> list[ForeignLabel]:
+    """Return the labels in an object of trace ids and their codes, or annotators and theirs; [] if
+    no code is in it.
+    """
+    if find_record_id(value) or not all(isinstance(item, (list, dict)) for item in value.values()):
+        return []
+    labels: list[ForeignLabel] = []
+    for trace_id, codes in value.items():
+        entry = f"{where}, {sanitize_line(trace_id, 60)}"
+        record = {"trace_id": trace_id, "labels": codes}
+        labels += read_plain(record, trace_id, is_code, entry, problems)
+    has_code = any(is_code(name) for label in labels for name in label.categories)
+    return labels if has_code else []
+
+
+def _read_known(
+    record: Mapping[str, Any], fallback: str, where: str, problems: Problems
+) -> Iterator[ForeignLabel]:
     labels = parse_nested(record.get("labels"))
     annotated = get_dict(parse_nested(record.get("mast_annotation")))
     votes = [vote for vote in get_list(record, "annotations") if _find_mode(vote)]
@@ -59,14 +78,19 @@ def _read_known(record: Mapping[str, Any], fallback: str) -> Iterator[ForeignLab
         by_person = all(isinstance(modes, dict) for modes in annotated.values())
         own_id = _identify(record, fallback)
         for person, modes in annotated.items() if by_person else ():
-            yield _read_modes(own_id, modes, person)
+            yield _read_modes(own_id, modes, person, where, problems)
         if not by_person:
-            yield _read_modes(own_id, annotated, None)
+            yield _read_modes(own_id, annotated, None, where, problems)
     elif votes:
         people = {key for vote in votes for key in vote if key.startswith("annotator")}
         for person in sorted(people):
             modes = {_find_mode(vote): vote.get(person) for vote in votes}
-            yield _read_modes(_identify(record, fallback), modes, person)
+            yield _read_modes(_identify(record, fallback), modes, person, where, problems)
+    elif options := get_dict(get_dict(record, "note"), "options"):
+        label = _read_modes(find_record_id(record) or fallback, options, None, where, problems)
+        label.note = "\n".join(list_codes(record["note"].get("text")))
+        label.labelled = bool(label.categories or label.note)  # the runner fills in "no"
+        yield label
     elif "mistake_agent" in record:
         step = get_text(record.get("mistake_step"))
         yield ForeignLabel(
@@ -95,16 +119,23 @@ def _find_mode(vote: Any) -> str:
     return mode.strip().partition("\n")[0].strip() if isinstance(mode, str) else ""
 
 
-def _read_modes(trace_id: str, modes: Mapping[str, Any], person: str | None) -> ForeignLabel:
+def _read_modes(
+    trace_id: str,
+    modes: Mapping[str, Any],
+    person: str | None,
+    where: str,
+    problems: Problems,
+) -> ForeignLabel:
     """Return the label of one annotator; without any 0 or 1, it is not labelled yet."""
-    values = {mode: _simplify(value) for mode, value in modes.items()}
-    present = tuple(mode for mode, value in values.items() if value in _YES)
-    labelled = any(value is not None for value in values.values())
+    marks: dict[str, bool | None] = {}
+    for mode, value in modes.items():
+        try:
+            marks[mode] = read_mark(value)
+        except ValueError as error:
+            problems.add(f"{where}, {sanitize_line(mode, 60)}: {error}")
+    present = tuple(mode for mode, mark in marks.items() if mark)
+    labelled = any(mark is not None for mark in marks.values())
     return ForeignLabel(trace_id, present, annotator=person, labelled=labelled)
-
-
-def _simplify(value: Any) -> Any:
-    return value.strip().lower() or None if isinstance(value, str) else value
 
 
 def _identify(record: Mapping[str, Any], fallback: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotator.labels.answers import BESIDE, drop_empty, is_code, pick_codes, read_ids
+from annotator.labels.cells import list_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -63,10 +64,12 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         or "choices" in get_dict(record[name])
         or (name not in FIELDS and any(is_code(text, scheme) for text in texts))
     }
+    marked = {name for name in picks if any(map(get_dict, get_list(record[name])))}  # spans
+    picks = {name: picks[name] for name in picks.keys() - marked or marked}
     spans = (get_dict(span) for value in record.values() for span in get_list(value))
     beside = {
         "evidence": [
-            text for span in spans if "labels" in span for text in _list_texts(span.get("text"))
+            text for span in spans if "labels" in span for text in list_codes(span.get("text"))
         ]
         + answers.get("evidence", []),
         "note": "\n".join(answers.get("note", [])),
@@ -78,9 +81,9 @@ def read_min(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
 
 
 def _list_answers(value: Any) -> list[str]:
-    """Return the texts of an answer: one, several, or below ``choices`` or ``text``."""
-    fields = get_dict(value)
-    return _list_texts(fields.get("choices", fields.get("text", value)))
+    """Return the texts of an answer as :func:`list_codes`, or below ``text``; of a number none."""
+    texts = list_codes(value) if isinstance(value, (str, list, dict)) else []
+    return list_codes(get_dict(value).get("text")) or texts
 
 
 def _read_annotator(value: Any) -> dict[str, Any]:
@@ -94,6 +97,7 @@ def _read_annotator(value: Any) -> dict[str, Any]:
 def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
     """Return the fields of one annotation from its choices, spans, texts and ratings."""
     picks: dict[str, list[str]] = {}
+    marked: dict[str, dict[str, None]] = {}  # the labels of spans: codes if no question has them
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
     for result in results if isinstance(results, list) else []:
         result = expect_object(result, f"{where}: result")
@@ -101,20 +105,16 @@ def _read_answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
         value = result.get("value")
         if not isinstance(value, dict):
             continue
-        if sort == "choices" and name not in BESIDE:
-            picks.setdefault(name, []).extend(_list_texts(value.get("choices")))
+        if sort in ("choices", "taxonomy") and name not in BESIDE:
+            picks.setdefault(name, []).extend(list_codes(value))
         elif name == "confidence" or sort == "rating":
             rating = next((value[key] for key in _RATINGS if key in value), None)
             beside["confidence"] = parse_number(rating[0] if isinstance(rating, list) else rating)
         elif sort == "textarea":
-            beside["evidence" if name == "evidence" else "note"] += _list_texts(value.get("text"))
+            beside["evidence" if name == "evidence" else "note"] += list_codes(value.get("text"))
         elif sort.endswith("labels"):
-            beside["evidence"] += _list_texts(value.get("text"))
+            beside["evidence"] += list_codes(value.get("text"))
+            marked.setdefault(name, {}).update(dict.fromkeys(list_codes(value.get(sort))))
     beside["note"] = "\n".join(beside["note"])
-    return drop_empty(beside) | pick_codes(picks, scheme, where)
-
-
-def _list_texts(value: Any) -> list[str]:
-    """Return texts from one or a list of them."""
-    texts = value if isinstance(value, list) else [value]
-    return [text for text in texts if isinstance(text, str) and text.strip()]
+    spans = {name: [*codes] for name, codes in marked.items() if name not in BESIDE}
+    return drop_empty(beside) | pick_codes(picks or spans, scheme, where)

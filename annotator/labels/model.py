@@ -103,8 +103,9 @@ class ForeignLabel:
     """A label in another tool's terms: its id of the trace, its categories (the decisive one first
     if ``decided``), the responsible agent and step, and a note. ``labelled``: it is filled in.
 
-    ``where``: the place for messages. ``path``: the file, or the record in it, that holds the label
-    and perhaps the trace. ``extra``: other fields of a row, as in :data:`FIELDS`.
+    ``denied``: the categories that it says do not apply. ``where``: the place for messages.
+    ``path``: the file, or the record in it, that holds the label and perhaps the trace. ``extra``:
+    other fields of a row, as in :data:`FIELDS`.
     """
 
     id: str
@@ -115,6 +116,7 @@ class ForeignLabel:
     note: str = ""
     annotator: str | None = None
     labelled: bool = True
+    denied: tuple[str, ...] = ()
     where: str = ""
     path: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)

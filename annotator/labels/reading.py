@@ -11,7 +11,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import read_bounded
 from annotator.base.remote import find_url, name_place
-from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.base.text import convert_utf16, format_count, list_first, sanitize_line
 from annotator.labels import argilla, foreign, label_studio, potato, spreadsheet
 from annotator.labels.blinding import make_unblind
 from annotator.labels.checking import (
@@ -34,12 +34,13 @@ from annotator.labels.model import ForeignLabel, Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, read_table_rows
 from annotator.labels.trace_index import TraceIndex, name_record
 from annotator.rubrics import Scheme
+from annotator.traces.files import Rows, open_contents
 from annotator.traces.records import name_type, parse_json
 
 GOLD = "gold"
 """The annotator of labels whose file names none."""
 
-_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
+_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
 _OURS = (".looks.jsonl", ".design.json")  # files beside labels
 _OWN_KEYS = {"rubric", "primary", "secondary", "skipped"}
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
@@ -204,6 +205,8 @@ class LabelFiles:
         rows.check(problems)
         problems.raise_if_any()
         converted = convert(rows.foreign, scheme, annotator, traces, spelled)
+        _check_repeated(converted.rows, problems)
+        problems.raise_if_any()
         return converted, len(rows.foreign), rows.notices + describe_joined(converted)
 
     def _explain_empty(
@@ -245,10 +248,9 @@ class LabelFiles:
                 if content.is_ours or not spreadsheet.is_sheet(content.columns, is_code):
                     rows.ours += read_table_rows(content, scheme, problems)
                 elif converts:
-                    labels, unused = spreadsheet.read_sheet(content, is_code, problems)
+                    labels, notices = spreadsheet.read_sheet(content, is_code, problems)
                     rows.foreign += labels
-                    names = sanitize_line(", ".join(unused), 300)
-                    rows.notices += [f"{content.name}: columns not used: {names}"] if unused else []
+                    rows.notices += notices
             else:
                 try:
                     _read_record(content, scheme, is_code if converts else None, problems, rows)
@@ -309,8 +311,22 @@ def _describe_second(first: Label, label: Label) -> str:
     return (
         f"{label.where}: trace_id: {sanitize_line(label.trace_id, 120)!r} is labelled by "
         f"{sanitize_line(label.annotator, 60)!r} in {first.where} already ({same});"
-        " keep one of them"
+        " keep one of them, or write all codes in one"
     )
+
+
+def _check_repeated(rows: Iterable[LabelRow], problems: Problems) -> None:
+    """Record a problem for each second row of a trace and annotator."""
+    first: dict[tuple[str, str], LabelRow] = {}
+    for row in rows:
+        trace_id, annotator = row.fields["trace_id"], row.fields["annotator"]
+        earlier = first.setdefault((trace_id, annotator), row)
+        if earlier is not row:
+            problems.add(
+                f"{row.where}: {sanitize_line(trace_id, 120)!r} is labelled by"
+                f" {sanitize_line(annotator, 60)!r} in {earlier.where} already; write all codes in"
+                " one label, or convert the files of each person alone, with --annotator"
+            )
 
 
 def _name_file(path: Path) -> str:
@@ -353,10 +369,11 @@ def _list_folder(folder: Path) -> Sequence[Path | str]:
 
 def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
     name = _name_file(path)
+    data = convert_utf16(data)
     head = data[:_HEAD]
     text = head.decode("utf-8-sig", "replace").lstrip()
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        yield f"{name}: UTF-16 text; save it as UTF-8"
+    if head.startswith(b"PAR1"):
+        yield from _parse_parquet(path, name)
     elif path.suffix.lower() in _WORKBOOKS or head.startswith(b"\xd0\xcf\x11\xe0"):
         yield f"{name}: a workbook, not a CSV: save the sheet as CSV UTF-8"
     elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
@@ -387,6 +404,15 @@ def _parse_whole(path: Path, data: bytes, name: str) -> Iterator[Content]:
         else:
             for n, record in enumerate(value, 1):
                 yield Record(f"{name}, record {n}", name_record(str(path), n), record)
+
+
+def _parse_parquet(path: Path, name: str) -> Iterator[Content]:
+    try:
+        contents = open_contents(str(path))
+        for n, row in enumerate(contents.rows() if isinstance(contents, Rows) else (), 1):
+            yield Record(f"{name}, record {n}", name_record(str(path), n), row)
+    except AnnotatorError as error:
+        yield str(error)
 
 
 def _has_lines(path: Path, head: str) -> bool:

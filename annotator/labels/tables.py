@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import find_repeated, sanitize_line, unescape_formula
+from annotator.base.text import (
+    decode_table,
+    find_encoding_problem,
+    find_repeated,
+    sanitize_line,
+    unescape_formula,
+)
 from annotator.labels import potato
-from annotator.labels.cells import decode_table, find_encoding_problem
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -105,13 +110,16 @@ def _read_lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str
         ",;\t", key=lambda sign: (len(_COLUMNS & _split_header(first, sign)), first.count(sign))
     )
     file.seek(0)
-    reader = csv.reader(file, delimiter=separator, strict=True)
     line = 1
+    if excel := re.fullmatch(r"sep=([,;\t])", first.strip("\r\n")):
+        separator, line = excel[1], 2
+        file.readline()
+    reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield line, cells
-            line = reader.line_num + 1
+            line = reader.line_num + 1 + bool(excel)
     except csv.Error as error:
         yield f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?"
 
@@ -139,7 +147,8 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
     if len(missing) == len(needed):
         problems.add(
             f"{where}: neither JSON nor a table of labels; expected JSON lines, or a header with "
-            f"{', '.join(needed)}"
+            f"trace_id and code, or with {', '.join(needed)}; has"
+            f" {sanitize_line(', '.join(columns), 200)}"
         )
     for column in missing if len(missing) < len(needed) else []:
         near = suggest_name(column, tuple(column for column in columns if column not in FIELDS))

@@ -1,9 +1,8 @@
 """A calibration on one screen, and every disagreement with its quotes."""
 
 from collections.abc import Iterable, Iterator
-from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, list_first, sanitize_line
+from annotator.base.text import cut_middle, format_count, list_first, sanitize_line, wrap_lines
 from annotator.calibration.calibrate import Annotators
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import OPEN, Calibrated, Calibration, CodeRow, Comparison
@@ -64,7 +63,7 @@ def make_brief(calibration: Calibration) -> Table:
     judge = sanitize_line(calibration.judge, 60)
     return Table(
         title=f"{sanitize_line(calibration.rubric)} v{calibration.rubric_version}, judge {judge}"
-        f"\n\n{fill(' '.join(_summarize(calibration)), _WIDTH)}",
+        f"\n\n{wrap_lines(' '.join(_summarize(calibration)))}",
         header=("code", *header),
         rows=[(cut_middle(row[0], room), *line) for row, line in zip(cells, lines, strict=True)],
         notes=(*notes[:_NOTES], f"{more} and recall of each code, agreement in detail: -v"),

@@ -121,6 +121,7 @@ def compare(
     calibrations: Calibrations | None = None,
     *,
     cluster: Sequence[str] | None = None,
+    labelled: bool = False,
     pool: bool = False,
     pairs: bool = False,
     without: Sequence[str] = (),
@@ -139,6 +140,7 @@ def compare(
         calibrations: they add corrected differences, or for three or more values corrected shares.
         cluster: the attributes that name a trace's task, none for independent traces; None:
             project and task, or those of the calibrations.
+        labelled: raise an error if the calibrations cannot correct each value's shares.
         pool: see :func:`correct_differences`.
         pairs: of three or more values, compare every two, too.
         without: values that are left out.
@@ -146,8 +148,8 @@ def compare(
             one of the values.
 
     Raises:
-        AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
-            calibration is not of its run.
+        AnnotatorError: the runs have no rubric in common, none of them can be compared, a
+            calibration is not of its run, or see ``labelled``.
     """
     for value in find_repeated(values or ()):
         raise AnnotatorError(f"{attribute} = {value}: both sides of the comparison are the same")
@@ -173,6 +175,8 @@ def compare(
         except EmptySide as error:
             empty.append(str(error))
             continue
+        if labelled and stored:
+            _check_labels(read, attribute)
         comparable.append((scheme, replace(read, notes=(*read.notes, *partial))))
     if not comparable:
         raise EmptySide("; ".join(empty))
@@ -189,6 +193,17 @@ def compare(
         for scheme, read in comparable
         for calibrated in [bool((calibrations or {}).get(scheme.id))]
     ]
+
+
+def _check_labels(read: ReadSides, attribute: str) -> None:
+    """Raise :class:`AnnotatorError` if labels cannot correct the shares of every side."""
+    decided = [[trace for trace in side if not trace.open] for side in read.sides]
+    if attribute in (RUN, JUDGE) and find_kind(decided) == "paired":
+        raise AnnotatorError("the same traces have the same true shares")
+    counted, _ = choose_answers(read.sides)
+    for value, side in zip(read.values, read.sides, strict=True):
+        if not any(trace.person and trace.open in counted for trace in side):
+            raise AnnotatorError(f"no trace of {value} has a label")
 
 
 def _compare_by(

@@ -1,10 +1,9 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING
 
-from annotator.base.text import format_count, list_first, sanitize_line
+from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
 from annotator.calibration.agreement import FITTED
 from annotator.reports.digits import format_number
 from annotator.reports.formats import latex, markdown
@@ -42,7 +41,7 @@ FORMATS = ("table", "md", "latex")
 
 def render_methods(paragraphs: Sequence[str], format: str) -> str:
     """Return paragraphs in one of :data:`FORMATS`; ``table`` is text of 80 columns."""
-    write = {"table": lambda text: fill(text, 80), "md": markdown.escape, "latex": latex.escape}
+    write = {"table": wrap_lines, "md": markdown.escape, "latex": latex.escape}
     return "\n\n".join(write[format](paragraph) for paragraph in paragraphs)
 
 

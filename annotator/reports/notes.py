@@ -178,11 +178,12 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
     scheme = counts.rubric
     if scheme.choice == "many":
         yield Note("Shares do not add up to 100 %: a trace can have several codes.", "many-codes")
-    rejected = counts.rejections[""].total()
-    if rejected > counts.findings:
+    if _are_most_rejected(counts):
+        rejected, n = counts.rejections[""].total(), counts.reasons[REJECTED]
+        undecided = f" In {format_count(n, 'undecided trace')} all were." if n else ""
         yield Note(
             f"Most findings, {rejected} of {rejected + counts.findings}, were"
-            f" rejected{_list_kinds(counts, '')}. The rest says little.",
+            f" rejected{_list_kinds(counts, '')}.{undecided} The rest says little.",
             "rejected-most",
         )
     if counts.emptied:
@@ -206,6 +207,10 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
 
 
+def _are_most_rejected(counts: TraceCounts) -> bool:
+    return counts.rejections[""].total() > counts.findings
+
+
 def _list_kinds(counts: TraceCounts, traces: str) -> str:
     kinds = ", ".join(f"{kind} {n}" for kind, n in counts.rejections[traces].most_common())
     return kinds and f": {kinds}"
@@ -216,6 +221,8 @@ def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
     if counts.reasons.keys() <= {OTHER}:
         return
     for reason, text in _UNDECIDED.items():
+        if reason == REJECTED and _are_most_rejected(counts):
+            continue  # that note has them
         if n := counts.reasons[reason]:
             were, why = "was" if n == 1 else "were", _list_kinds(counts, reason)
             traces = format_count(n, "undecided trace")

@@ -179,7 +179,7 @@ class _Counted:
                 f"none of the {len(labels)} labelled traces is in {run or 'TRACES'}; the first is"
                 f" {first.trace_id!r} ({first.where})"
             )
-        self._notes = list(self._describe_left_out(len(selected), len(labels)))
+        self._notes = [*read.notes, *self._describe_left_out(len(selected), len(labels))]
         self._notes += notes + describe_unlabelled(self._matched, read)
 
     def _describe_left_out(self, selected: int, used: int) -> Iterator[str]:

@@ -13,7 +13,13 @@ from pydantic import BaseModel, ConfigDict
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, read_bounded
-from annotator.base.text import decode, find_repeated, list_first, unescape_formula
+from annotator.base.text import (
+    decode_table,
+    find_encoding_problem,
+    find_repeated,
+    list_first,
+    unescape_formula,
+)
 from annotator.rubrics.annotations import get_attribute
 
 RESERVED = ("run", "judge", "trace_id")  # names that have a meaning of their own
@@ -79,10 +85,13 @@ def _compile(name: str, pattern: str) -> tuple[re.Pattern[str], str | int]:
 
 @dataclass(frozen=True, slots=True)
 class ConditionSource:
-    """The conditions of one ``--group``. ``places``: file and line of each trace in a table."""
+    """The conditions of one ``--group``. ``places``: file and line of each trace in a table;
+    ``notice``: how it is read, if its encoding is guessed.
+    """
 
     conditions: tuple[Condition, ...]
     places: Mapping[str, str]
+    notice: str = ""
 
 
 def read_conditions(groups: str | Path | Sequence[str | Path]) -> tuple[ConditionSource, ...]:
@@ -119,7 +128,7 @@ def check_name(name: str, where: str) -> None:
 def _read_table(file: str) -> ConditionSource:
     """Return the conditions in a table: a column ``trace_id``, and a column for each condition."""
     with explain_unreadable(file):
-        text = decode(read_bounded(file))
+        text, notice = decode_table(read_bounded(file), file)
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(io.StringIO(text, ""), delimiter=max(",;\t", key=first.count), strict=True)
     rows: list[tuple[int, list[str]]] = []
@@ -129,6 +138,9 @@ def _read_table(file: str) -> ConditionSource:
                 rows.append((reader.line_num, [unescape_formula(cell.strip()) for cell in cells]))
     except csv.Error as error:
         raise AnnotatorError(f"{file}, line {reader.line_num}: not a table: {error}") from error
+    for line, cells in rows:
+        if problem := find_encoding_problem(cells):
+            raise AnnotatorError(f"{file}, line {line}: {problem}")
     header = rows[0][1] if rows else []
     names = [name for name in header if name != "trace_id"]
     if "trace_id" not in header or not names or "" in names:
@@ -160,7 +172,7 @@ def _read_table(file: str) -> ConditionSource:
                 values[name][trace_id] = value
     conditions = [Condition(name=name, values=values[name], file=file) for name in names]
     places = {trace_id: f"{file}, line {line}" for trace_id, line in lines.items()}
-    return ConditionSource(tuple(conditions), places)
+    return ConditionSource(tuple(conditions), places, notice)
 
 
 def join_conditions(
@@ -222,6 +234,8 @@ def check_conditions(
         if without:
             yield describe_missing(name, list(without), len(ids), "traces")
     for source in sources:
+        if source.notice:
+            yield source.notice
         unknown = [line for trace_id, line in source.places.items() if trace_id not in ids]
         if unknown and not partial:
             yield f"{list_first(unknown, _LISTED, '; ')}: no such trace here"

@@ -251,15 +251,20 @@ def _collect_settings(manifest: Manifest) -> dict[str, Any]:
     }
     fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
     fields |= manifest.as_dict()
-    # A table is compared, and shown, by its hash.
-    conditions = [f"{condition} {_hash_values(condition)}" for condition in manifest.conditions]
+    conditions = [
+        # A table is compared, and shown, by its hash, wherever it is.
+        f"column {condition.name} {_hash_values(condition)}"
+        if condition.pattern is None
+        else str(condition)
+        for condition in manifest.conditions
+    ]
     fields |= {"rubrics": rubrics, "conditions": conditions}
     return {key: fields.get(key) for key in _SAME}
 
 
 def _hash_values(condition: Condition) -> str:
     values = json.dumps(dict(condition.values), sort_keys=True)
-    return hashlib.sha256(values.encode()).hexdigest()[:12] if condition.values else ""
+    return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 
 def _describe_difference(before: Any, after: Any) -> str:

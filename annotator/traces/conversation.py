@@ -46,7 +46,7 @@ _CALLS = (
 )
 _RESULTS = ("tool_results", "toolResults", "tool_outputs", "toolOutputs")
 # Keys of a message without words of the conversation, or with words that another key has, too.
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     (
         *("id", "_id", "uuid", "message_index", "index", "idx", "n", "step", "step_id", "turn"),
         *("turn_id", "round", "message_number", "position", "seq", "sequence", "order"),
@@ -85,7 +85,7 @@ _PART_TEXTS = (
     *("logs", "stdout", "stderr"),
 )
 _HIT_TEXTS = ("title", "url", "error_code")  # of a search by the provider
-_READ = frozenset(
+_READ = HARMLESS | frozenset(
     (*_SENDER, *_SPEAKERS, *_RECIPIENT, *_TIME, *_KIND, *_CALLS, "function_call", "refusal")
 )
 _EXECUTED = re.compile(r"exitcode: -?\d+ \(execution (?:succeeded|failed)")
@@ -157,8 +157,8 @@ class Conversation:
         self.messages.append(message)
 
     def note_unread(self, where: str, fields: Mapping[str, Any], read: Collection[str]) -> None:
-        """Note the keys of a message that hold something and are neither read nor harmless."""
-        self.unread.update((where, key) for key in list_unread(fields, read))
+        """Note the keys that hold something and are not in ``read`` (with the harmless ones)."""
+        self.unread.update((where, key) for key in _list_unread(fields, read))
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
@@ -185,7 +185,7 @@ class Conversation:
             kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
         for (where, n), keys in kinds.items():
             names = f"key{'s' if len(keys) > 1 else ''} {', '.join(sorted(keys))}"
-            yield f"{where}: {names} left out ({format_count(n, 'message')})"
+            yield f"{where}: {names} left out ({format_count(n, 'time')})"
 
     def _list_requests(self) -> Iterator[str]:
         return (m.text for m in self.messages if m.author in ("human", "system"))
@@ -363,22 +363,26 @@ def read_message(
         read_time(fields),
         recipients=_read_recipients(fields),
         kind=get_first_text(fields, *_KIND),
-        unread=() if is_item else list_unread(fields, _READ),
+        unread=() if is_item else _list_unread_words(fields),
     )
 
 
-def list_unread(fields: Mapping[str, Any], read: Collection[str]) -> tuple[str, ...]:
-    """Return the keys of a message that hold something and are neither read nor harmless.
-
-    A second key with the same text is harmless.
-    """
-    text = _find_text(fields)
-    return tuple(
+def _list_unread(fields: Mapping[str, Any], read: Collection[str]) -> list[str]:
+    return [
         key
         for key, value in fields.items()
-        if value not in (None, "", [], {}, False) and key not in read and key not in _HARMLESS
-        if value != text and not (key in _REASONING and isinstance(value, str))
-    )
+        if value not in (None, "", [], {}, False) and key not in read
+    ]
+
+
+def _list_unread_words(fields: Mapping[str, Any]) -> list[str]:
+    """Return the unread keys of a chat message; a second key with the same text is harmless."""
+    text = _find_text(fields)
+    return [
+        key
+        for key in _list_unread(fields, _READ)
+        if fields[key] != text and not (key in _REASONING and isinstance(fields[key], str))
+    ]
 
 
 def _find_text(fields: Mapping[str, Any]) -> Any:

@@ -30,8 +30,8 @@ from annotator.base.files import (
     read_whole,
 )
 from annotator.base.text import decode, find_repeated
+from annotator.traces.crewai_log import is_log_line, read_log
 from annotator.traces.records import parse_json, parse_nested
-from annotator.traces.text_logs import is_log_line, read_log
 
 SUFFIXES = frozenset(
     (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")

@@ -31,7 +31,6 @@ from annotator.traces.records import (
     walk_path,
     walk_paths,
 )
-from annotator.traces.unread import note_unread
 
 _COMPARISON = re.compile(r"(?P<path>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>.+)")
 _SIGNS = {
@@ -248,10 +247,10 @@ class MapReader:
         names = {head for path in used for head in (path, path.split(".")[0])}
         same = () if keys.messages else objects[0].keys() - _find_varying(objects)
         for item in objects:
-            note_unread(chat, where, item, {*names, *_HARMLESS, *same})
+            chat.note_unread(where, item, {*names, *_HARMLESS, *same})
         for item in objects if parent else ():
             inner = {path.removeprefix(f"{parent}.") for path in used}
-            note_unread(chat, f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
+            chat.note_unread(f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
 
     def _read_outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         rule = self.keys.passed

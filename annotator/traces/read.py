@@ -4,7 +4,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -342,11 +342,14 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         elif isinstance(source, (str, os.PathLike)):
             check_exists(os.fspath(source))
             yield os.fspath(source)
-        elif isinstance(source, Iterable):
+        elif isinstance(source, Iterable) and not isinstance(source, (Mapping, bytes)):
             yield from _flatten(source, redacted)
         else:
             type_name = type(source).__name__
-            raise TypeError(f"a source of traces is a path, a trace, or several; found {type_name}")
+            raise TypeError(
+                f"a source of traces is a path, a trace, or several; found {type_name} (write"
+                " records to a file of JSON lines)"
+            )
 
 
 class Library:

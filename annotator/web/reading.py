@@ -1,6 +1,6 @@
 """The data of the pages of runs: the runs, their annotations, their traces, people's labels."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -10,7 +10,7 @@ from annotator.base.errors import AnnotatorError, UnreadableTrace
 from annotator.base.text import format_count, sanitize_line
 from annotator.calibration.matching import find_annotators, select_labels, select_split
 from annotator.calibration.sample.design import list_trace_ids
-from annotator.labels import Label, LabelFiles
+from annotator.labels import Label, LabelFiles, Labels
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
@@ -139,12 +139,16 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
 
 
 def read_person_labels(
-    files: Sequence[Path], runs: Sequence[Run], annotators: Sequence[str] = ()
+    files: Sequence[Path],
+    runs: Sequence[Run],
+    annotators: Sequence[str] = (),
+    notice: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, tuple[Label, ...]]]:
     """Return people's labels for the rubrics of some runs, by rubric and trace.
 
     They are those of ``annotators``; by default of the one who decides in ``annotate calibrate``,
     else of all. The first who labelled a trace decides. Labels of the test split stay hidden.
+    ``notice`` is called with how labels are read, and with the number of those that are left out.
 
     Raises:
         AnnotatorError: the labels cannot be read, or fit none of the rubrics or another version of
@@ -163,19 +167,28 @@ def read_person_labels(
             f"the labels are for {', '.join(sorted(labelled))}, the runs judged by {judged}"
         )
     labels: dict[str, dict[str, tuple[Label, ...]]] = {}
+    notices: dict[str, None] = {}
     for name in rubrics:
+        judging = [run for run in runs if name in run.schemes]
+        run_traces = dict.fromkeys(chain(*(list_trace_ids(run, name, None, ()) for run in judging)))
         for version in versions[name].values():  # the labels must fit all runs side by side
-            trace_ids = chain.from_iterable(
-                list_trace_ids(run, name, None, files) for run in runs if name in run.schemes
-            )
-            labels[name] = _select_labels(label_files, version, annotators, trace_ids)
+            trace_ids = chain(list_trace_ids(None, name, None, files), run_traces)
+            read = label_files.read(version, trace_ids)
+            labels[name] = _select_labels(read, version, annotators)
+            notices |= dict.fromkeys(read.notes)
+        if n := sum(label.split == "test" for label in read.labels):
+            notices[f"Not shown: {format_count(n, 'label')} of the test split of {name}."] = None
+        if n := len(labels[name].keys() - run_traces):
+            where = ", ".join(map(str, judging))
+            notices[f"Not shown: {format_count(n, 'label')} of traces not in {where}."] = None
+    for line in notices:
+        notice(line)
     return labels
 
 
 def _select_labels(
-    files: LabelFiles, rubric: Scheme, annotators: Sequence[str], trace_ids: Iterable[str]
+    labels: Labels, rubric: Scheme, annotators: Sequence[str]
 ) -> dict[str, tuple[Label, ...]]:
-    labels = files.read(rubric, trace_ids)
     names = tuple(annotators) or find_annotators(labels) or labels.annotators
     selected, _ = select_labels(labels, names)
     if {label.split for label in selected.values()} == {"test"}:

@@ -108,7 +108,8 @@ def test_traces_prints_the_worst_problems_first_in_80_columns(annotate_cli, tmp_
     write_run(tmp_path / run_name(1))
     done = annotate_cli("traces", ".")
     head, *lines = done.out.splitlines()
-    assert (head, "z.json" in lines[0]) == ("problems:", True)
+    assert (head, lines[0].startswith("  z.json: ")) == ("problems:", True)
+    assert f"{tmp_path}/z.json:" in annotate_cli("traces", tmp_path).out
     assert "  5 more kinds of problems: -v" in lines
     assert "1 trace can be read; 1 cannot be read; 12 ignored (no trace)." in lines
     assert all(len(line) <= 80 or " " not in line.strip() for line in lines)  # a long path
@@ -176,9 +177,10 @@ def test_an_option_of_run_with_another_folder(annotate_cli, tmp_path):
     """It judges neither: with a model that would cost money which nobody asked to spend."""
     for name in ("traces", "pilot"):
         write_run(tmp_path / name / "logs" / run_name(1))
-    done = annotate_cli("traces", "pilot", "--rubric", "symptoms", "--out", "out")
-    assert done.code == 2
-    assert "annotate run pilot --rubric ..." in done.err
+    for more in ((), ("-h",)):
+        done = annotate_cli("traces", *more, "pilot", "--rubric", "symptoms", "--out", "out")
+        assert done.code == 2
+        assert "annotate run pilot --rubric ..." in done.err
     assert not (tmp_path / "out").exists()
 
 

@@ -459,8 +459,8 @@ def test_a_pilot_by_hand_and_the_rest_of_the_run(annotate_cli: Cli, runs: Runs) 
     # 10 * 3.1824 * 129.10 / 2 * sqrt(0.6) = 1591.2. No less than the 1000 of the pilot itself.
     assert "pilot: 4 of 10 traces. All 10 would take (95 % t intervals):" in lines
     assert "10 calls [10, 10]" in lines
-    assert "40000 input tokens [40000, 40000]" in lines
-    assert "2500 output tokens [1000, 4091]" in lines
+    assert "40,000 input tokens [40,000, 40,000]" in lines
+    assert "2,500 output tokens [1,000, 4,091]" in lines
     assert "0.04 USD [0.03, 0.05]" in lines  # 0.02 + 8e-6 of each
 
 

@@ -1,6 +1,9 @@
 """How fast a run asks: calls in flight, rates, what a 429 changes, and what bounds one call."""
 
+import asyncio
+import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +129,39 @@ def test_waiting_for_its_turn_does_not_count_as_trying() -> None:
     slow = replace(NOTHING, wait=0.3)
     with Server(first_then(BUSY, slow)) as server:
         assert judge_all(server, 6, 1, max_wait=1.2) == ["none"] * 6
+
+
+# Whether the server starts after the first refusal, the attempts -> the exit code.
+STARTS = {"late": (True, 8, 0), "never": (False, 5, 2)}
+
+
+@pytest.mark.parametrize(("starts", "attempts", "code"), STARTS.values(), ids=STARTS)
+def test_a_server_that_nothing_has_reached_is_waited_for(
+    annotate_cli: Cli,
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    starts: bool,
+    attempts: int,
+    code: int,
+) -> None:
+    refused = threading.Event()
+
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float, result: object = None) -> object:
+        if seconds:  # 0 lets others run
+            refused.set()
+        return await sleep(seconds, result)
+
+    monkeypatch.setattr("asyncio.sleep", pause)
+    runs(1)
+    with Server() as gone:
+        pass
+    with Server(port=gone.port, after=refused) if starts else nullcontext():
+        done = annotate_cli(*llm(gone), *set_model(attempts=attempts), "--out", "out")
+    assert done.code == code
+    notice = f"no answer from {gone.url} (connection refused); trying again, up to {attempts - 1} "
+    assert done.err.count(notice) == 1
 
 
 # 0.0.0.0 leads to this machine and is no address of it.

@@ -285,7 +285,7 @@ def test_what_every_trace_would_meet_stops_the_run(trace: Trace, name: str, api:
 def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace) -> None:
     with Server() as server:
         pass
-    with pytest.raises(AnnotatorError, match="connection failed"):
+    with pytest.raises(AnnotatorError, match="connection refused"):
         ask(server, trace)
 
 

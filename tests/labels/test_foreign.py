@@ -4,7 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
+import yaml
+from pyarrow import parquet
 
 from annotator.labels import LabelFiles
 from annotator.labels.trace_index import TraceIndex
@@ -282,7 +285,7 @@ def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected
         ("{}", "no label that is known"),
         ("[1]", "found a number, expected an object with a label"),
         ("id,colour\nt1,red\n", "expected either a column category"),
-        ("id,category,1.1\nt1,1.1,1\n", "has both"),
+        ("id,category,1.1\nt1,1.1,1\n", "has more than one of them"),
         ("id,1.1\nt1,maybe\n,1\n", "'maybe'; expected 1 or 0"),
         ("id,category,step\nt1,1.1,late\n", "expected a number"),
         ('id,category\nt1,"1.1\n', "not a table"),
@@ -294,6 +297,42 @@ def test_files_that_cannot_be_used(annotate_cli: Cli, write, text, words):
     done = annotate_cli("labels", file, "--rubric", "mast", "--out", "l.jsonl")
     assert done.code == 2
     assert words in done.err
+
+
+KEPT = yaml.safe_load((Path(__file__).parent / "data" / "kept.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", KEPT, ids=lambda case: case["name"])
+def test_files_as_people_keep_them(annotate_cli: Cli, tmp_path, case):
+    (tmp_path / case["file"]).write_text(case["text"], encoding=case.get("encoding", "utf-8"))
+    rubric, options = case.get("rubric", "mast"), case.get("options", ())
+    done = annotate_cli("labels", case["file"], "--rubric", rubric, "-o", "out.jsonl", *options)
+    out = tmp_path / "out.jsonl"
+    rows = list(map(json.loads, out.read_text().splitlines())) if out.exists() else []
+    assert [
+        [
+            row["trace_id"],
+            row["annotator"],
+            [c for c in (row.get("primary"), *row["secondary"]) if c and c != "none"],
+        ]
+        for row in rows
+    ] == [[trace, who, list(map(str, codes))] for trace, who, codes in case.get("labels", ())]
+    text = " ".join((done.out + done.err).split())
+    assert all(words in text for words in case.get("words", ())), text
+    assert (done.code == 0) == ("labels" in case and done.out.count("\n") == 1)
+
+
+def test_parquet_of_argilla(annotate_cli: Cli, tmp_path: Path) -> None:
+    """Drafts are no labels."""
+    answers = {"code.responses": [["1.3", "3.2"], ["1.1"]], "code.responses.users": ["u", "v"]}
+    row = {"id": "x", "trace_id": "t", **answers, "code.responses.status": ["submitted", "draft"]}
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "l.parquet")
+    done = annotate_cli("labels", "l.parquet", "--rubric", "mast", "-o", "l.jsonl")
+    assert "not labelled yet: t" in done.out
+    rows = list(map(json.loads, (tmp_path / "l.jsonl").read_text().splitlines()))
+    assert [(row["trace_id"], row["annotator"], row["secondary"]) for row in rows] == [
+        ("t", "u", ["1.3", "3.2"])
+    ]
 
 
 def test_an_id_that_several_traces_end_with_is_no_id(write):

@@ -341,6 +341,12 @@ def test_a_table_as_excel_saves_it_in_europe_is_read_with_a_note(tmp_path):
     )
 
 
+def test_a_table_as_excels_unicode_text_is_read(tmp_path):
+    header, line = "trace_id\trubric\tannotator\tprimary", "t1\tsymptoms\tJ\u00fcrgen\tnone"
+    labels = read_labels([table(tmp_path / "l.tsv", header, line, encoding="utf-16")], PRIMARY)
+    assert (labels.annotators, labels.notes) == (("J\u00fcrgen",), ())
+
+
 def test_labels_in_other_terms_are_read_beside_our_own(tmp_path):
     """Records without a label are counted; categories without a code are listed."""
     record = {"id": "t2", "label": "repetition", "annotator": "bob"}
@@ -493,7 +499,6 @@ PROBLEMS = [  # file, content, message, and codes other than PRIMARY
     ("l.jsonl", b"", "empty"),
     ("l.xlsx", b"PK\x03\x04rest", "a workbook, not a CSV: save the sheet as CSV UTF-8"),
     ("l.csv", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV UTF-8"),
-    ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
     ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
     ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
     ("l.json", b"[]", "an empty list"),

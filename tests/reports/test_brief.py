@@ -113,6 +113,13 @@ def test_shares_of_the_labelled_traces_are_called_so(annotate_cli, tmp_path):
     assert none.split()[:2] == ["none", "30"]
 
 
+def test_the_sentence_does_not_break_a_name_at_a_hyphen(annotate_cli, tmp_path):
+    name = "loses-the-thread-of-the-conversation-with-the-other"
+    rubric = make_rubric(tmp_path, "primary", [name], id="first")
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", name) for n in range(8)])
+    assert f"{name}, 100 % of judged" in annotate_cli("report", run).raw
+
+
 def test_long_names_keep_their_ends_and_rows_fit(annotate_cli, tmp_path):
     names = {n: f"a_name_of_a_code{'_that_is_long' * 3}_{n}" for n in (1, 2)}
     rubric = make_rubric(tmp_path, "primary", [*names.values(), "gamma"], id="first")

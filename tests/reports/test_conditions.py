@@ -14,7 +14,7 @@ from scipy import stats
 
 import annotator as an
 from tests.calibration.build import label, make_run, said, said_in_words
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, run_name
 
 ARMS = ("solo", "pair", "crew")
 
@@ -98,6 +98,7 @@ def test_a_group_is_an_attribute(annotate_cli, tmp_path, run, group, counts):
         ("trace_id,arm\n,b\n", "line 2: no trace_id"),
         ("trace_id,arm\n\na,b\nb,b\na,c\n", "line 5: a is in line 3, too"),
         ("trace_id,arm\na,b\n", "column arm: no trace has a value: it has a, the traces have ids"),
+        ("trace_id,arm\na,\u4e00\udcff\n", "study.csv, line 2: not UTF-8"),
         ("trace_id,task\nsolo/p/0/f1,9\n", "would have task = 9, and has task = 0 already"),
     ],
 )
@@ -105,7 +106,7 @@ def test_a_group_that_cannot_be_read_or_says_something_else(
     annotate_cli, tmp_path, run, group, words
 ):
     if "\n" in group or not group:
-        (tmp_path / "study.csv").write_text(group)
+        (tmp_path / "study.csv").write_text(group, errors="surrogateescape")
         group = "study.csv"
     done = annotate_cli("report", run, "--group", group)
     said_in_words(done)
@@ -114,11 +115,20 @@ def test_a_group_that_cannot_be_read_or_says_something_else(
 
 
 def test_a_row_of_another_trace_is_named_with_its_line(annotate_cli, tmp_path, run):
-    (tmp_path / "study.csv").write_text(TABLE.replace("solo/p/3/f1", "solo/p/99/f1"))
+    # As Excel's "Unicode text".
+    text = TABLE.replace("solo/p/3/f1", "solo/p/99/f1").replace(",", "\t")
+    (tmp_path / "study.csv").write_text(text, "utf-16")
     found, err = tables(annotate_cli, run, "--group", "study.csv")
     assert found == {"solo": 11, "pair": 12, "crew": 12, "-": 1}
     assert "study.csv, line 5: no such trace here" in err
     assert "1 of 36 traces has no arm: solo/p/3/f1." in err
+
+
+def test_a_table_whose_encoding_is_guessed_has_a_notice(annotate_cli, tmp_path, run):
+    (tmp_path / "study.csv").write_text(TABLE.replace(",solo", ",s\u00f3lo"), "cp1252")
+    found, err = tables(annotate_cli, run, "--group", "study.csv")
+    assert found == {"s\u00f3lo": 12, "pair": 12, "crew": 12}
+    assert "study.csv: not UTF-8 (byte 0xf3 in line 2), read as Windows-1252" in err
 
 
 @pytest.mark.parametrize(
@@ -192,6 +202,17 @@ def test_a_run_keeps_its_groups(tmp_path, rubric):
     with pytest.raises(an.AnnotatorError, match="no trace matches"):
         an.annotate(sources, rubric, groups="arm=^z", judge=Sees(), only="all")
     assert [a.attributes.get("arm") for a in made.save(tmp_path / "copy").annotations()] == arms
+
+
+def test_a_run_is_resumed_with_the_same_table_wherever_it_is(annotate_cli, runs, tmp_path):
+    arguments = (runs(1), "--rubric", "comm_errors", "--judge", "rules", "--out", "out")
+    for name, value, code in (("here", "x", 0), ("there", "x", 0), ("other", "y", 2)):
+        table = f"trace_id,arm\n{run_name(1, '')[1:]},{value}\n"
+        (tmp_path / f"{name}.csv").write_text(table)
+        resume = ["--resume"] if name != "here" else []
+        done = annotate_cli(*arguments, "--group", f"{name}.csv", *resume)
+        assert done.code == code, done.err
+    assert 'conditions: was "column arm ' in done.err
 
 
 # Three conditions
@@ -564,10 +585,14 @@ def test_without_a_code_that_differs_the_sentence_names_none(annotate_cli, tmp_p
         for n in range(60)
     ]
     run = make_run(tmp_path / "none", rubric, traces)
-    done = annotate_cli("compare", run, "--group", "arm=^(.)", "--by", "arm")
-    text = " ".join(done.out.split())
-    assert "no code differs beyond chance" in text
-    assert "The share of traces without a code differs: 50 % (c) to 80 % (b), p " in text
+    for values, result in (
+        ((), "50 % (c) to 80 % (b), p = "),
+        (("--values", "b", "c"), "80 % against 50 %, +30.0 points (95 % interval [+13."),
+    ):
+        done = annotate_cli("compare", run, "--group", "arm=^(.)", "--by", "arm", *values)
+        text = " ".join(done.out.split())
+        assert "no code differs beyond chance" in text
+        assert f"The share of traces without a code differs: {result}" in text
 
 
 def test_a_trace_that_another_run_decided_is_not_undecided(annotate_cli, tmp_path, rubric):
@@ -604,6 +629,9 @@ def test_a_calibration_beside_the_run_is_used_if_each_condition_has_labels(
     )
     done = annotate_cli(*options)
     assert "is not used: no trace of " in done.err
+    arm = {one.trace_id: one.trace_id[:4] for one in traces}
+    with pytest.raises(an.AnnotatorError, match=r"^no trace of (pair|crew) has a label$"):
+        an.compare(an.open_run(run), by=arm, calibration=run / "calibration.json", labelled=True)
     assert done.out == alone.out
 
 

@@ -282,6 +282,13 @@ def test_the_test_split_is_held_out(count, rubric, tmp_path, options, n, split):
     assert not list(tmp_path.glob("*.looks.jsonl"))  # no judge was held against them
 
 
+def test_the_notes_say_how_labels_are_read(count, tmp_path):
+    header = "trace_id,rubric,annotator,primary"
+    (tmp_path / "l.csv").write_text(f"{header}\nt0,faults,J\u00fcrgen,alpha\n", "cp1252")
+    [table] = count("--labels", "l.csv")
+    assert any("l.csv: not UTF-8" in note for note in table["notes"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

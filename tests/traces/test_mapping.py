@@ -183,8 +183,8 @@ def test_lists_without_times_and_keys_that_a_map_does_not_name_are_told(mapped):
     assert trace.problems == (
         "talk.*: not all messages have a time: one list after another",
         "talk.*: message 2 has no text",
-        "messages at talk.*: cost left out, not read",
-        "messages at talk.*: m: calls left out, not read",
+        "messages at talk.*: key cost left out (1 time)",
+        "messages at talk.*: m: key calls left out (1 time)",
     )
 
 
@@ -254,7 +254,7 @@ def test_columns_that_differ_between_messages_are_named_and_no_attributes(mapped
     ]
     (trace,) = mapped(rows, "sender: who\ntext: said\ngroup_by: run\n")
     assert (trace.attributes["model"], "seen" in trace.attributes) == ("m", False)
-    assert trace.problems == ("messages: seen left out, not read",)
+    assert trace.problems == ("messages: key seen left out (2 times)",)
 
 
 @pytest.mark.parametrize(

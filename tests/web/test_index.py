@@ -129,8 +129,15 @@ def test_labels_of_the_test_split_are_not_looked_at(two_runs, tmp_path):
     rubric, runs = two_runs
     rows = [label("t1", rubric, "alpha", split="dev"), label("t2", rubric, "beta", split="test")]
     rows.append(label("t1", rubric, "beta", by="B", split="test"))
+    rows.append(label("gone", rubric, split="dev"))
     file = write_labels(tmp_path / "l.jsonl", rows)
-    labels = read_person_labels([file], open_runs(runs))["faults"]
+    notices = []
+    labels = read_person_labels([file], open_runs(runs), notice=notices.append)["faults"]
+    assert notices == [
+        "Not shown: 2 labels of the test split of faults.",
+        f"Not shown: 1 label of traces not in {', '.join(map(str, runs))}.",
+    ]
+    assert labels.pop("gone")
     assert {trace_id: len(own) for trace_id, own in labels.items()} == {"t1": 1}
     write_labels(file, rows[1:2])
     with pytest.raises(AnnotatorError, match="held-out test set"):

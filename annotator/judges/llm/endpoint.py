@@ -33,7 +33,7 @@ from tenacity.wait import wait_random_exponential
 
 from annotator import __version__
 from annotator.base.errors import AnnotatorError, JudgeStopped
-from annotator.base.text import hide_url_secrets, sanitize_line
+from annotator.base.text import format_count, hide_url_secrets, sanitize_line
 from annotator.judges.llm.cost import Budget, CallEstimate, Price, read_cost
 from annotator.judges.llm.provider import (
     Fields,
@@ -338,7 +338,9 @@ _ABOUT_FORMAT = re.compile(
 
 
 class _NoConnection(Transient):
-    """The request was never sent."""
+    """The request was never sent; ``early``: no other request had reached the server either."""
+
+    early = False
 
 
 class Endpoint:
@@ -351,12 +353,15 @@ class Endpoint:
         rate_limiter: RateLimiter,
         budget: Budget | None,
         price: Price | None,
+        notice: Callable[[str], None],
     ) -> None:
         self._options = options
         self._secrets = Secrets.of(options, key)
         self._rate_limiter = rate_limiter
         self._budget = budget
         self._price = price
+        self._notice = notice
+        self._reached = self._noticed = False  # the server; that nothing has reached it
         # The rate limiter bounds the connections. Retries are ours: they keep rates and budget.
         self._native: _NativeClient | None = None
         if options.api in NATIVE:
@@ -449,7 +454,7 @@ class Endpoint:
         reserved: float,
         count: Callable[[Usage], None],
     ) -> ModelResponse:
-        usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
+        usage, sent = Usage(calls=1, unreported_calls=1), True  # until there is an answer
         begun, reductions = time.monotonic(), self._rate_limiter.reductions
         try:
             answer = await self._send_body(body)
@@ -467,15 +472,28 @@ class Endpoint:
             return _interpret_error(error, self._secrets)
         except ValueError as error:
             raise Transient(str(error)) from error
-        except _NoConnection:
-            usage = Usage(calls=1)  # it was not sent
+        except _NoConnection as error:
+            usage, sent = Usage(calls=1), False
+            error.early = not self._reached
+            self._announce_retries(error)
             raise
         finally:
+            self._reached |= sent
             count(replace(usage, retries=int(n > 1), seconds=time.monotonic() - begun))
             if self._budget:
                 cost = usage.cost_usd if not usage.unreported_calls else None
                 telling = cost is not None and bool(usage.input_tokens)
                 await self._budget.settle(call, reserved, cost, telling=telling)
+
+    def _announce_retries(self, error: _NoConnection) -> None:
+        """Print once that no request has reached the server, and that more follow."""
+        if error.early and not self._noticed and (retries := self._options.attempts - 1):
+            self._noticed = True
+            address = strip_secrets(self._options.base_url)
+            self._notice(
+                f"no answer from {address} ({error}); trying again, up to"
+                f" {format_count(retries, 'time')}"
+            )
 
     async def _send_body(self, body: bytes) -> object:
         """Return the JSON answer; change to the Responses API if the model is only there."""
@@ -522,6 +540,8 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     if isinstance(cause, Transient):
         return cause
     if isinstance(cause, aiohttp.ClientConnectorError):
+        if isinstance(cause.os_error, ConnectionRefusedError):
+            return _NoConnection("connection refused")
         reason = cause.os_error.strerror or str(cause.os_error)
         return _NoConnection(f"connection failed: {sanitize_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
@@ -535,8 +555,14 @@ _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 
 def _compute_pause(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt: the server's wish, or a random pause."""
-    after = _get_error(state).after
+    """Return the seconds until the next attempt: the server's wish, or a random pause.
+
+    A server that nothing has reached is starting, or is not there: 8 attempts take 7 seconds.
+    """
+    error = _get_error(state)
+    if isinstance(error, _NoConnection) and error.early:
+        return 0.25 * state.attempt_number
+    after = error.after
     if after is None:
         return _backoff(state)
     minimum = 0.05 * 2.0 ** min(state.attempt_number, 10)  # if it says 0 each time

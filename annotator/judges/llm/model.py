@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """Shared by all models of a run: rate limiter, budget, cache and price files.
+    """Shared by all models of a run: rate limiter, budget, cache, price files and notices.
 
     ``in_batches``: requests go into batches, at their prices. ``offline``: no call and no key.
     """
@@ -66,6 +66,7 @@ class Session:
     prices: tuple[Path, ...] = ()
     in_batches: bool = False
     offline: bool = False
+    notice: Callable[[str], None] = lambda _: None
 
 
 SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
@@ -183,7 +184,14 @@ class Model(RunJudge):
         from annotator.judges.llm.endpoint import Endpoint
 
         session = self.session
-        return Endpoint(self.options, self._key, session.rate_limiter, session.budget, self.price)
+        return Endpoint(
+            self.options,
+            self._key,
+            session.rate_limiter,
+            session.budget,
+            self.price,
+            session.notice,
+        )
 
     @property
     def _format_fallbacks(self) -> tuple[ResponseFormat, ...]:

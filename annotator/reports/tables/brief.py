@@ -3,9 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from textwrap import fill
 
-from annotator.base.text import cut_middle, format_count, measure, sanitize_line, wrap_line
+from annotator.base.text import (
+    cut_middle,
+    format_count,
+    measure,
+    sanitize_line,
+    wrap_line,
+    wrap_lines,
+)
 from annotator.reports.digits import (
     UNDEFINED,
     find_bar,
@@ -63,7 +69,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), WIDTH)}",
+        title=f"{_write_title(table)}\n\n{wrap_lines(_write_summary(table))}",
         header=header,
         rows=lines,
         notes=select_notes(notes, len(full.lines) - len(votes)),

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.conditions import ConditionComparison
 from annotator.reports.digits import UNDEFINED, Share, format_number, format_p, format_points
@@ -25,6 +24,7 @@ from annotator.reports.tables.brief import (
     round_percent,
 )
 from annotator.reports.tables.conditions import (
+    WITHOUT_CODE,
     explain_untested,
     format_relation,
     name_columns,
@@ -126,7 +126,7 @@ def _make_brief(compared: GroupComparison, full: Table) -> Table:
     first = ("alone", "few-labels", "corrected") if corrected else ("alone",)
     return replace(
         full,
-        title=f"{write_head(compared, values, names)}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{write_head(compared, values, names)}\n\n{wrap_lines(_summarize(compared))}",
         header=("code", *columns) if rows else (),
         rows=list(zip(codes_, *columns.values(), strict=True)),
         lines=wrap_line(_explain_cells(compared, corrected=corrected), "").split("\n")
@@ -193,20 +193,29 @@ def _summarize(compared: GroupComparison) -> str:
         why = explain_untested([test for _, test, _ in tests])
         return f"No code can be tested between {between}: {why}."
     *_, top, p = min(tested, key=lambda each: each[:3])
-    gap, limits = format_points(_get_gap(top))
-    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
-    shares = _choose_shares(top, pooled=compared.pooled)
-    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
-    values = f"{first} % against {second} %"
-    values += " by the judge alone, pooled" if compared.pooled else ""
-    values += ", corrected by the labels" if corrected else ""
-    result = f"{values}, {gap} points{level}, p {format_relation(p)} (Holm over {family} tests)"
-    if p < 1 - compared.confidence:
+    result = f"{_write_result(top, p, compared)} (Holm over {family} tests)"
+    limit = 1 - compared.confidence
+    if p < limit:
         return f"Between {between}, {top.code} differs most: {result}."
-    return (
+    text = (
         f"Between {between}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {result}."
     )
+    for row, _, adjusted in tests:
+        if row.code == NONE and adjusted is not None and adjusted < limit:
+            text += f" {WITHOUT_CODE} {_write_result(row, adjusted, compared)}."
+    return text
+
+
+def _write_result(row: Difference, p: float, compared: GroupComparison) -> str:
+    gap, limits = format_points(_get_gap(row))
+    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
+    shares = _choose_shares(row, pooled=compared.pooled)
+    first, second = (round_percent(side.value or 0.0) if side else "" for side in shares)
+    values = f"{first} % against {second} %"
+    values += " by the judge alone, pooled" if compared.pooled else ""
+    values += ", corrected by the labels" if row.corrected else ""
+    return f"{values}, {gap} points{level}, p {format_relation(p)}"
 
 
 def _make_record(row: Difference, compared: GroupComparison) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from textwrap import fill
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line, wrap_line
+from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.comparison import GroupComparison
 from annotator.reports.conditions import (
     UNADJUSTED,
@@ -44,6 +43,7 @@ _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
 _FIRST = ("corrected", "few-labels")  # notes
 _PAIRS = 10  # that a terminal shows
+WITHOUT_CODE = "The share of traces without a code differs:"
 _INTERVALS = "Every share with its interval: -v"
 
 # One row for each code and condition; for each code and pair of conditions in the other table.
@@ -184,7 +184,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     head = write_head(compared, compared.values, names)
     return replace(
         full,
-        title=f"{head}\n\n{fill(_summarize(compared), WIDTH)}",
+        title=f"{head}\n\n{wrap_lines(_summarize(compared))}",
         header=("code", *names, p_name) if rows else (),
         rows=[(code, *line, end) for code, line, end in zip(codes_, cells, p, strict=True)],
         lines=wrap_line(
@@ -245,7 +245,7 @@ def write_head(
     ]
     rubric = f"{sanitize_line(compared.rubric.id)} v{compared.rubric.version}"
     by = sanitize_line(compared.attribute, 40)
-    return fill(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}", WIDTH)
+    return wrap_lines(f"{rubric}, judge {judges}, by {by}: {', '.join(sides)}")
 
 
 def _choose_shares(row: ConditionRow) -> Sequence[Share]:
@@ -289,21 +289,17 @@ def _summarize(compared: ConditionComparison) -> str:
     top = min(tested, key=lambda row: (row.test.p or 0.0, -_measure_gap(row)))
     whose = "By the judge alone, among" if any(row.corrected for row in compared.rows) else "Among"
     p = f"p {format_relation(top.adjusted)} (Holm over {compared.tests} tests)"
-    if (top.adjusted or 0.0) < 1 - compared.confidence:
+    limit = 1 - compared.confidence
+    if (top.adjusted or 0.0) < limit:
         return f"{whose} the {count}, {top.code} differs most: {_write_gap(top, compared)}, {p}."
     text = (
         f"{whose} the {count}, no code differs beyond chance; the smallest p is that of {top.code}:"
         f" {_write_gap(top, compared)}, {p}."
     )
-    limit = 1 - compared.confidence
-    differs = [
-        row
-        for row in compared.rows
-        if row.code == NONE and row.adjusted is not None and row.adjusted < limit
-    ]
-    for none in differs:
-        p = f"p {format_relation(none.adjusted)}"
-        text += f" The share of traces without a code differs: {_write_gap(none, compared)}, {p}."
+    for row in compared.rows:
+        if row.code == NONE and row.adjusted is not None and row.adjusted < limit:
+            p = f"p {format_relation(row.adjusted)}"
+            text += f" {WITHOUT_CODE} {_write_gap(row, compared)}, {p}."
     return text
 
 
@@ -376,10 +372,9 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     text += " Intervals are not adjusted for the number of tests; p is."
     brief = replace(
         table,
-        title=fill(
+        title=wrap_lines(
             f"Every two of the {len(compared.values)} values of"
-            f" {sanitize_line(compared.attribute, 40)}{whose}: {result}.",
-            WIDTH,
+            f" {sanitize_line(compared.attribute, 40)}{whose}: {result}."
         ),
         header=("code: first - second", "difference", level, "p (Holm)"),
         rows=[(name, *line[1:3], line[4]) for name, line in zip(names, lines, strict=True)],

@@ -20,7 +20,6 @@ from annotator.traces.records import (
     parse_time,
     read_outcome,
 )
-from annotator.traces.unread import note_unread
 
 name = "agentbench"
 
@@ -51,9 +50,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for n, item in enumerate(history, 1):
         fields = expect_object(item, f"message {n}")
         if not {"role", "content"} & fields.keys():  # a reward on the way
-            note_unread(chat, "history", fields, ())
+            chat.note_unread("history", fields, ())
             continue
-        note_unread(chat, "message", fields, _MESSAGE_KEYS)
+        chat.note_unread("message", fields, _MESSAGE_KEYS)
         message = read_message(fields)
         if message.author == "human":
             users += 1
@@ -63,7 +62,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     ended = get_text(output.get("status"))
     chat.set_attributes(status=ended)
     result = output.get("result")
-    note_unread(chat, "output.result", get_dict(result), ("result", *RESULT_KEYS))
+    chat.note_unread("output.result", get_dict(result), ("result", *RESULT_KEYS))
     passed, rule = _read_outcome(result)
     if rule:
         chat.attributes |= {"passed": passed, "outcome_rule": rule}

@@ -8,17 +8,24 @@ step copied from an earlier trajectory has the kind ``copied context``.
 
 from typing import Any
 
-from annotator.traces.conversation import Conversation, list_call_texts, read_parts, read_time
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    list_call_texts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import expect_object, get_dict, get_list, get_text
 
 name = "atif"
 
 
-_READ = (
+_READ = {
+    *HARMLESS,
     *("source", "message", "tool_calls", "reasoning_content", "observation", "timestamp"),
     *("is_copied_context", "metrics", "reasoning_effort"),
-)
+}
 
 
 def matches(document: Any) -> bool:

@@ -32,7 +32,6 @@ from annotator.traces.records import (
     read_attributes,
     read_outcome,
 )
-from annotator.traces.unread import note_unread
 
 name = "by-agent"
 
@@ -69,14 +68,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     ends = []
     agents_key = _find_agents(document)
     for agent, fields in _list_agents(document[agents_key]):
-        note_unread(chat, "agent", fields, _AGENT_KEYS)
+        chat.note_unread("agent", fields, _AGENT_KEYS)
         status, error = get_text(fields.get("status")), get_text(fields.get("error"))
         ends.append(AgentEnd(agent, None, status, error))
         if "messages" not in fields:
             chat.problems.append(f"{agents_key}.{agent}: no list of messages")
         for n, item in enumerate(get_list(fields, "messages"), 1):
             message = expect_object(item, f"{agents_key}.{agent}: message {n}")
-            note_unread(chat, "message", message, _MESSAGE_KEYS)
+            chat.note_unread("message", message, _MESSAGE_KEYS)
             time = read_time({**get_dict(message, "extra"), **message})
             rows += [
                 (time, replace(utterance, time=time, unread=()))  # those are noted above

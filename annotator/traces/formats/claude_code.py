@@ -9,7 +9,7 @@ of commands) are the harness's. A sidechain is an agent of its own with prompts 
 import re
 from typing import Any
 
-from annotator.traces.conversation import Conversation, Utterance, read_parts, read_time
+from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_parts, read_time
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import get_dict, get_text
 
@@ -29,7 +29,16 @@ _NOTICES = (
 _TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
-_READ = ("role", "content", "type")
+_READ = {*HARMLESS, "role", "content", "type"}
+_RECORD_KEYS = {
+    *(*HARMLESS, *_IDS, *_TEXTS, "type", "timestamp", "version", "agentId", "parent_tool_use_id"),
+    *("isMeta", "isCompactSummary", "isApiErrorMessage", "isSidechain"),
+    "toolUseResult",  # the result in the message, in parts
+    *("parentUuid", "logicalParentUuid", "leafUuid", "requestId", "promptId", "slug", "level"),
+    *("userType", "entrypoint", "cwd", "gitBranch", "permissionMode", "subtype", "teamName"),
+    *("isVisibleInTranscriptOnly", "thinkingMetadata", "compactMetadata", "toolUseID"),
+    *("sourceToolUseID", "sourceToolAssistantUUID"),
+}
 
 
 def matches(record: Any) -> bool:
@@ -65,6 +74,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
             if (text := get_text(value)) and text != "<synthetic>":
                 chat.attributes.setdefault(key, text)
         chat.note_unread("messages", message, _READ)
+        chat.note_unread("records", record, _RECORD_KEYS)
         chat.add(_read(record, message), "session")
     return chat.trace(name, trace_id, path)
 

@@ -19,6 +19,10 @@ _ARGUMENTS = {
     **{"command_execution": "command", "mcp_tool_call": "arguments", "web_search": "query"},
     "file_change": "changes",
 }
+_READ = {
+    *("id", "type", "text", "message", "tool", "server", "aggregated_output", "result", "error"),
+    *(*_ARGUMENTS.values(), "status", "exit_code"),
+}
 
 
 def matches(record: Any) -> bool:
@@ -43,6 +47,8 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         kind = get_text(get_dict(record).get("type"))
         item = record.get("item") if kind == "item.completed" else None
         utterances = list(_read(get_dict(item)))
+        if utterances:
+            chat.note_unread("items", get_dict(item), _READ)
         for utterance in utterances:
             chat.add(utterance, "stream")
         if not utterances and kind not in _EMPTY:

@@ -12,7 +12,6 @@ from typing import Any
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.model import AgentEnd, Outcome, Trace
 from annotator.traces.records import expect_object, get_list, get_text, parse_time
-from annotator.traces.unread import note_unread
 
 name = "crewai"
 
@@ -68,7 +67,7 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
     starters: dict[str, str] = {}
     for n, item in enumerate(entries, 1):
         entry = expect_object(item, f"entry {n}")
-        note_unread(chat, "entry", entry, _LOG_KEYS)
+        chat.note_unread("entry", entry, _LOG_KEYS)
         agent = (get_text(entry.get("agent")) or "").strip()
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
         if agent != "None":

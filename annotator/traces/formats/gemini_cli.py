@@ -12,7 +12,6 @@ from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts, read_parts
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
-from annotator.traces.unread import note_unread
 
 name = "gemini-cli"
 
@@ -76,7 +75,7 @@ def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]
                 message = get_dict(item)
                 messages[get_text(message.get("id")) or f"line {n}.{m}"] = message
             session = {key: value for key, value in change.items() if key != "messages"}
-            note_unread(chat, "session", session, (*_SESSION_KEYS, "kind", "directories", "$set"))
+            chat.note_unread("session", session, (*_SESSION_KEYS, "kind", "directories", "$set"))
             chat.set_attributes(summary=change.get("summary"), kind=change.get("kind"))
     if taken_back:
         chat.problems.append(
@@ -86,7 +85,7 @@ def _list_messages(chat: Conversation, lines: list[Any]) -> list[dict[str, Any]]
 
 
 def _add_message(chat: Conversation, fields: Mapping[str, Any]) -> None:
-    note_unread(chat, "message", fields, _KEYS)
+    chat.note_unread("message", fields, _KEYS)
     kind = get_text(fields.get("type")) or ""
     author = _AUTHORS.get(kind, "system" if kind in _TYPES else "unknown")
     time = parse_time(fields.get("timestamp"))
@@ -96,7 +95,7 @@ def _add_message(chat: Conversation, fields: Mapping[str, Any]) -> None:
         parts.reasoning.append("\n".join(text for text in texts if text))
     calls = [get_dict(call) for call in get_list(fields, "toolCalls")]
     for call in calls:
-        note_unread(chat, "tool call", call, (*_CALL_KEYS, *_SCREEN_KEYS))
+        chat.note_unread("tool call", call, (*_CALL_KEYS, *_SCREEN_KEYS))
         parts.texts += list_call_texts({"name": call.get("name"), "arguments": call.get("args")})
     if parts.has_result and author == "human":  # the session feeds a tool's result back
         author = "tool"

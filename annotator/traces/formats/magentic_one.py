@@ -14,7 +14,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
-from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
+from annotator.traces.conversation import HARMLESS, Conversation, Utterance, read_chat, read_parts
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import (
     expect_object,
@@ -58,7 +58,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat = Conversation()
         for n, item in enumerate(items, 1):
             fields = expect_object(item, f"message {n}")
-            chat.note_unread("messages", fields, ("role", "content"))
+            chat.note_unread("messages", fields, {*HARMLESS, "role", "content"})
             chat.add(_read(fields), "messages")
     chat.read_attributes(record, ("history", "question_ID", "system_prompt"))
     chat.read_outcome(record)

@@ -15,7 +15,6 @@ from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance
 from annotator.traces.model import Trace
 from annotator.traces.records import expect_object, get_dict, get_list, get_text
-from annotator.traces.unread import note_unread
 
 name = "marble"
 
@@ -43,7 +42,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     task = get_text(document.get("task")) or ""
     for n, item in enumerate(document["iterations"], 1):
         fields = expect_object(item, f"iteration {n}")
-        note_unread(chat, "iteration", fields, _KEYS)
+        chat.note_unread("iteration", fields, _KEYS)
         for agent, assignment in _list_pairs(fields.get("task_assignments"), "task"):
             tasks.setdefault(agent, task)
             chat.add(

@@ -14,7 +14,6 @@ from typing import Any
 from annotator.traces.conversation import Conversation, Utterance, list_call_texts
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import get_dict, get_first_text, get_list, get_text, parse_time
-from annotator.traces.unread import note_unread
 
 name = "opencode"
 takes_records_apart = True
@@ -66,7 +65,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     if isinstance(document, dict) and "messages" in document:
         about = get_dict(document, "info")
-        note_unread(chat, "session", document, ("info", "messages"))
+        chat.note_unread("session", document, ("info", "messages"))
         for item in get_list(document, "messages"):
             _add_message(chat, get_dict(item))
         chat.set_attributes(title=about.get("title"), cli_version=about.get("version"))
@@ -77,8 +76,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _add_message(chat: Conversation, item: Mapping[str, Any]) -> None:
     info = get_dict(item, "info")
-    note_unread(chat, "message", item, ("info", "parts"))
-    note_unread(chat, "info of a message", info, _INFO_KEYS)
+    chat.note_unread("message", item, ("info", "parts"))
+    chat.note_unread("info of a message", info, _INFO_KEYS)
     role = get_text(info.get("role"))
     author = _AUTHORS.get(role, "unknown")
     agent = get_first_text(info, "agent", "mode") or "assistant"
@@ -125,7 +124,7 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
         kind = get_text(block.get("type")) or "unknown"
         if kind in _MARKS:
             continue
-        note_unread(chat, f"part of type {kind}", block, _PART_KEYS)
+        chat.note_unread(f"part of type {kind}", block, _PART_KEYS)
         text = get_first_text(block, "text", "prompt") or ""
         if kind == "reasoning":
             chat.add(replace(speaker, reasoning=[text]), "parts")
@@ -153,7 +152,7 @@ def _add_parts(chat: Conversation, parts: Sequence[Any], speaker: Utterance) -> 
 def _add_result(
     chat: Conversation, tool: str, state: Mapping[str, Any], time: float | None
 ) -> None:
-    note_unread(chat, "state of a tool", state, _STATE_KEYS)
+    chat.note_unread("state of a tool", state, _STATE_KEYS)
     result = state.get("output", state.get("error"))
     if result is not None:
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import (
+    HARMLESS,
     Conversation,
     Utterance,
     list_call_texts,
@@ -38,6 +39,15 @@ _CONSUMED = (
     "test_result",
 )
 _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
+_READ = {
+    *(*HARMLESS, "source", "timestamp", "action", "args", "message", "observation", "content"),
+    *("kind", "llm_message", "tool_call", "tool_name", "thought", "reasoning_content", "summary"),
+    *("system_prompt", "error", "detail", "rejection_reason", "rejection_source"),
+    *("extended_content", "tools", "cause", "action_id", "timeout", "success", "sender"),
+    *("tool_call_metadata", "llm_metrics", "extras"),  # of the request; of the content
+    *("llm_response_id", "security_risk", "activated_skills", "activated_microagents"),
+    *("code", "classification"),  # of an error
+}
 
 
 def matches(document: Any) -> bool:
@@ -107,6 +117,7 @@ def converse(events: list[Any]) -> Conversation:
         for event in pair:
             utterance = _read(expect_object(event, f"event {n}"))
             if utterance is not None:
+                chat.note_unread("events", event, _READ)
                 chat.add(utterance, "events")
     if not events:
         raise UnreadableTrace(f"history: found {name_type(events)} without events")

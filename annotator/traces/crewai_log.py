@@ -1,4 +1,4 @@
-"""Logs as text that frameworks write: the entries of CrewAI's ``output_log_file``."""
+"""CrewAI's ``output_log_file``: a log as text."""
 
 import re
 from collections.abc import Iterable, Iterator
