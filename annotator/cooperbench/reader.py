@@ -270,12 +270,14 @@ def _read_steps(folder: str, owners: Mapping[str, str]) -> Steps:
 def _read_tasks(
     folder: str, location: Mapping[str, str], owners: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return each agent's first prompt, and its feature's text if the prompt lacks it."""
+    """Return each agent's prompts before it speaks, and its feature's text if they lack it."""
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
     for agent, number in owners.items():
         file, items = _read_trajectory(folder, agent, number)
-        first = read_steps((items or [])[:1], file)
+        roles = [get_text(get_dict(item).get("role")) for item in items or []]
+        n = roles.index("user") + 1 if roles[:1] == ["system"] and "user" in roles else 1
+        first = read_steps((items or [])[:n], file)
         prompts = [step.text for step in first if step.author == "system" and step.text]
         if logs and location:
             task = f"{above}/dataset/{location['project']}/task{location['task']}/feature{number}"

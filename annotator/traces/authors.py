@@ -28,6 +28,7 @@ _AUTHORS_BY_WORD: Mapping[str, Author] = {
     **dict.fromkeys(("computerterminal", "codeexecutor", "executor", "shell"), "tool"),
     **dict.fromkeys(("tools", "toolnode", "toolexecutor"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
+    **dict.fromkeys(("unknown", "none", "null", "nan"), "unknown"),  # of a missing name
 }
 _KEYS = (
     *("role", "type", "from", "source", "sender", "sender_id", "name"),

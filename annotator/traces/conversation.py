@@ -48,7 +48,8 @@ _RESULTS = ("tool_results", "toolResults", "tool_outputs", "toolOutputs")
 # Keys of a message without words of the conversation, or with words that another key has, too.
 HARMLESS = frozenset(
     (
-        *("id", "_id", "uuid", "index", "idx", "n", "step", "step_id", "turn", "turn_id", "round"),
+        *("id", "_id", "uuid", "message_index", "index", "idx", "n", "step", "step_id", "turn"),
+        *("turn_id", "round", "message_number", "position", "seq", "sequence", "order"),
         *("message_id", "parent_id", "parent", "parentId", "run_id", "session_id", "thread_id"),
         *("dialogue_id", "dialog_id", "conv_id", "episode_id"),
         *("conversation_id", "trace_id", "chat_id", "call_id", "tool_call_id", "tool_use_id"),
@@ -83,6 +84,7 @@ _PART_TEXTS = (
     *("text", "value", "refusal", "output", "content", "result", "response"),
     *("logs", "stdout", "stderr"),
 )
+_HIT_TEXTS = ("title", "url", "error_code")  # of a search by the provider
 _READ = HARMLESS | frozenset(
     (*_SENDER, *_SPEAKERS, *_RECIPIENT, *_TIME, *_KIND, *_CALLS, "function_call", "refusal")
 )
@@ -479,6 +481,8 @@ class Parts:
             self.reasoning += list(_list_thoughts(block)) or [""]  # it may be encrypted
             return
         texts = list(_list_texts(block, type_))
+        if not texts and _RESULT_TYPE.fullmatch(type_):
+            texts = list(_list_inner_texts(block.get("content"), _HIT_TEXTS))
         self.texts += texts
         if not texts:
             self.omitted.append(f"a part of type {type_ or 'unknown'}")
@@ -494,7 +498,10 @@ def read_parts(content: Any) -> Parts:
 
 def _read_parts(fields: Mapping[str, Any]) -> Parts:
     """Return the parts of a message: of its content, its reasoning and its calls."""
-    parts = read_parts(_find_text(fields))
+    content = _find_text(fields)
+    parts = read_parts(content)
+    if isinstance(content, dict) and not (parts.texts or parts.reasoning or "type" in content):
+        parts = Parts([json.dumps(content, ensure_ascii=False)])  # an answer in a form of its own
     for key in _REASONING:
         if isinstance(thought := fields.get(key), str) and thought:
             parts.reasoning.append(thought)
@@ -519,6 +526,8 @@ def _list_thoughts(block: Mapping[str, Any]) -> Iterator[str]:
     for key in ("thinking", "reasoning", "text"):
         if text := get_text(block.get(key)):
             yield text
+    if text := get_text(block.get("content")):
+        yield text
     for key in ("summary", "content"):
         for inner in get_list(block, key):
             if isinstance(inner, dict) and (text := get_text(inner.get("text"))):
@@ -539,15 +548,15 @@ def _list_texts(block: Mapping[str, Any], type_: str) -> Iterator[str]:
         yield from _list_inner_texts(block.get(key))
 
 
-def _list_inner_texts(value: Any) -> Iterator[str]:
+def _list_inner_texts(value: Any, keys: Sequence[str] = _PART_TEXTS) -> Iterator[str]:
     if text := get_text(value):
         yield text
     elif isinstance(value, list):
         for inner in value:
-            yield from _list_inner_texts(inner)
+            yield from _list_inner_texts(inner, keys)
     elif isinstance(value, dict):
-        for key in _PART_TEXTS:
-            yield from _list_inner_texts(value.get(key))
+        for key in keys:
+            yield from _list_inner_texts(value.get(key), keys)
 
 
 def list_call_texts(call: Any) -> list[str]:

@@ -106,7 +106,15 @@ class Document:
         with _open(self.path) as (file, encoding):
             data = read_whole(file)
             text = data.decode(encoding, errors="replace") if encoding else data
-            return parse_json(text, Path(self.path).name)
+            try:
+                return parse_json(text, Path(self.path).name)
+            except UnreadableTrace:
+                from annotator.traces.formats import framework_log  # only for what is no JSON
+
+                document = {framework_log.KEY: text if isinstance(text, str) else decode(text)}
+                if framework_log.matches(document):
+                    return document
+                raise
 
 
 @dataclass(frozen=True, slots=True)

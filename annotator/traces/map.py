@@ -19,6 +19,7 @@ from annotator.traces.records import (
     find_record_id,
     find_task,
     get_dict,
+    get_list,
     get_text,
     name_type,
     parse_nested,
@@ -45,6 +46,7 @@ _HARMLESS = ("id", "index", "n", "turn", "role", "type", "name", "from", "source
 class Map(BaseModel):
     """The keys of a format, as the file of ``--map`` names them; each is a dotted path.
 
+    ``records``: the list of records in a document that holds several runs.
     ``messages``: the list of messages in a record; a ``*`` in it stands for any key, which is the
     sender of the agents' messages in the list there. Without it each record is a message, and
     ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
@@ -66,6 +68,7 @@ class Map(BaseModel):
     kind: str | None = None
     id: str | None = None
     group_by: str | None = None
+    records: str | None = None
     passed: str | None = None
     patches: str | None = None
     outcome: tuple[str, ...] = ()
@@ -91,14 +94,25 @@ class MapReader:
     def __init__(self, keys: Map, origin: str) -> None:
         self.keys = keys
         self.origin = origin
+        if keys.records is not None:
+            self.split = self._split
 
     def matches(self, document: Any) -> bool:
         """Whether a document has the messages, or the text of one, where the map says."""
         if not isinstance(document, dict):
             return False
+        if self.keys.records is not None:
+            return bool(self._split(document))
         if self.keys.messages is None:
             return walk_path(document, self.keys.text) is not None
         return self._has_list(document)
+
+    def _split(self, document: Any) -> list[Any]:
+        """Return the records in a document, which are traces or messages."""
+        value = parse_cell(walk_path(document, self.keys.records or ""))
+        if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
+            return [{"id": key, **inner} for key, inner in value.items()]
+        return get_list(value)
 
     def _has_list(self, record: Mapping[str, Any]) -> bool:
         lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
@@ -109,8 +123,9 @@ class MapReader:
         if not isinstance(document, dict):
             return f"{name_type(document)}, no record"
         key = "text" if self.keys.messages is None else "messages"
+        key = "records" if self.keys.records else key
         path, file = getattr(self.keys, key), self.origin.rpartition(" sha256 ")[0]
-        expected = "list of messages" if self.keys.messages else "text"
+        expected = "text" if key == "text" else f"list of {key}"
         return f"no {expected} at {path} ({key} in {file})"
 
     def group(self, record: Any) -> str | None:
@@ -134,7 +149,9 @@ class MapReader:
         passed, rule = self._read_outcome(first)
         paths = {key: getattr(self.keys, key) for key in ("features", "pair", "agents", "strategy")}
         run, lists = read_pair_and_team({k: walk_path(first, path) for k, path in paths.items()})
-        self._read_attributes(first, chat, [paths[key] for key in lists])
+        varying = set() if self.keys.messages else _find_varying(list(map(get_dict, records)))
+        fixed = {key: value for key, value in first.items() if key not in varying}
+        self._read_attributes(fixed, chat, [paths[key] for key in lists])
         if merge := get_text(walk_path(first, self.keys.merge)):
             chat.attributes["merge"] = merge
         if passed is not None:
@@ -190,7 +207,7 @@ class MapReader:
         parts = read_parts(parse_nested(walk_path(item, keys.text)))
         sender = get_text(walk_path(item, keys.sender)) or ""
         role = get_text(walk_path(item, keys.author)) if keys.author else None
-        sender = sender or (role if owner and role else "")
+        sender = sender or role or ""
         author = keys.authors.get(sender) or keys.authors.get(role or "")
         if author is None and role is not None:
             author = classify_word(role) or ("agent" if sender and not owner else "unknown")
@@ -227,9 +244,10 @@ class MapReader:
         group = () if keys.messages else (keys.group_by, keys.id)
         used = [path for path in (*paths, *group) if path]
         parent = keys.text.rpartition(".")[0]
-        for item in objects if keys.messages else ():
-            names = {head for path in used for head in (path, path.split(".")[0])}
-            chat.note_unread(where, item, {*names, *_HARMLESS})
+        names = {head for path in used for head in (path, path.split(".")[0])}
+        same = () if keys.messages else objects[0].keys() - _find_varying(objects)
+        for item in objects:
+            chat.note_unread(where, item, {*names, *_HARMLESS, *same})
         for item in objects if parent else ():
             inner = {path.removeprefix(f"{parent}.") for path in used}
             chat.note_unread(f"{where}: {parent}", get_dict(walk_path(item, parent)), inner)
@@ -280,6 +298,12 @@ class MapReader:
             problem = f"found {name_type(value)}, expected an object of agents and their diffs"
             chat.problems.append(f"{self.keys.patches}: {problem}")
         return {}
+
+
+def _find_varying(records: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the keys of the first of some records that others have with another value."""
+    first = records[0]
+    return {key for key in first if any(item.get(key) != first[key] for item in records)}
 
 
 def load_map(file: str) -> MapReader:

@@ -38,7 +38,7 @@ _OTHER_RESULTS = (
 # Objects that hold results, or words for them: {"outcome": {"status": "failure"}}.
 _OUTCOMES = (
     *("outcome", "result", "results", "evaluation", "eval", "eval_result", "evaluation_result"),
-    *("verdict", "test_result", "final_status"),
+    *("verdict", "test_result", "final_status", "other_data"),
 )
 _STATUSES = ("status", "outcome", "result", "verdict", "label")
 _SUCCESS = frozenset(("success", "succeeded", "successful", "passed", "pass", "resolved"))
@@ -46,8 +46,12 @@ _SUCCESS |= {"solved", "correct"}
 _FAILURE = frozenset(("failure", "failed", "fail", "unresolved", "unsolved", "unsuccessful"))
 _FAILURE |= {"incorrect", "not resolved", "not_resolved", "wrong"}
 
-TASK_KEYS = ("question", "task", "instruction", "problem_statement", "goal")
+TASK_KEYS = (
+    *("question", "task", "instruction", "problem_statement", "goal", "objective", "query"),
+    *("task_description", "user_request"),
+)
 """Keys that say what a run was asked."""
+_WRAPPERS = ("inputs", "input", "data", "metadata")
 _TASK_TEXTS = (*TASK_KEYS, "description", "text", "prompt", "content")
 
 LABEL_KEYS = frozenset(
@@ -251,6 +255,8 @@ def _list_results(record: Mapping[str, Any]) -> Iterator[tuple[bool | None, str 
         value = record.get(name)
         yield _read_word(name, value)
         for key, inner in get_dict(value).items():
+            if key == "correct" and not isinstance(inner, bool):
+                continue  # the right answer
             if key in RESULT_KEYS or key in _OTHER_RESULTS:
                 passed, rule = _read_result(key, inner)
                 yield passed, f"{name}.{rule}"
@@ -285,9 +291,12 @@ def _is_outcome(key: str, value: Any) -> bool:
 
 
 def find_task(record: Mapping[str, Any]) -> str:
-    """Return what a run was asked: the texts under ``TASK_KEYS`` of its record, or ""."""
+    """Return what a run was asked: the texts under ``TASK_KEYS`` of its record, else of an object
+    in it (``inputs``, ``data``); or ""."""
     texts = (_read_task(record.get(key)) for key in TASK_KEYS)
-    return "\n\n".join(dict.fromkeys(text for text in texts if text))
+    task = "\n\n".join(dict.fromkeys(text for text in texts if text))
+    inner = (find_task(value) for key in _WRAPPERS if isinstance(value := record.get(key), dict))
+    return task or next((text for text in inner if text), "")
 
 
 def _read_task(value: Any) -> str:

@@ -10,7 +10,16 @@ import yaml
 from annotator.base.text import format_count, list_first, sanitize_line
 from annotator.traces.cells import parse_cell
 from annotator.traces.formats.generic import CONVERSATION_KEYS
-from annotator.traces.records import LABEL_KEYS, name_type, walk_paths
+from annotator.traces.records import (
+    LABEL_KEYS,
+    RESULT_KEYS,
+    find_record_id,
+    get_dict,
+    get_list,
+    name_type,
+    walk_path,
+    walk_paths,
+)
 
 _TEXTS = ("content", "text", "message", "body", "value", "output", "response", "utterance")
 _SENDERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "author", "type")
@@ -18,6 +27,7 @@ _TIMES = ("timestamp", "time", "created_at", "at")
 _RECIPIENTS = ("to", "recipient", "recipients")
 _OF_MESSAGE = re.compile(r"(?:^|_)(?:message|msg|speaker|sender|agent|user|author|turn)_id$")
 _WRAPPERS = ("message", "msg", "data", "payload", "event")
+_RUN_KEYS = frozenset(RESULT_KEYS)
 _DEEPEST = 6
 _MOST_LISTS = 2_000
 _PEEK = 100  # messages whose keys are looked at
@@ -59,11 +69,16 @@ def find_message_lists(document: Any) -> dict[Path, list[Any]]:
 def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     best = max(lists, key=lambda path: _score(lists[path]))
     pattern, members = _merge_paths(best, lists, document)
-    path, is_named = _join(pattern), "*" in pattern
+    path = _join(pattern)
     items = [item for member in members for item in lists[member][:_PEEK]]
-    lines = [f"messages: {_spell(path)}"] if path else []
-    keys = _suggest_keys(items[0], is_named=is_named)
-    if is_named:
+    runs, inner = _split_runs(document, path)
+    is_named = "*" in pattern and not runs
+    lines = [f"records: {_spell(runs)}"] if runs else []
+    lines += [f"messages: {_spell(inner)}"] if inner else []
+    keys = _suggest_keys(_join_keys(items), is_named=is_named)
+    if runs:
+        lines.append(f"# {format_count(len(members), 'record')}, each a trace")
+    elif is_named:
         counted = list_first([f"{_join(member)} ({len(lists[member])})" for member in members], 6)
         noun = format_count(len(members), "list")
         sender = "" if any(line.startswith("sender") for line in keys) else ", the * is the sender"
@@ -108,6 +123,27 @@ def _merge_paths(
         if is_item or (len(members) > 1 and (not is_last or len(values) == len(members))):
             options.append((pattern, members))
     return max(options, key=lambda option: (len(option[1]), "*" in option[0]))
+
+
+def _join_keys(items: Sequence[Any]) -> dict[str, Any]:
+    """Return the keys of all messages with the first value of each: not all have a name."""
+    joined: dict[str, Any] = {}
+    for item in items:
+        for key, value in get_dict(item).items():
+            if joined.get(key) is None:
+                joined[key] = value
+    return joined
+
+
+def _split_runs(document: Any, path: str) -> tuple[str, str]:
+    """Return the path of a list of runs, and that of the messages in each; "" and the path if the
+    items of the list are parts of one run: they have neither an id nor an outcome.
+    """
+    runs, star, inner = path.partition(".*.")
+    value = walk_path(document, runs) if star else None
+    items = list(value.values()) if isinstance(value, dict) else get_list(value)
+    are_runs = all(find_record_id(item) or _RUN_KEYS & get_dict(item).keys() for item in items)
+    return (runs, inner) if items and are_runs else ("", path)
 
 
 def _join(path: Path) -> str:

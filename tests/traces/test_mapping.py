@@ -110,6 +110,7 @@ def test_flat_messages_are_grouped(mapped):
     ]
 
 
+TALK = [{"role": "user", "text": "go"}, {"role": "assistant", "name": "a", "text": "1"}]
 TEAM = {
     "id": "t",
     "teams": {
@@ -231,6 +232,31 @@ def test_the_suggested_map_reads_the_records(mapped):
     assert "C1" not in str(trace)
 
 
+def test_each_record_of_a_document_is_a_trace(mapped):
+    runs = [
+        {"nr": "a", "parts": [{"talk": [{"who": "x", "said": "one"}]}], "ok": True},
+        {"nr": "b", "parts": [{"talk": [{"who": "y", "said": "two"}]}] * 2, "ok": False},
+    ]
+    text = "records: runs\nmessages: parts.*.talk\nsender: who\ntext: said\nid: nr\npassed: ok\n"
+    traces = mapped([{"runs": runs}], text)
+    assert [(trace.id, trace.outcome.passed, len(trace.messages)) for trace in traces] == [
+        ("records.jsonl:a", True, 1),
+        ("records.jsonl:b", False, 2),
+    ]
+    (ignored,) = mapped([{"rounds": runs}], text)
+    assert "no list of records at runs (records in map.yaml)" in ignored.reason
+
+
+def test_columns_that_differ_between_messages_are_named_and_no_attributes(mapped):
+    rows = [
+        {"run": "a", "model": "m", "who": "x", "said": "one", "seen": "page 1"},
+        {"run": "a", "model": "m", "who": "y", "said": "two", "seen": "page 2"},
+    ]
+    (trace,) = mapped(rows, "sender: who\ntext: said\ngroup_by: run\n")
+    assert (trace.attributes["model"], "seen" in trace.attributes) == ("m", False)
+    assert trace.problems == ("messages: key seen left out (2 times)",)
+
+
 @pytest.mark.parametrize(
     ("record", "lines"),
     [
@@ -277,6 +303,16 @@ def test_the_suggested_map_reads_the_records(mapped):
                 "# 2 lists of messages: rounds.0.turns (1), rounds.1.turns (1)",
             ],
             id="messages that name their speaker",
+        ),
+        pytest.param(
+            {"runs": [{"id": n, "talk": [{"speaker": "a", "text": "1"}]} for n in (1, 2)]},
+            ["records: runs", "messages: talk", "# 2 records, each a trace", "sender: speaker"],
+            id="runs of a document",
+        ),
+        pytest.param(
+            {"runs": {n: {"talk": TALK, "passed": n == "a"} for n in ("a", "b")}},
+            ["records: runs", "messages: talk", "sender: name", "author: role"],
+            id="runs by their ids, and a name that the first message lacks",
         ),
     ],
 )

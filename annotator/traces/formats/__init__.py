@@ -40,6 +40,7 @@ _NAMES = (
     *("claude-code", "codex", "codex-exec", "opencode", "gemini-cli", "mlflow", "opentelemetry"),
     *("span-export", "span-tree", "marble", "agentbench", "openai-agents", "autogen", "langchain"),
     *("pydantic-ai", "google-adk", "crewai", "smolagents", "by-agent", "api-log", "generic"),
+    "framework-log",
 )
 _DOCUMENTS = {"cooperbench-export": "annotator.cooperbench.export"} | {
     name: f"annotator.traces.formats.{name.replace('-', '_')}" for name in _NAMES

@@ -12,6 +12,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
 from annotator.traces.model import Outcome, Trace
 from annotator.traces.records import (
+    RESULT_KEYS,
     expect_object,
     get_dict,
     get_list,
@@ -60,7 +61,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chat.read_attributes(document, ("output", "time", "error", "info"))
     ended = get_text(output.get("status"))
     chat.set_attributes(status=ended)
-    passed, rule = _read_outcome(output.get("result"))
+    result = output.get("result")
+    chat.note_unread("output.result", get_dict(result), ("result", *RESULT_KEYS))
+    passed, rule = _read_outcome(result)
     if rule:
         chat.attributes |= {"passed": passed, "outcome_rule": rule}
     reasons = [document.get("error"), document.get("info"), ended if ended != _ENDED else None]

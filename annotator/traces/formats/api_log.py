@@ -5,11 +5,13 @@ holds a request with its ``messages`` or ``input``, a response, or both; an outp
 the answer.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from annotator.base.errors import UnreadableTrace
-from annotator.traces.conversation import read_chat
-from annotator.traces.model import Outcome, Trace
+from annotator.traces.cells import parse_cell
+from annotator.traces.conversation import is_message, read_chat
+from annotator.traces.model import Trace
 from annotator.traces.records import find_record_id, get_dict, get_list, get_text
 
 name = "api-log"
@@ -17,7 +19,8 @@ name = "api-log"
 _OBJECTS = {"chat.completion", "response", "realtime.response"}
 _CHOICES = {"choices": "message", "candidates": "content"}  # the first of each is the answer
 _PROMPTS = ("instructions", "system")
-_LISTS = ("messages", "contents", "input", "output")
+_PAIRS = (("input", "output"), ("prompt", "completion"))
+_LISTS = ("messages", "contents", *_PAIRS[0], *_PAIRS[1])
 _CONTENTS = (*_PROMPTS, *_LISTS, "content", *_CHOICES)
 _WRAPPERS = ("request", "response", "body", "params", "result", "kwargs")
 
@@ -30,6 +33,9 @@ def matches(document: Any) -> bool:
         return True
     if "custom_id" in document:
         return bool({"response", "result", "body", "params"} & document.keys())
+    for pair in _PAIRS:
+        if all(any(map(is_message, _list_objects(document.get(key)))) for key in pair):
+            return True
     request = get_dict(document.get("request", document))
     return bool(_list_messages(get_dict(document, "response")) and _list_messages(request))
 
@@ -54,7 +60,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if more := fields.get("choices"):
         chat.problems.append(f"{more} other answers to the same request left out")
     reason = error.get("message") if isinstance(error, dict) else error
-    chat.outcome = Outcome(error=get_text(reason))
+    chat.read_outcome(document)
+    chat.outcome = replace(chat.outcome, error=get_text(reason))
     return chat.trace(name, trace_id, path)
 
 
@@ -98,7 +105,7 @@ def _list_messages(fields: dict[str, Any]) -> list[Any]:
 
 
 def _list_objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in get_list(value) if isinstance(item, dict)]
+    return [item for item in get_list(parse_cell(value)) if isinstance(item, dict)]
 
 
 def _is_message(fields: dict[str, Any]) -> bool:

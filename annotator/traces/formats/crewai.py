@@ -64,14 +64,20 @@ def _read_log(entries: list[Any], trace_id: str, path: str) -> Trace:
     chat = Conversation()
     tasks: dict[str, list[str]] = {}
     ends: dict[str, AgentEnd] = {}
+    starters: dict[str, str] = {}
     for n, item in enumerate(entries, 1):
         entry = expect_object(item, f"entry {n}")
         chat.note_unread("entry", entry, _LOG_KEYS)
         agent = (get_text(entry.get("agent")) or "").strip()
         task, status = get_text(entry.get("task")) or "", get_text(entry.get("status"))
+        if agent != "None":
+            starters[task] = agent
+        else:  # a task of the crew's manager, who is named at its start only
+            agent = starters.get(task, "")
         output, time = get_text(entry.get("output")), parse_time(entry.get("timestamp"))
         agent_tasks = tasks.setdefault(agent, [])
-        ends[agent] = AgentEnd(agent, None, status)
+        if agent:
+            ends[agent] = AgentEnd(agent, None, status)
         if status == "completed" and (output or task not in agent_tasks):
             chat.add(Utterance(agent, "agent", [output or task], time=time), "log")
         elif status == "completed":

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.traces.cells import parse_cell
-from annotator.traces.conversation import is_message, read_chat
+from annotator.traces.conversation import is_message, read_chat, read_time
 from annotator.traces.model import Trace
 from annotator.traces.records import (
     RESULT_KEYS,
@@ -13,6 +13,7 @@ from annotator.traces.records import (
     find_task,
     get_dict,
     get_first_text,
+    parse_number,
     read_attributes,
     read_outcome,
     read_pair_and_team,
@@ -26,6 +27,10 @@ _LISTS = (
     *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
     *("contents", "turns", "dialogue", "chat", "dialog", "transcript", "utterances", "chat_log"),
 )
+_NUMBERS = (
+    *("message_index", "index", "idx", "n", "turn", "turn_id", "step", "message_number"),
+    *("position", "seq", "sequence", "order"),
+)
 _PROMPTS = ("system", "system_instruction", "systemInstruction")
 CONVERSATION_KEYS = (
     *("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id"),
@@ -36,7 +41,7 @@ CONVERSATION_KEYS = (
 def matches(document: Any) -> bool:
     """Whether a JSON document is a message, a list of messages, or an object with one."""
     if isinstance(document, dict):
-        return _find_list(document) is not None or is_message(document)
+        return bool(_find_list(document)) or is_message(document)
     return isinstance(document, list) and bool(document) and is_message(document[0])
 
 
@@ -46,16 +51,16 @@ def group(document: Any) -> str | None:
         return None
     if not isinstance(document, dict):
         return ""
-    if _find_list(document) is not None:
+    if _find_list(document):
         return None
     return get_first_text(document, *CONVERSATION_KEYS) or ""
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for a message that is no object."""
-    record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
-    key = "" if isinstance(document, list) else _find_list(record) or ""
-    items = list(parse_cell(record[key]))
+    record: Mapping[str, Any] = document if isinstance(document, dict) else {}
+    key, messages = (_find_list(record) or ("", [])) if record else ("", document)
+    items = list(messages) if key else _sort_rows(messages)
     for name_of_prompt in _PROMPTS:
         prompt = record.get(name_of_prompt)
         prompt = prompt.get("parts") if isinstance(prompt, dict) else prompt
@@ -88,10 +93,26 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     return chat.trace(name, trace_id, path, patches=patches)
 
 
-def _find_list(record: Mapping[str, Any]) -> str | None:
-    """Return the key under which a record holds its messages."""
+def _sort_rows(items: list[Any]) -> list[Any]:
+    """Return messages by a number that each has, or turned if the newest is the first."""
+    rows = list(map(get_dict, items))
+    for key in _NUMBERS:
+        numbers = [parse_number(row.get(key)) for row in rows]
+        if all(isinstance(n, float) for n in numbers) and len(set(numbers)) == len(numbers):
+            return [
+                item for _, item in sorted(zip(numbers, items, strict=True), key=lambda p: p[0])
+            ]
+    times = [read_time(row) for row in rows]
+    is_known = None not in times and len(set(times)) == len(times) > 1
+    return items[::-1] if is_known and times == sorted(times, reverse=True) else items  # type: ignore[type-var]
+
+
+def _find_list(record: Mapping[str, Any]) -> tuple[str, list[Any]] | None:
+    """Return the messages of a record, and the key that holds them or an object with them."""
     for key in _LISTS:
         value = parse_cell(record.get(key))
+        if isinstance(value, dict) and key != "messages" and "messages" in value:
+            value = parse_cell(value["messages"])
         if isinstance(value, list) and (key == "messages" or (value and is_message(value[0]))):
-            return key
+            return key, value
     return None

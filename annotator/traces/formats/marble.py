@@ -24,7 +24,7 @@ _RESULT = "Result from the model:"
 _RETURNED = "Result from the function:"
 _KEYS = (
     *("iteration", "task_assignments", "task_results", "summary", "continue_simulation"),
-    *("communications", "total_milestones", "agent_kpis"),
+    *("communications", "total_milestones", "agent_kpis", "root_agent"),
 )
 
 
@@ -43,15 +43,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     for n, item in enumerate(document["iterations"], 1):
         fields = expect_object(item, f"iteration {n}")
         chat.note_unread("iteration", fields, _KEYS)
-        for agent, assignment in get_dict(fields, "task_assignments").items():
+        for agent, assignment in _list_pairs(fields.get("task_assignments"), "task"):
             tasks.setdefault(agent, task)
             chat.add(
                 Utterance("engine", "system", [_stringify(assignment)], (agent,)), "iterations"
             )
-        for talk in get_list(fields, "communications"):
+        talks = fields.get("communications") or []
+        for talk in talks if isinstance(talks, list) else [talks]:
             for utterance in _split_talk(_stringify(talk)):
                 chat.add(utterance, "communications")
-        for agent, result in _list_results(fields.get("task_results")):
+        for agent, result in _list_pairs(fields.get("task_results"), "result"):
             tasks.setdefault(agent, task)
             text, _, returned = _stringify(result).partition(_RETURNED)
             text = text.removeprefix(_RESULT).strip()
@@ -81,12 +82,12 @@ def _split_talk(text: str) -> Iterator[Utterance]:
         yield Utterance(header[1], "agent", [message.strip("\n")], (header[2],), kind="message")
 
 
-def _list_results(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield agents and their results, in either of the two forms that the engine writes."""
+def _list_pairs(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield agents and what is of each, in any of the forms that the engine writes."""
     for item in [value] if isinstance(value, dict) else get_list(value):
         fields: Mapping[str, Any] = get_dict(item)
         if "agent_id" in fields:
-            yield get_text(fields["agent_id"]) or "", fields.get("result")
+            yield get_text(fields["agent_id"]) or "", fields.get(key)
         else:
             yield from fields.items()
 

@@ -2,7 +2,7 @@
 
 Tested with the records of arXiv 2503.13657 and of its followers. ``trace_id`` repeats over
 frameworks and models, so the id is ``mas_name/llm_name/benchmark_name/trace_id``. A ``trajectory``
-is a list of messages, or a framework's log as text: split by speaker (``framework_logs``), else a
+is a list of messages, or a framework's log as text: split by speaker (``framework_log``), else a
 message of an unknown author. Failure modes are people's labels.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat
-from annotator.traces.formats.framework_logs import read_log
+from annotator.traces.formats.framework_log import read_log
 from annotator.traces.model import Message, Trace
 from annotator.traces.records import find_task, get_text, name_type, parse_nested
 
@@ -34,10 +34,11 @@ def identify(document: Any) -> str | None:
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace if it has no trajectory."""
-    content, problem = parse_nested(document["trace"]), None
+    content, problem, other = parse_nested(document["trace"]), None, None
     for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
         if isinstance(content, dict):
             problem = content.get("problem_statement", content.get("prompt", problem))
+            other = content.get("other_data", other)
             content = parse_nested(content.get("trajectory", content.get("content")))
     statement = get_text(problem[0] if isinstance(problem, list) and problem else problem)
     if isinstance(content, list) and content and isinstance(content[0], str):
@@ -54,6 +55,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         problem = f"found {name_type(content)}, expected messages or a text"
         raise UnreadableTrace(f"trace: trajectory: {problem}")
     chat.read_attributes(document, ("trace",))
+    chat.read_outcome({"other_data": other, **document})
     chat.task = find_task({"problem_statement": problem}) or chat.task
     chat.attributes = {_ATTRIBUTES.get(key, key): value for key, value in chat.attributes.items()}
     return chat.trace(name, trace_id, path)

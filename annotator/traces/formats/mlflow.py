@@ -14,7 +14,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.cells import parse_cell
 from annotator.traces.formats.span_tree import read_span
-from annotator.traces.formats.spans import SpanRecord, converse, find_messages
+from annotator.traces.formats.spans import SpanRecord, converse, find_texts
 from annotator.traces.model import Trace
 from annotator.traces.records import (
     find_record_id,
@@ -141,15 +141,6 @@ def _read_request(
         id="request",
         role="agent",
         agent=None,
-        inputs=_find_texts(request),
-        outputs=_find_texts(response),
+        inputs=find_texts(_decode(parse_cell(request))),
+        outputs=find_texts(_decode(parse_cell(response))),
     )
-
-
-def _find_texts(value: Any) -> list[Any]:
-    value = _decode(parse_cell(value))
-    texts = list(value.values()) if isinstance(value, dict) else []
-    if len(texts) == 1 and isinstance(texts[0], str):  # the argument of a function
-        return texts
-    messages = [item for item in find_messages(value) if item not in (None, "")]
-    return messages or ([json.dumps(value, ensure_ascii=False, default=str)] if value else [])

@@ -84,9 +84,13 @@ def _add_message(chat: Conversation, item: Mapping[str, Any]) -> None:
     sender = agent if author == "agent" else role or ""
     recipients = (agent,) if author == "human" else ()
     time = parse_time(get_dict(info, "time").get("created"))
+    for prompt in get_list(info, "system"):  # old versions repeat it in each answer
+        if isinstance(prompt, str) and all(prompt != message.text for message in chat.messages):
+            chat.add(Utterance("system", "system", [prompt], (agent,), time), "info")
     _add_parts(chat, get_list(item, "parts"), Utterance(sender, author, (), recipients, time))
     if error := info.get("error"):
-        chat.outcome = Outcome(error=_describe_error(error))
+        errors = (chat.outcome.error, _describe_error(error))
+        chat.outcome = Outcome(error="\n".join(filter(None, errors)) or None)
     if author == "agent":
         chat.set_attributes(model=info.get("modelID"))
 

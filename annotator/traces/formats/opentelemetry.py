@@ -11,9 +11,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
+from annotator.traces.cells import parse_cell
+from annotator.traces.formats.spans import (
+    Role,
+    SpanRecord,
+    converse,
+    find_inputs,
+    find_texts,
+    read_tool_text,
+)
 from annotator.traces.model import Trace
-from annotator.traces.records import get_text, parse_nested, walk_path
+from annotator.traces.records import get_list, get_text, parse_nested, walk_path
 
 name = "opentelemetry"
 
@@ -31,6 +39,7 @@ _MODELS = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     "langfuse.observation.model.name",
 )
+_DOTTED = ("message.", "message_content.", "tool_call.")
 _INPUTS = (
     *("input.value", "traceloop.entity.input", "langfuse.observation.input"),
     "mlflow.spanInputs",
@@ -87,8 +96,8 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         outputs = [read_tool_text(_get_first(tree, *_OUTPUTS))]
         inputs = []
     elif role in ("agent", "model") and not (inputs or outputs):
-        inputs = find_messages(_get_first(tree, *_INPUTS))
-        outputs = find_messages(_get_first(tree, *_OUTPUTS[1:]))
+        inputs = find_inputs(_get_first(tree, *_INPUTS), role)
+        outputs = find_texts(_get_first(tree, *_OUTPUTS[1:]))
     agent = get_text(_get_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
     agent = agent or get_text(walk_path(tree, "metadata.langgraph_node"))
     return {
@@ -145,10 +154,11 @@ def _read_event(title: str, fields: Mapping[str, Any]) -> Any:
 def _find_messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
     messages: list[Any] = []
     for key in keys:
-        value = parse_nested(_get_first(tree, key))
+        value = parse_cell(_get_first(tree, key))
         if isinstance(value, dict):
             value = _sort_numbered(value)
         for item in value if isinstance(value, list) else [value] if value else []:
+            item = _nest_parts(item)
             item = item["message"] if isinstance(item, dict) and "message" in item else item
             if key == "gen_ai.system_instructions":
                 text = item.get("content") if isinstance(item, dict) else item
@@ -167,9 +177,8 @@ def _flatten(message: Any) -> Any:
     if isinstance(calls, list):
         flat = [call.get("tool_call", call) if isinstance(call, dict) else call for call in calls]
         message = {**message, "tool_calls": flat}
-    contents = message.get("contents")
-    if isinstance(contents, dict):
-        parts = _sort_numbered(contents)
+    if contents := message.get("contents"):
+        parts = _sort_numbered(contents) if isinstance(contents, dict) else get_list(contents)
         inner = [item.get("message_content", item) for item in parts if isinstance(item, dict)]
         message = {**message, "content": inner, "contents": None}
     return message
@@ -194,6 +203,15 @@ def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(at.get(last), dict) or isinstance(value, dict):
             at[last] = value
     return tree
+
+
+def _nest_parts(item: Any) -> Any:
+    """Return a message of a row of Phoenix, whose keys have dots: ``message.content``."""
+    if isinstance(item, list):
+        return [_nest_parts(inner) for inner in item]
+    if isinstance(item, dict) and any(key.startswith(_DOTTED) for key in item):
+        return _nest({key: _nest_parts(value) for key, value in item.items()})
+    return item
 
 
 def _get_first(tree: Mapping[str, Any], *paths: str) -> Any:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from annotator.base.errors import UnreadableTrace
 from annotator.traces.formats.agent_names import find_agent_name
 from annotator.traces.formats.opentelemetry import read_fields
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, read_tool_text
+from annotator.traces.formats.spans import (
+    Role,
+    SpanRecord,
+    converse,
+    find_inputs,
+    find_texts,
+    read_tool_text,
+)
 from annotator.traces.model import Trace
 from annotator.traces.records import get_dict, get_text, parse_time, walk_path
 
@@ -131,8 +138,8 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
         "role": role,
         "agent": title if role == "agent" else find_agent_name(item, title, role),
         "model": get_text(walk_path(item, keys.model)),
-        "inputs": find_messages(inputs),
-        "outputs": [read_tool_text(outputs)] if role == "tool" else find_messages(outputs),
+        "inputs": find_inputs(inputs, role),
+        "outputs": [read_tool_text(outputs)] if role == "tool" else find_texts(outputs),
         "name": title,
     }
     if keys.inputs.startswith("attributes."):

@@ -20,7 +20,8 @@ from annotator.traces.formats.spans import (
     Role,
     SpanRecord,
     converse,
-    find_messages,
+    find_inputs,
+    find_texts,
     read_tool_text,
 )
 from annotator.traces.model import Trace
@@ -178,10 +179,10 @@ def _read_plain(item: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
     if role == "other" or not (inputs or outputs):
         return {}
     metadata = get_dict(parse_cell(item.get("metadata")))
-    texts = [read_tool_text(outputs)] if role == "tool" else find_messages(outputs)
+    texts = [read_tool_text(outputs)] if role == "tool" else find_texts(outputs)
     return {
         "role": role,
-        "inputs": [] if role == "tool" else find_messages(inputs),
+        "inputs": find_inputs(inputs, role),
         "outputs": [text for text in texts if text not in (None, "")],
         "model": get_first_text(metadata, "model") or get_text(item.get("model")),
         "agent": find_agent_name(item, "", role),

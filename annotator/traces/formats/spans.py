@@ -2,7 +2,7 @@
 
 The input of a model's call repeats the conversation before it, so a message of it is new only if
 it occurs more often than before in the trace. An output is always new, and a message of the nearest
-agent above the call. If no calls of models are recorded, the inputs and outputs of agents are read.
+agent above the call. Of an agent without calls of models, its own inputs and outputs are read.
 """
 
 import json
@@ -16,7 +16,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.formats.langchain import unwrap_message
-from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.model import AgentEnd, Author, Outcome, Trace
 from annotator.traces.records import get_dict, get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
@@ -45,15 +45,21 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     """Return the trace of some spans, in any order; raises UnreadableTrace without a message."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
-    speakers = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
-    speakers = speakers or [span for span in ordered if span.role == "agent"]
+    models = [span for span in ordered if span.role == "model" and (span.outputs or span.inputs)]
+    above = {each.id for span in models for each in _list_ancestors(span, by_id)}
+    agents = [span for span in ordered if span.role == "agent" and span.id not in above]
+    speakers = [*models, *agents]
     speaker_ids = {span.id for span in speakers}
     speaking = {_find_agent(span, by_id) for span in speakers}
     chat = Conversation()
     texts = Counter[str]()
-    for moment, span, is_output in _list_moments(ordered, speaker_ids):
+    for moment, span, is_output in _list_moments(ordered, by_id, speaker_ids):
         agent = _find_agent(span, by_id)
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
+        if is_output and span.role == "tool" and not any(items):
+            items = [span.error]
+        elif span.role == "agent" and span.id not in speaker_ids:  # its models said most of it
+            items = [item for item in items if _is_new_answer(item, texts)]
         counts = Counter[str]()  # two equal messages of one call are two
         for utterance in _read_all(items, agent, is_output, span, moment):
             key = "\n".join(utterance.pieces).strip()
@@ -68,22 +74,38 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
-    root = next((span for span in ordered if span.parent not in by_id), None)
-    chat.outcome = Outcome(error=root.error if root else None)
+    failed = [span for span in ordered if span.error and span.role != "tool"]
+    heard = {message.sender for message in chat.messages}
+    crashed = [span for span in failed if span.role == "agent" and span.agent not in (None, *heard)]
+    ends = [AgentEnd(span.agent or "", None, "error", span.error) for span in crashed]
+    errors = dict.fromkeys(span.error for span in failed if span.error and span not in crashed)
+    chat.outcome = Outcome(error="\n".join(errors) or None, agents=tuple(dict.fromkeys(ends)))
     return chat.trace(format, trace_id, path)
 
 
+def _is_new_answer(item: Any, texts: Iterable[str]) -> bool:
+    """Whether an agent's output is a text that no message before it holds."""
+    text = item.strip() if isinstance(item, str) else ""
+    return text[:1] not in ("", "{", "[") and not any(text in other for other in texts)
+
+
 def _list_moments(
-    spans: Sequence[SpanRecord], speaker_ids: set[str]
+    spans: Sequence[SpanRecord], by_id: Mapping[str, SpanRecord], speaker_ids: set[str]
 ) -> Iterator[tuple[float | None, SpanRecord, bool]]:
     """Yield each span at its begin for its inputs and at its end for its outputs, by time."""
     moments = []
+    ends: dict[str, float] = {}
+    for span in spans:
+        for each in _list_ancestors(span, by_id):
+            ends[each.id] = max(ends.get(each.id, 0.0), span.end or span.begin or 0.0)
     for n, span in enumerate(spans):
         if span.id in speaker_ids:
             moments.append((span.begin or 0.0, n, 0, span, False))
         if span.id in speaker_ids or span.role == "tool":
             end = span.end if span.end is not None else span.begin
             moments.append((end or 0.0, n, 1, span, True))
+        elif span.role == "agent":  # after all that is below it
+            moments.append((ends[span.id], 2 * len(spans) - n, 1, span, True))
     for at, _, _, span, is_output in sorted(moments, key=lambda moment: moment[:3]):
         yield at or None, span, is_output
 
@@ -152,6 +174,21 @@ def find_messages(value: Any) -> list[Any]:
         if key in value:
             return [_unwrap(value)]
     return []
+
+
+def find_inputs(value: Any, role: Role) -> list[Any]:
+    """Return the messages that a model got, or all that an agent got; a tool's are in its call."""
+    return find_texts(value) if role == "agent" else [] if role == "tool" else find_messages(value)
+
+
+def find_texts(value: Any) -> list[Any]:
+    """Return the messages in what an agent got or returned; an object without any as JSON."""
+    value = parse_nested(value)
+    texts = list(value.values()) if isinstance(value, dict) else []
+    if len(texts) == 1 and isinstance(texts[0], str):  # the argument of a function
+        return texts
+    messages = [item for item in find_messages(value) if item not in (None, "")]
+    return messages or ([json.dumps(value, ensure_ascii=False, default=str)] if value else [])
 
 
 def _unwrap(item: Any) -> Any:

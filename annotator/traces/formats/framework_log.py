@@ -1,8 +1,9 @@
 """Logs as text that frameworks write, split by speaker: those in MAST's data set.
 
 ChatDev, MetaGPT (two kinds), HyperAgent, AppWorld, Magentic-One, OpenManus, and AG2's messages as
-Python or as indented keys. A log of another layout is not split. What a log says of itself, such
-as requests to a server, is counted and left out.
+it prints them, as Python or as indented keys; in a record of MAST, or in a text file. Name the
+file: of a folder no ``.log`` or ``.txt`` is opened. A log of another layout is not split. What a
+log says of itself, such as requests to a server, is counted and left out.
 """
 
 import ast
@@ -14,10 +15,16 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
+from annotator.base.errors import UnreadableTrace
 from annotator.traces.authors import classify_word
 from annotator.traces.conversation import Conversation, Utterance, read_chat
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import parse_time
+
+name = "framework-log"
+
+KEY = "log"
+"""The key of a document that is a log as text."""
 
 _WHERE = "trajectory"
 _CHATDEV_TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d [\d:]{8}) [A-Z]+\] "
@@ -63,12 +70,33 @@ _MAGENTIC_END = re.compile(r"^SCENARIO\.PY COMPLETE", re.MULTILINE)
 _MANUS_CALLS = re.compile(r"\W*(?:Tools being prepared|Tool arguments): ")
 _MANUS_RESULT = re.compile(r"\W*Tool '(?P<tool>[^']+)' completed its mission! Result: ")
 _THOUGHTS = re.compile(r"\W*(?P<who>\w[\w ]*?)'s thoughts: ?")
+_ANSI = re.compile(r"\x1b\[[\d;]*m")
+_CONSOLE = re.compile(
+    r"^(?P<who>\w[\w .-]*?) \(to (?P<to>\w[\w .-]*?)\):[ \t]*\n"
+    r"|^(?P<note>(?:>{4,}|Next speaker:).*)\n?|^-{60,}[ \t]*\n?",
+    re.MULTILINE,
+)
+_CONSOLE_RESULT = re.compile(r"\*+ Response from calling (?:tool|function)")
 _PYTHON = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[{}]", re.DOTALL)
 _AG2 = re.compile(
     r"^[ \t-]*content:(?P<content>.*?)\n[ \t]*role:[ \t]*(?P<role>\w+)[ \t]*\n"
     r"[ \t]*name:[ \t]*(?P<name>\S+)",
     re.MULTILINE | re.DOTALL,
 )
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a log of a known layout."""
+    text = document.get(KEY) if isinstance(document, dict) and len(document) == 1 else None
+    return isinstance(text, str) and read_log(text) is not None
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a log; raises UnreadableTrace for a log of another layout."""
+    chat = read_log(document[KEY])
+    if chat is None:
+        raise UnreadableTrace("no log of a known layout")
+    return chat.trace(name, trace_id, path)
 
 
 def read_log(text: str) -> Conversation | None:
@@ -195,6 +223,9 @@ def _read_metagpt_actions(text: str) -> _Log | None:
                 kind=action["action"],
             )
             continue
+        if head["level"] in ("WARNING", "ERROR", "CRITICAL"):
+            chat.say("MetaGPT", "system", body, time=parse_time(head["time"]))
+            continue
         chat.ignored[head["place"].partition(":")[0]] += 1
         chat.say("MetaGPT", "unknown", body.partition("\n")[2])
     return chat
@@ -279,6 +310,22 @@ def _read_magentic(text: str) -> _Log | None:
     return chat
 
 
+def _read_ag2_console(text: str) -> _Log | None:
+    """A log of AG2 or AutoGen 0.2, as they print it: messages with a rule below each."""
+    chat = _Log()
+    for head, body in _split(_CONSOLE, _ANSI.sub("", text)):
+        if who := head["who"]:
+            author: Author = "tool" if _CONSOLE_RESULT.match(body.strip()) else "agent"
+            author = classify_word(who) or "agent" if author == "agent" else author
+            chat.say(who, author, body, recipients=(head["to"],))
+        elif head["note"]:
+            chat.say("AG2", "system", f"{head['note']}\n{body}" if body.strip() else "")
+            chat.ignored["AG2's notes"] += not body.strip()
+        else:
+            chat.say("AG2", "system", body)
+    return chat
+
+
 def _read_ag2(text: str) -> Conversation | None:
     items = list(_list_python_objects(text)) or [
         {
@@ -317,5 +364,5 @@ def _parse_python(text: str) -> Any:
 
 _READERS: tuple[Callable[[str], Conversation | None], ...] = (
     *(_read_chatdev, _read_metagpt, _read_openmanus, _read_metagpt_actions),
-    *(_read_hyperagent, _read_appworld, _read_magentic, _read_ag2),
+    *(_read_hyperagent, _read_appworld, _read_magentic, _read_ag2, _read_ag2_console),
 )
