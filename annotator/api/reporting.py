@@ -190,23 +190,18 @@ def _count(
     cluster: Sequence[str] | None = None,
     joint: bool = False,
 ) -> "list[FrequencyTable]":
-    from annotator.reports.frequency import count_frequencies, mark_runs
+    from annotator.reports.frequency import count_runs
 
     _check_once(runs)
-    tables = [
-        table
-        for run in runs
-        for table in count_frequencies(
-            run,
-            calibrations,
-            transfer=transfer,
-            by=by,
-            of_labelled=of_labelled,
-            cluster=None if cluster is None else list_names(cluster),
-            joint=joint,
-        )
-    ]
-    return mark_runs(tables, runs)
+    return count_runs(
+        runs,
+        calibrations,
+        transfer=transfer,
+        by=by,
+        of_labelled=of_labelled,
+        cluster=None if cluster is None else list_names(cluster),
+        joint=joint,
+    )
 
 
 def describe_methods(
@@ -229,30 +224,38 @@ def describe_methods(
 
 
 def find_calibrations(*runs: Run, on_notice: Callable[[str], None] | None = None) -> list[Path]:
-    """Return the ``calibration.json`` in the directory of each run; none unless each run has one
-    that fits its judge and traces. ``on_notice`` is called with the reason if one is not used.
+    """Return the ``calibration.json`` in the directory of each run that has one, if it fits the
+    run's judge and traces. ``on_notice`` is called with the reason if one is not used.
     """
-    from annotator.calibration.correct import fit_calibration
     from annotator.calibration.model import read_calibrations
 
     places = [(run, run.folder / "calibration.json") for run in runs if run.folder]
-    files = [(run, file) for run, file in places if file.is_file()]
-    if files and len(files) < len(runs):
-        names = ", ".join(str(file) for _, file in files)
-        (on_notice or _ignore)(f"{names} is not used: not all of these runs have one")
-        return []
-    for run, file in files:
-        reason = ""
+    fitting = []
+    for run, file in places:
+        if not file.is_file():
+            continue
+        reasons = []
         try:
             for rubric, calibrations in read_calibrations([file]).items():
-                if rubric in run.schemes and not reason:
-                    reason = fit_calibration(run, rubric, calibrations)[2]
+                if rubric in run.schemes:
+                    reasons.append(_explain_misfit(run, rubric, calibrations))
         except AnnotatorError as error:
-            reason = str(error)
-        if reason:
+            reasons = [str(error)]
+        if all(reasons):  # the tables name the reason where one of several does not fit
+            reason = next(iter(reasons), "it is for no rubric of this run")
             (on_notice or _ignore)(f"{file} is not used: {reason}. Calibrate {run} again")
-            return []
-    return [file for _, file in files]
+        else:
+            fitting.append(file)
+    return fitting
+
+
+def _explain_misfit(run: Run, rubric: str, calibrations: "Sequence[Calibration]") -> str:
+    from annotator.calibration.correct import Misfit, fit_calibration
+
+    try:
+        return fit_calibration(run, rubric, calibrations)[2]
+    except Misfit as error:
+        return error.reason
 
 
 def _check_once(runs: Sequence[Run]) -> None:

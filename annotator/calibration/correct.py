@@ -33,6 +33,14 @@ from validation import estimate_joint_shares
 from validation.joint import FOUND_IN
 
 
+class Misfit(AnnotatorError):
+    """A calibration is not for this rubric, judge and traces; ``reason`` says why."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 def select_calibration(calibrations: Sequence[Calibration], sample: JudgedSample) -> Calibration:
     """Return the calibration of this run, else of its judge, else the first.
 
@@ -54,13 +62,16 @@ def explain_misfit(calibration: Calibration, judged: JudgedSample, run: Run) -> 
     """Return why a calibration does not fit a run's judge and traces, "" if it does.
 
     Raises:
-        AnnotatorError: it is of another version of the rubric.
+        Misfit: it is of another version of the rubric.
     """
     if calibration.rubric_sha256 != judged.rubric.sha256:
-        raise AnnotatorError(
-            f"the calibration is for another version of {judged.rubric.id}"
-            f" ({calibration.rubric_sha256[:12]}; {run} has {judged.rubric.sha256[:12]}). Calibrate"
-            " a run that was judged by this version"
+        reason = (
+            f"for another version of {judged.rubric.id}"
+            f" ({calibration.rubric_sha256[:12]}; {run} has {judged.rubric.sha256[:12]})"
+        )
+        raise Misfit(
+            f"the calibration is {reason}. Calibrate a run that was judged by this version",
+            f"it is {reason}",
         )
     if calibration.judge_sha256 != judged.judge_sha256:
         detail = (
@@ -139,16 +150,17 @@ def make_correction(
         joint: as in :func:`correct`.
 
     Raises:
-        AnnotatorError: the calibration is for another version of the rubric, or does not fit and
+        Misfit: the calibration is for another version of the rubric, or does not fit and
             ``transfer`` is off.
     """
     reason = explain_misfit(calibration, judged, run)
     if not reason:
         return correct(calibration, sample, cluster, joint=joint)
     if not transfer:
-        raise AnnotatorError(
+        raise Misfit(
             f"the calibration for {judged.rubric.id} does not fit: {reason}. Calibrate this run, or"
-            " carry the error rates over with --transfer"
+            " carry the error rates over with --transfer",
+            reason,
         )
     if joint:
         raise AnnotatorError(f"--joint needs labels of these traces: {reason}")

@@ -132,6 +132,28 @@ class FrequencyTable:
         )
 
 
+def count_runs(
+    runs: Sequence[Run], calibrations: "Calibrations | None" = None, **options: Any
+) -> list[FrequencyTable]:
+    """Return the tables of runs, with names where they need them. A table that no calibration fits
+    is not corrected, and a note says so.
+
+    Arguments and errors are those of :func:`count_frequencies`.
+
+    Raises:
+        AnnotatorError: the calibrations fit no table.
+    """
+    misfits: list[AnnotatorError] = []
+    tables = [
+        table
+        for run in runs
+        for table in count_frequencies(run, calibrations, misfits=misfits, **options)
+    ]
+    if misfits and not any(table.correction for table in tables):
+        raise misfits[0]
+    return mark_runs(tables, runs)
+
+
 def count_frequencies(
     run: Run,
     calibrations: "Calibrations | None" = None,
@@ -141,11 +163,12 @@ def count_frequencies(
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
+    misfits: list[AnnotatorError] | None = None,
 ) -> list[FrequencyTable]:
     """Return the tables of a run, one per rubric; annotations are read as a stream.
 
     Arguments and errors are those of :func:`annotator.api.count`. A calibration of another judge or
-    of other traces is refused without ``transfer``.
+    of other traces is added to ``misfits`` without ``transfer``; without ``misfits`` it is refused.
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
@@ -176,9 +199,17 @@ def count_frequencies(
     source |= {"status": run.manifest.status, "limit": run.manifest.limit}
     tables = []
     for name, group in _order_groups(counts, run.schemes, by):
-        correction = samples.correct(name, group, transfer, joint) if samples else None
+        correction, uncorrected = None, ""
+        try:
+            correction = samples.correct(name, group, transfer, joint) if samples else None
+        except AnnotatorError as error:
+            if misfits is None or not (uncorrected := getattr(error, "reason", "")):
+                raise
+            misfits.append(error)
         counted = counts[name, group]
-        describe = partial(describe_caveats, run, counted, correction=correction)
+        describe = partial(
+            describe_caveats, run, counted, correction=correction, uncorrected=uncorrected
+        )
         named = (by, group) if by and group is not None else None
         tables.append(build_table(counted, named, describe, correction=correction, **source))
     return tables

@@ -37,6 +37,7 @@ _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtf
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "missing", "transferred", "no-condition", "alone", "rejected-most", "no-shares"),
+    "uncorrected",
     "found-none",
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
     *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
@@ -79,11 +80,16 @@ def describe_caveats(
     counts: TraceCounts,
     shares: Mapping[str, Interval],
     correction: "Correction | None",
+    uncorrected: str = "",
 ) -> Iterator[str]:
-    """Yield the notes of a run's frequency table, whose shares are given by code."""
+    """Yield the notes of a run's frequency table, whose shares are given by code. ``uncorrected``:
+    why the calibration does not fit it.
+    """
     if run.judge == "rules":
         yield Note("Judge: rules, a deterministic baseline without a language model.", "rules")
     yield from describe_shares(counts)
+    if uncorrected:
+        yield Note(f"Not corrected by the calibration: {uncorrected}.", "uncorrected")
     if correction:
         yield from correction.notes
     whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)

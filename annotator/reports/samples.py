@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
-from annotator.base.errors import AnnotatorError
-from annotator.calibration.correct import Correction, make_correction, select_calibration
+from annotator.calibration.correct import (
+    Correction,
+    Misfit,
+    make_correction,
+    select_calibration,
+)
 from annotator.calibration.judged_sample import JudgedSample, start_judged_sample
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.rubrics.annotations import Annotation
@@ -16,6 +20,7 @@ class JudgedSamples:
 
     def __init__(self, run: Run, calibrations: Calibrations, cluster: Sequence[str] | None) -> None:
         self._run, self._cluster = run, cluster
+        self._names = ", ".join(calibrations)
         self._calibrations: dict[str, Calibration] = {}
         self._labelled: dict[str, set[str]] = {}
         self._samples: dict[tuple[str, str | None], JudgedSample] = {}
@@ -23,11 +28,6 @@ class JudgedSamples:
             sample = self._samples[name, None] = start_judged_sample(run, name)
             calibration = self._calibrations[name] = select_calibration(calibrations[name], sample)
             self._labelled[name] = {trace.trace_id for trace in calibration.labelled}
-        if not self._calibrations:
-            raise AnnotatorError(
-                f"the calibration is for {', '.join(calibrations)}, {run} was judged by"
-                f" {', '.join(run.schemes)}"
-            )
 
     def add(self, annotation: Annotation, group: str | None) -> None:
         """Count an annotation in its group; None is the group of all."""
@@ -42,12 +42,17 @@ class JudgedSamples:
         if annotation.trace_id in self._labelled[name]:
             sample.selected[annotation.trace_id] = annotation
 
-    def correct(
-        self, name: str, group: str | None, transfer: bool, joint: bool
-    ) -> Correction | None:
-        """Return the corrected shares of a group; None without a calibration of the rubric."""
+    def correct(self, name: str, group: str | None, transfer: bool, joint: bool) -> Correction:
+        """Return the corrected shares of a group.
+
+        Raises:
+            Misfit: no calibration is for this rubric, judge and traces.
+        """
         if name not in self._calibrations:
-            return None
+            judged = f"{self._run} was judged by {', '.join(self._run.schemes)}"
+            raise Misfit(
+                f"the calibration is for {self._names}, {judged}", f"it is for {self._names}"
+            )
         return make_correction(
             self._calibrations[name],
             self._samples.get((name, group)) or start_judged_sample(self._run, name),

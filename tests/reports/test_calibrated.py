@@ -151,6 +151,18 @@ def test_a_calibration_of_something_else_is_refused(
             assert word in done.err
 
 
+def test_a_calibration_corrects_the_tables_that_it_fits(annotate_cli, tmp_path, rubric, run, file):
+    """The other table says why it does not."""
+    other = make_run(tmp_path / "other", rubric, traces(), judge="llm:other")
+    for options in ((), ("--calibration", file)):
+        done = annotate_cli("report", run, other, *options, "--format", "json")
+        first, second = json.loads(done.out)
+        assert ["corrected" in table["rows"][0] for table in (first, second)] == [True, False]
+        [note] = [text for text in second["notes"] if "Not corrected by the calibration" in text]
+        assert "it was made for another judge, llm:m" in note
+        assert not any("Not corrected by" in text for text in first["notes"])
+
+
 def test_the_same_judge_again_on_the_same_traces_fits(annotate_cli, tmp_path, rubric, run, file):
     """A second run says something else of some traces: the labels count against what it says."""
     again = traces()
