@@ -65,6 +65,22 @@ from validation import (
 )
 
 
+def measure_labels(run: Run, rubric: str, request: Request) -> RaterAgreement:
+    """Return the agreement of a run's judge with people, as in their calibration.
+
+    Raises:
+        AnnotatorError: as :func:`run_calibration`.
+    """
+    scheme = run.schemes[rubric]
+    trace_ids = list_trace_ids(run, rubric, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids, run.manifest.sources)
+    selected, _ = select_split(select_labels(labels, request.annotators)[0], final=request.final)
+    sample = read_judged_sample(run, rubric, select=set(selected), cluster=request.cluster)
+    design, _ = find_design(run, selected, rubric, request.design, request.labels.paths)
+    matched = match_labels(sample, selected, request.cluster, design)
+    return _agree(matched, scheme, (), request.confidence)
+
+
 def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
     """Return the calibration of a run's judge for one rubric. The ledger is not written.
 

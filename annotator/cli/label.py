@@ -46,7 +46,7 @@ from annotator.cli.pages import add_server_options, announce_page, require_web
 )
 @add_reader_options("The format of TRACES.", into="format")
 @add_server_options
-def command(port: int, open_: bool, **options: Any) -> None:
+def command(port: int, no_browser: bool, **options: Any) -> None:
     """Label traces in the browser: TRACES, or those of a SHEET that annotate sample drew.
 
     The page hides what judges and other annotators said. Every decision is on the disk before the
@@ -65,7 +65,7 @@ def command(port: int, open_: bool, **options: Any) -> None:
     with prepare(WorkRequest(**options)) as work:
         where = escape_controls(name_place(options["file"]))
         say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
-        label(work, port=port, ready=_announce(options["file"].parent, announce_page(open_)))
+        label(work, port=port, ready=_announce(options["file"].parent, announce_page(no_browser)))
 
 
 def _find_user() -> str:

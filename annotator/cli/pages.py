@@ -1,5 +1,8 @@
 """Where a page is served."""
 
+import os
+import sys
+import webbrowser
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -12,7 +15,7 @@ from annotator.cli.output import say
 
 add_server_options = add_options(
     add_option("--port N", "0: any free port.", click.IntRange(0, 65535), default=0),
-    add_option("--open", "Open the page in the browser.", name="open_"),
+    add_option("--no-browser", "Print the address, and do not open the browser."),
 )
 
 
@@ -22,13 +25,22 @@ def require_web() -> None:
         raise AnnotatorError(f"the local pages need the extra web: {explain_extra('web')}")
 
 
-def announce_page(opens: bool) -> Callable[[str], None]:
-    """Return a function that prints the address of a served page, and opens it if ``opens``."""
+def announce_page(no_browser: bool) -> Callable[[str], None]:
+    """Return a function that prints the address of a served page, and opens it in the browser if
+    there is one on this screen.
+    """
 
     def announce(address: str) -> None:
         say(address)
         click.echo("served on this machine only; Ctrl-C ends it", err=True)
-        if opens:
-            click.launch(address)
+        if not no_browser and _has_browser():
+            webbrowser.open(address)
 
     return announce
+
+
+def _has_browser() -> bool:
+    """Whether a person sits at this terminal and its screen shows windows."""
+    window = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    remote = os.environ.get("SSH_CONNECTION") or sys.platform not in ("darwin", "win32")
+    return sys.stdout.isatty() and bool(window or not remote)

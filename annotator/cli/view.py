@@ -18,7 +18,7 @@ from annotator.cli.tables import open_request
 def command(
     runs: tuple[Path, ...],
     port: int,
-    open_: bool,
+    no_browser: bool,
     groups: tuple[str, ...],
     no_calibration: bool,
     **options: Any,
@@ -32,4 +32,4 @@ def command(
     from annotator.web.view import view
 
     request = open_request(runs, groups, no_calibration, **options)
-    view(request.select_pages(), port, announce_page(open_))
+    view(request.select_pages(), port, announce_page(no_browser))

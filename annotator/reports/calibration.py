@@ -113,7 +113,7 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
         kappa = agreement.kappa
         yield (
             f"Judge and {names} agree on {many}{same} of {labels.n} labelled traces{share}; kappa"
-            f" {_write_estimate(kappa) if kappa.value is not None else 'undefined'}."
+            f" {write_estimate(kappa) if kappa.value is not None else 'undefined'}."
         )
         if kappa.value is None:
             yield f"({sanitize_line(kappa.reason or '', 200)}.)"
@@ -207,9 +207,9 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
         )
     if sets := calibration.sets:
         yield (
-            f"sets: mean Jaccard {_write_estimate(sets.mean_jaccard)},"
-            f" same set {_write_estimate(sets.exact)},"
-            f" alpha (MASI) {_write_estimate(sets.alpha_masi)}"
+            f"sets: mean Jaccard {write_estimate(sets.mean_jaccard)},"
+            f" same set {write_estimate(sets.exact)},"
+            f" alpha (MASI) {write_estimate(sets.alpha_masi)}"
         )
     yield from _compare("group", calibration.groups)
     for name, share in calibration.attribution.items():
@@ -219,7 +219,7 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
     yield from _compare("reference", calibration.references)
     alpha = calibration.people_alpha
     if alpha and len(calibration.between) > 1:
-        yield f"human-human  alpha of all {_write_estimate(alpha)} (n={alpha.n})"
+        yield f"human-human  alpha of all {write_estimate(alpha)} (n={alpha.n})"
     if not calibration.between:
         yield "human-human  not measured: no trace was labelled by two people"
     yield from _compare("judge-judge", calibration.judges)
@@ -228,7 +228,7 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
             f"judge re-runs  {again.n} traces:"
             f" pairwise {format_percent(again.mean_pairwise_agreement)} %,"
             f" unanimous {format_percent(again.share_unanimous)} %,"
-            f" alpha {_write_estimate(again.krippendorff_alpha)}"
+            f" alpha {write_estimate(again.krippendorff_alpha)}"
         )
     if not calibration.judges:
         yield "judge-judge  not measured (--against RUN: a second run of the judge, or another one)"
@@ -248,7 +248,7 @@ def _describe_agreement(name: str, agreement: RaterAgreement) -> Iterator[str]:
     if isinstance(expected, float):
         chance = f"  expected by chance {format_number(expected, 2)}"
     yield f"{name}  {counts}  {format_percent(observed)} %  {format_limits(observed)}{effect}"
-    kappa, ac1 = _write_estimate(agreement.kappa), _write_estimate(agreement.ac1)
+    kappa, ac1 = write_estimate(agreement.kappa), write_estimate(agreement.ac1)
     yield f"  kappa {kappa}  AC1 {ac1}{chance}"
 
 
@@ -258,11 +258,11 @@ def _compare(name: str, comparisons: Iterable[Comparison]) -> Iterator[str]:
         note = f"  {comparison.note}" if comparison.note else ""
         yield (
             f"{name}  {sanitize_line(comparison.what, 120)}: {format_percent(observed)} %, kappa"
-            f" {_write_estimate(comparison.agreement.kappa)} (n={comparison.n}){note}"
+            f" {write_estimate(comparison.agreement.kappa)} (n={comparison.n}){note}"
         )
 
 
-def _write_estimate(estimate: Estimate) -> str:
+def write_estimate(estimate: Estimate) -> str:
     """Return a number with its interval, or "-" with the reason."""
     low, high, why = estimate.low, estimate.high, f" ({estimate.reason})" if estimate.reason else ""
     if estimate.value is None:
@@ -439,11 +439,11 @@ def render_details(calibration: Calibration) -> str:
         counts = count_pairs(*_list_labels(calibration))
         ase = compute_asymptotic_kappa(counts, calibration.confidence)
         lines += [
-            f"kappa by its asymptotic standard error  {_write_estimate(ase)} (not weighted)",
+            f"kappa by its asymptotic standard error  {write_estimate(ase)} (not weighted)",
             "",
         ]
     lines += [
-        f"F1  {sanitize_line(row.code, 64)}  {_write_estimate(row.f1)}" for row in calibration.rows
+        f"F1  {sanitize_line(row.code, 64)}  {write_estimate(row.f1)}" for row in calibration.rows
     ]
     for code, flips in (calibration.reruns.flips if calibration.reruns else {}).items():
         share = f"{flips.flipped}/{flips.given}"
@@ -452,8 +452,8 @@ def render_details(calibration: Calibration) -> str:
         )
     for name, average in calibration.averages.items():
         lines.append(
-            f"{name} average  precision {_write_estimate(average.precision)}, recall"
-            f" {_write_estimate(average.recall)}, F1 {_write_estimate(average.f1)}"
+            f"{name} average  precision {write_estimate(average.precision)}, recall"
+            f" {write_estimate(average.recall)}, F1 {write_estimate(average.f1)}"
         )
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ from typing import Any
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("base.js", "trace.js")  # of every page, in order
-LIST_SCRIPTS = (*SCRIPTS, "tables.js", "findings.js", "list.js", "view.js")  # of runs
+LIST_SCRIPTS = (*SCRIPTS, "tables.js", "compare.js", "findings.js", "list.js", "view.js")  # of runs
 
 
 @cache

@@ -39,8 +39,7 @@ class Index:
                 line = zlib.compress(annotation.to_json().encode(), 1)
                 self._lines.setdefault(annotation.trace_id, []).append((number, line))
                 of_trace = labels.get(annotation.rubric, {}).get(annotation.trace_id)
-                label = of_trace[0] if of_trace else None
-                row = _make_row(annotation, run.scheme(annotation.rubric), label)
+                row = _make_row(annotation, run.scheme(annotation.rubric), of_trace or ())
                 yield {"number": self.count, "run": number, **row}
 
     @property
@@ -63,14 +62,18 @@ def _dump_rows(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield packer.compress(b"]" if begin == "," else b"[]") + packer.flush()
 
 
-def _make_row(annotation: Annotation, rubric: Scheme, label: Label | None) -> dict[str, Any]:
+def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label]) -> dict[str, Any]:
     """Return the row of an annotation; ``values`` and ``text`` are to be filtered by.
 
     ``findings`` and ``rejected`` are counts. ``agreement`` compares it with the person's label; it
     is None if nothing was judged (skipped, failed). ``human`` are the codes of that label.
+    ``verdict`` and ``people`` are the counted labels of the judge, or its status, and of each
+    person.
     """
+    label = of_trace[0] if of_trace else None
+    judged = annotation.status in ("labelled", "none")
     agreement = None
-    if annotation.status in ("labelled", "none"):
+    if judged:
         agreement = "unlabelled"
         if label:
             same = set(rubric.labels_of(annotation)) == set(rubric.labels_of(label))
@@ -90,6 +93,8 @@ def _make_row(annotation: Annotation, rubric: Scheme, label: Label | None) -> di
         "rejected": len(annotation.rejected),
         "agreement": agreement,
         "human": (label.codes or (NONE,)) if label else None,
+        "verdict": rubric.labels_of(annotation) if judged else (annotation.status,),
+        "people": {f"p.{each.annotator}": rubric.labels_of(each) for each in of_trace},
         "values": {
             name: get_attribute(annotation.attributes, name)
             for name, value in annotation.attributes.items()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
-from annotator.reports.frequency import FrequencyTable, count_frequencies
+from annotator.reports.frequency import FrequencyTable, count_runs
 from annotator.reports.tables.frequency import (
     describe_votes,
     explain_unjudged,
@@ -16,6 +16,7 @@ from annotator.reports.tables.frequency import (
 from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
+from annotator.web.comparison import serialize_comparisons
 
 if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
@@ -26,30 +27,29 @@ def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
     """Return the manifests, codes and tables of runs; the cells are the same as in every format.
 
     Raises:
-        AnnotatorError: as :func:`annotator.reports.frequency.count_frequencies`.
+        AnnotatorError: as :func:`annotator.reports.frequency.count_runs`.
     """
     runs = pages.runs
     names = [sanitize_line(name, 120) for name in name_runs(runs)]
+    numbers: dict[str | None, int] = {run.id: n for n, run in enumerate(runs)}
     judges = {run.judge for run in runs}
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
-    tables = [
-        _serialize_table(table, n, names[n] if len(runs) > 1 else "")
-        for n, run in enumerate(runs)
-        for table in count_frequencies(
-            run,
-            pages.calibrations,
-            transfer=pages.transfer,
-            by=pages.by,
-            cluster=pages.cluster,
-            joint=pages.joint,
-        )
-    ]
+    counted = count_runs(
+        runs,
+        pages.calibrations,
+        transfer=pages.transfer,
+        by=pages.by,
+        cluster=pages.cluster,
+        joint=pages.joint,
+    )
+    tables = [_serialize_table(table, numbers[table.run], names) for table in counted]
     return {
         "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
         "runs": [_serialize_run(name, run.manifest) for name, run in zip(names, runs, strict=True)],
         "codes": _serialize_codes(runs),
         "labelled": bool(pages.labels),
         "tables": tables,
+        "comparisons": serialize_comparisons(pages, counted),
         "together": [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)],
     }
 
@@ -97,7 +97,7 @@ def _serialize_codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return codes_by_rubric
 
 
-def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
+def _serialize_table(table: FrequencyTable, run: int, names: Sequence[str]) -> dict[str, Any]:
     group = (
         f", {sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"
         if table.group
@@ -106,7 +106,7 @@ def _serialize_table(table: FrequencyTable, run: int, name: str) -> dict[str, An
     return {
         "rubric": table.rubric,
         "run": run,
-        "title": f"{table.rubric}{group}{f', {name}' if name else ''}",
+        "title": f"{table.rubric}{group}{f', {names[run]}' if len(names) > 1 else ''}",
         "heading": write_heading(table),
         "header": list(list_headings(table)),
         "group": table.group,

@@ -296,3 +296,27 @@ def test_the_extra_that_is_missing_is_said(run, annotate_cli, monkeypatch, missi
     assert done.code == 2
     assert done.err.startswith("Error: the local pages need the extra web:")
     assert f"{sys.executable} -m pip install" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "options", "opens"),
+    [
+        ({"DISPLAY": ":0"}, True, (), True),
+        ({"DISPLAY": ":0"}, True, ("--no-browser",), False),
+        ({"DISPLAY": ":0"}, False, (), False),
+        ({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, True, (), False),
+    ],
+)
+def test_the_browser_opens_where_there_is_one(
+    view, judged, monkeypatch, environment, terminal, options, opens
+):
+    opened = []
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    address = view(judged, *options)
+    until(lambda: not opens or opened)
+    assert opened == ([address] if opens else [])

@@ -12,8 +12,10 @@
     code: codes,
     agreement: (row) => (row.agreement === null ? [] : [row.agreement]),
     rejected: (row) => [String(row.rejected > 0)],
+    differ: (row) => row.differing ?? [],
   };
   const look = (row, key) => {
+    if (key.startsWith("s.")) return row.sides?.[key.slice(2)] ?? [];
     if (!key.startsWith("a.")) return LOOKS[key](row);
     return Object.hasOwn(row.values, key.slice(2)) ? [row.values[key.slice(2)]] : [];
   };
@@ -21,6 +23,7 @@
   function wanted(filter) {
     const parts = Object.keys(LOOKS).filter((key) => filter[key] !== undefined && filter[key] !== "").map((key) => [key, String(filter[key])]);
     for (const [key, value] of filter.attributes) if (value !== "") parts.push([`a.${key}`, value]);
+    for (const [key, value] of filter.sides ?? []) parts.push([`s.${key}`, value]);
     return parts;
   }
 
@@ -28,6 +31,26 @@
     const parts = wanted(filter).filter(([key]) => key !== but);
     const text = (filter.text || "").toLowerCase();
     return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || row.text.toLowerCase().includes(text)));
+  }
+
+  // What each side says of a trace, by rubric and trace; the rows get it, and the pairs that differ.
+  function joined(rows) {
+    const all = new Map();
+    const keyOf = (row) => `${row.rubric}\n${row.trace_id}`;
+    for (const row of rows) {
+      const key = keyOf(row);
+      if (!all.has(key)) all.set(key, Object.create(null));
+      Object.assign(all.get(key), row.people, { [row.run]: row.verdict });
+    }
+    const open = ["undecided", "failed", "skipped"];
+    for (const row of rows) row.sides = all.get(keyOf(row));
+    for (const sides of all.values()) {
+      const said = Object.entries(sides).filter(([, labels]) => !open.includes(labels[0])).map(([side, labels]) => [side, [...labels].sort().join("+")]);
+      const pairs = said.flatMap(([one, first]) => said.filter(([other, second]) => one !== other && first !== second).map(([other]) => `${one}~${other}`));
+      Object.defineProperty(sides, "differing", { value: pairs });
+    }
+    for (const row of rows) row.differing = row.sides.differing;
+    return all;
   }
 
   const MOST = 200; // values of an attribute to choose from
@@ -45,6 +68,27 @@
       Object.assign(this, { all: rows, load, steps });
       this.names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
       this.ids = [...new Set(rows.map((row) => row.trace_id))];
+      this.sides = joined(rows);
+    }
+    count(filter) {
+      return matching(this.all, filter).length;
+    }
+    // What two sides say of each trace of a rubric: the traces of each cell "first\nsecond".
+    compare(rubric, first, second) {
+      const cells = new Map();
+      const labels = new Set();
+      let [both, single] = [0, 0];
+      for (const [key, sides] of this.sides) {
+        if (!key.startsWith(`${rubric}\n`)) continue;
+        const [one, other] = [sides[first], sides[second]];
+        if (one && other) both++;
+        else if (one || other) single++;
+        for (const row of (other && one) || []) for (const column of other) {
+          cells.set(`${row}\n${column}`, (cells.get(`${row}\n${column}`) ?? 0) + 1);
+          labels.add(row).add(column);
+        }
+      }
+      return { cells, labels: [...labels], both, single };
     }
     rows(filter, offset, limit) {
       const found = matching(this.all, filter);

@@ -71,6 +71,8 @@
     return h("details.run", h("summary", `Run ${name(run.name, 120)}`), h("dl.facts", run.facts.map(row)));
   }
 
+  Object.assign(annotator, { ceiling, drawInterval: interval });
+
   // `toTraces(filter)` is the address of the traces that a filter lets through.
   annotator.showTables = (overview, toTraces) =>
     [overview.tables.map((one) => table(one, toTraces)), overview.together.map(together), overview.runs.map(about)];

@@ -21,19 +21,20 @@
     const given = [...new URLSearchParams(query)];
     const asked = Object.fromEntries(given);
     const id = rest.length ? decoded(rest.join("/")) : null;
-    return { page: page || "overview", id, asked, filter: filterOf(given) };
+    return { page: page || (overview.comparisons.length && overview.runs.length > 1 ? "compare" : "overview"), id, asked, filter: filterOf(given) };
   }
 
   function decoded(text) {
     try { return decodeURIComponent(text); } catch { return text; }
   }
 
-  const FIELDS = ["run", "rubric", "status", "code", "agreement", "rejected", "text"];
+  const FIELDS = ["run", "rubric", "status", "code", "agreement", "rejected", "differ", "text"];
   function filterOf(given) {
-    const filter = { attributes: new Map() };
+    const filter = { attributes: new Map(), sides: new Map() };
     for (const [key, value] of given) {
       if (FIELDS.includes(key)) filter[key] = value;
       else if (key.startsWith("a.")) filter.attributes.set(key.slice(2), value);
+      else if (key.startsWith("s.")) filter.sides.set(key.slice(2), value);
     }
     return filter;
   }
@@ -42,12 +43,14 @@
     const made = new URLSearchParams();
     for (const key of FIELDS) if (filter[key] !== undefined && filter[key] !== "") made.set(key, filter[key]);
     for (const [key, value] of filter.attributes ?? []) if (value !== "") made.set(`a.${key}`, value);
+    for (const [key, value] of filter.sides ?? []) made.set(`s.${key}`, value);
     for (const [key, value] of Object.entries(more)) if (value !== undefined && value !== null) made.set(key, value);
     const text = made.toString();
     return text ? `?${text}` : "";
   }
 
   const toTraces = (filter) => `#/traces${query(filter)}`;
+  const toCompare = (asked) => `#/compare?${new URLSearchParams(asked)}`;
   const toTrace = (id, filter, more) => `#/trace/${encodeURIComponent(id)}${query(filter, more)}`;
 
   // ---- drawing ----
@@ -58,7 +61,7 @@
       if (one.dataset.page === place.page) one.setAttribute("aria-current", "page");
       else one.removeAttribute("aria-current");
     }
-    const pages = { overview: overviewPage, traces: tracesPage, trace: tracePage, search: searchPage };
+    const pages = { overview: overviewPage, compare: comparePage, traces: tracesPage, trace: tracePage, search: searchPage };
     const page = Object.hasOwn(pages, place.page) ? pages[place.page] : overviewPage;
     try {
       const content = await page(mine);
@@ -87,6 +90,8 @@
   // ---- the tables ----
   const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces)];
 
+  const comparePage = () => [h("h1", "Comparison"), annotator.showComparison(overview, source, place.asked, toTraces, toCompare)];
+
   // ---- the list ----
   function tracesPage() {
     const { filter } = place;
@@ -110,7 +115,9 @@
     agreement: { agrees: "agrees with the person", differs: "differs from the person", unlabelled: "not labelled" },
     rejected: { true: "with rejected findings", false: "without rejected findings" },
   };
+  const sideName = (key) => name(overview.runs[Number(key)]?.short ?? key.replace(/^p\./, ""), 60);
   const shownValue = (key, value) => {
+    if (key === "differ") return value.split("~").map(sideName).join(" and ");
     if (key === "run") return name(overview.runs[Number(value)]?.short ?? value);
     return SAID[key]?.[value] ?? name(value, 60);
   };
@@ -140,6 +147,7 @@
       choose("status", "Status", facets.status || [], filter.status),
       choose("code", "Code", facets.code || [], filter.code),
       overview.labelled && choose("agreement", "Label", facets.agreement || [], filter.agreement),
+      several(facets.differ || [], filter.differ) && choose("differ", "Differ", (facets.differ || []).filter(([value]) => inOrder(value)), filter.differ),
       choose("rejected", "Rejected", facets.rejected || [], filter.rejected),
       ...[...attributes].filter(([key, values]) => several(values, filter.attributes.get(key)))
         .map(([key, values]) => choose(`a.${key}`, name(key, 40), values, filter.attributes.get(key))),
@@ -149,9 +157,16 @@
     const { omitted } = facets;
     return [
       form,
+      filter.sides.size > 0 && h("p.legend", "Only traces where ", [...filter.sides].map(([side, label], n) => [n > 0 && " and ", `${sideName(side)} says `, h("strong", name(label, 64))]), "."),
       ...(omitted.length ? [h("p.legend", `Too many values to choose from: ${omitted.map(([key, count]) => `${name(key, 40)} (${count})`).join(", ")}.`)] : []),
     ];
   }
+
+  // Each pair of sides once: the runs by number, then people.
+  const inOrder = (pair) => {
+    const [one, other] = pair.split("~").map((key) => (/^\d+$/.test(key) ? key.padStart(6, "0") : `~${key}`));
+    return one < other;
+  };
 
   const codesOf = (row) => [row.primary, ...row.secondary].filter(Boolean);
 
@@ -280,7 +295,8 @@
     const commands = {
       "/": () => $("#search").focus(),
       "?": openHelp,
-      o: () => (location.hash = "#/"),
+      o: () => (location.hash = "#/overview"),
+      c: () => overview.comparisons.length && (location.hash = "#/compare"),
       t: () => (location.hash = toTraces(place.filter)),
       u: () => trace && go("[data-go=list]"),
       j: () => (trace ? go("[data-go=next]") : move(1)),
@@ -301,9 +317,10 @@
   annotator.start = async function start(found, list) {
     source = list;
     overview = { ...found, title: name(found.title, 400) };
+    $("nav [data-page=compare]").hidden = !overview.comparisons.length;
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
+    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#help").addEventListener("click", openHelp);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();

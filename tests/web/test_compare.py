@@ -1,0 +1,81 @@
+"""The comparison of runs, people and conditions in the browser."""
+
+import json
+import re
+
+import pytest
+
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.web.conftest import until
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def sides(tmp_path, rubric):
+    """Two runs of eight traces and a person's labels of seven; u is undecided in the second."""
+    first = ["alpha", "alpha", "alpha", "beta", "beta", None, None, "alpha"]
+    second = ["alpha", "alpha", "beta", "beta", None, None, None, "u"]
+    person = ["alpha", "beta", "beta", "beta", "beta", None, None]
+
+    def judge(name, codes):
+        traces = [
+            said(f"t{n}", status="undecided")
+            if code == "u"
+            else said(f"t{n}", *filter(None, [code]))
+            for n, code in enumerate(codes)
+        ]
+        return make_run(tmp_path / name, rubric, traces, judge=f"llm:{name}")
+
+    labels = [label(f"t{n}", rubric, code) for n, code in enumerate(person)]
+    file = write_labels(tmp_path / "labels.jsonl", labels)
+    return judge("one", first), judge("two", second), file
+
+
+def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
+    """By hand: the runs agree on 5 of 7 traces; kappa is (5/7 - 16/49) / (1 - 16/49) = 19/33."""
+    first, second, labels = sides
+    page = visit(serve("view", first, second, "--labels", labels).address)
+    page.wait_for_selector("section.comparison")
+    [row] = [line for line in page.locator(".sides tbody tr").all() if "alpha" in line.inner_text()]
+    assert [row.inner_text().count(count) for count in ("4/8", "2/7", "1/7")] == [1, 1, 1]
+    assert "kappa 0.58" in page.inner_text(".kappa")
+    assert "n = 7 traces that both judged" in page.inner_text(".kappa")
+    page.click("table.linked a[aria-label='1: alpha and undecided']")
+    page.wait_for_selector("ol.traces")
+    assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]
+    page.keyboard.press("c")
+    page.wait_for_selector("section.comparison")
+    page.click(".kappa a")
+    until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t2", "t4"])
+    page.keyboard.press("c")
+    page.wait_for_selector("section.comparison")
+    page.select_option("form.filters select >> nth=1", label="ann")
+    until(lambda: "n = 7" in page.inner_text(".kappa") and "second=p.ann" in page.url)
+    shown = re.search(r"kappa ([^,]+, [^,]+),", page.inner_text(".kappa")).group(1)
+    printed = annotate_cli("calibrate", first, "--labels", labels, "-v").out
+    assert f"kappa {shown}" in printed
+
+
+def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, visit):
+    """The numbers are those of ``annotate compare --by``."""
+    traces = [
+        said(f"t{n}", "alpha" if n % 3 else "beta", model=f"m{n % 2}", task=str(n))
+        for n in range(24)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    out = tmp_path / "report.html"
+    done = annotate_cli("report", run, "--by", "model", "--format", "html", "--out", out)
+    assert done.code == 0, done.err
+    page = visit(f"{out.as_uri()}#/compare")
+    page.wait_for_selector("section.comparison")
+    done = annotate_cli("compare", run, "--by", "model", "--format", "json")
+    [table] = json.loads(done.out)
+    text = page.inner_text(".sides")
+    for row in table["rows"]:
+        for side in ("first", "second"):
+            assert f"{100 * row[side]['value']:.1f} [{100 * row[side]['low']:.1f}," in text
+    assert page.locator(".kappa").count() == 0
