@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import format_count
+from annotator.base.text import Note, format_count
 from annotator.calibration.agreement import (
     Basis,
     compare_attribution,
@@ -368,8 +368,17 @@ def _describe_labels(
     design: Design | None,
     split: str,
 ) -> list[str]:
-    """Return notes about labels that are not compared, and about weights."""
-    notes = []
+    """Return notes about labels that are not compared or not blind, and about weights."""
+    notes: list[str] = []
+    if reviewed := sum(label.reviewed for label in selected.values()):
+        notes.append(
+            Note(
+                f"{reviewed} of the {len(selected)} labels were given with the judge's answer in"
+                " sight (annotate view --review): agreement, kappa and the corrected shares"
+                " flatter the judge.",
+                "reviewed",
+            )
+        )
     if design and design.judge_sha256 not in (None, sample.judge_sha256):
         notes.append(
             "The sample was stratified by another judge's codes; its weights hold all the same."

@@ -1,6 +1,5 @@
 """``annotate label``."""
 
-import getpass
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from annotator.base.remote import name_place
 from annotator.base.text import escape_controls
 from annotator.cli.options import PATH, add_option, add_reader_options
 from annotator.cli.output import say_next, say_notice
-from annotator.cli.pages import add_server_options, announce_page, require_web
+from annotator.cli.pages import add_server_options, announce_page, find_user, require_web
 
 
 @click.command("label", context_settings={"show_default": True})
@@ -59,20 +58,13 @@ def command(port: int, no_browser: bool, **options: Any) -> None:
 
     if options["pair_files"] and not options["pair"]:
         raise click.UsageError("--from goes with --adjudicate A B")
-    options["annotator"] = options["annotator"] or ("gold" if options["pair"] else _find_user())
+    options["annotator"] = options["annotator"] or ("gold" if options["pair"] else find_user())
     options["rubric"] = options["rubric"] or find_rubric(options["sources"])
     options["file"] = options["file"] or locate_labels(options["sources"])
     with prepare(WorkRequest(**options)) as work:
         where = escape_controls(name_place(options["file"]))
         say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
         label(work, port=port, ready=_announce(options["file"].parent, announce_page(no_browser)))
-
-
-def _find_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError) as error:  # a user without a name, as in some containers
-        raise click.UsageError("--annotator NAME is missing: who labels") from error
 
 
 def _announce(folder: Path, announce: Callable[[str], None]) -> Callable[[str], None]:

@@ -1,5 +1,6 @@
 """Where a page is served."""
 
+import getpass
 import os
 import sys
 import webbrowser
@@ -44,3 +45,11 @@ def _has_browser() -> bool:
     window = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     remote = os.environ.get("SSH_CONNECTION") or sys.platform not in ("darwin", "win32")
     return sys.stdout.isatty() and bool(window or not remote)
+
+
+def find_user() -> str:
+    """Return the name of the user of this machine."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:  # a user without a name, as in some containers
+        raise click.UsageError("--annotator NAME is missing: who labels") from error

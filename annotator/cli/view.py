@@ -5,8 +5,11 @@ from typing import Any
 
 import click
 
-from annotator.cli.options import PATH, add_page_options, add_table_options
-from annotator.cli.pages import add_server_options, announce_page, require_web
+from annotator.base.remote import name_place
+from annotator.base.text import escape_controls
+from annotator.cli.options import PATH, add_option, add_page_options, add_table_options
+from annotator.cli.output import say_notice
+from annotator.cli.pages import add_server_options, announce_page, find_user, require_web
 from annotator.cli.tables import open_request
 
 
@@ -14,9 +17,16 @@ from annotator.cli.tables import open_request
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @add_table_options
 @add_page_options
+@add_option(
+    "--review FILE",
+    "Accept or reject the findings of a RUN, into this .jsonl file of labels, as --annotator"
+    " [$USER]. Such labels have seen the judge's answer.",
+    PATH,
+)
 @add_server_options
 def command(
     runs: tuple[Path, ...],
+    review: Path | None,
     port: int,
     no_browser: bool,
     groups: tuple[str, ...],
@@ -29,7 +39,22 @@ def command(
     address that nobody can guess, until Ctrl-C.
     """
     require_web()
+    from annotator.labels.store import LabelStore
     from annotator.web.view import view
 
+    annotators = options["annotators"]
+    if review and not options["label_files"]:
+        options["annotators"] = ()
     request = open_request(runs, groups, no_calibration, **options)
-    view(request.select_pages(), port, announce_page(no_browser))
+    if not review:
+        view(request.select_pages(), port, announce_page(no_browser))
+        return
+    rubrics = [rubric for run in request.runs for rubric in run.schemes.values()]
+    if len(rubrics) != 1 or len(annotators) > 1:
+        raise click.UsageError("--review needs one RUN, by one rubric, and one --annotator")
+    annotator = annotators[0] if annotators else find_user()
+    with LabelStore.open(review, annotator, rubrics[0]) as store:
+        for line in store.notes:
+            say_notice(line)
+        say_notice(f"review by {annotator} goes to {escape_controls(name_place(review))}")
+        view(request.select_pages(), port, announce_page(no_browser), store)

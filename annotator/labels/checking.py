@@ -100,6 +100,7 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         spans=check.spans(),
         agent=check.text("agent"),
         step=check.step(),
+        reviewed=str(row.fields.get("reviewed")).lower() == "true",
         where=row.where,
     )
     return None if check.failed else label

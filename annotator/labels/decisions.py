@@ -23,6 +23,7 @@ from annotator.traces import Trace
 
 # Columns that are copied from a sheet to a label.
 COLUMNS = ("order", "task", "split", "inclusion_probability", "design", "rater")
+REVIEW = ("reviewed", "review")  # that a label has seen the judge's answer, and the verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ def find_unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str,
 
 
 def read_drawing(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the :data:`COLUMNS` of a row that are filled in."""
-    return {name: row[name] for name in COLUMNS if row.get(name) is not None}
+    """Return the :data:`COLUMNS` and :data:`REVIEW` of a row that are filled in."""
+    return {name: row[name] for name in COLUMNS + REVIEW if row.get(name) is not None}
 
 
 def build_fields(decision: Decision, scheme: Scheme, drawing: Mapping[str, Any]) -> dict[str, Any]:

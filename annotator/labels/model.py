@@ -26,7 +26,8 @@ class Label:
     Without ``primary`` and ``secondary``, the annotator says that no code applies. A rubric of
     ``many`` codes has all of them in ``secondary``. ``design`` is the id of the sampling design
     that the inclusion probability comes from. ``spans`` are the quotes with a place. ``agent`` and
-    ``step``: the responsible agent and the number of the message. ``where``: the place of the
+    ``step``: the responsible agent and the number of the message. ``reviewed``: the annotator had
+    seen the judge's answer. ``where``: the place of the
     label, as in ``labels.jsonl, line 7``.
     """
 
@@ -46,6 +47,7 @@ class Label:
     spans: tuple[Passage, ...] = ()
     agent: str | None = None
     step: int | None = None
+    reviewed: bool = False
     where: str = ""
 
     @property

@@ -14,7 +14,7 @@ from annotator.base.text import replace_surrogates, sanitize_line
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, build_fields, read_decision, read_drawing
 from annotator.labels.model import LabelRow
-from annotator.rubrics import Rubric
+from annotator.rubrics import Rubric, Scheme
 from annotator.traces.records import parse_json
 
 _SUFFIXES = (".jsonl", ".ndjson")
@@ -52,11 +52,11 @@ class LabelStore:
     holds the file, and in it one thread.
     """
 
-    def __init__(self, file: Path, annotator: str, rubric: Rubric) -> None:
+    def __init__(self, file: Path, annotator: str, rubric: Rubric | Scheme) -> None:
         """Use :meth:`open`."""
         self.annotator = annotator
         self.notes: tuple[str, ...] = ()
-        self._scheme = rubric.scheme()
+        self._scheme = rubric if isinstance(rubric, Scheme) else rubric.scheme()
         self._decisions: dict[str, Decision] = {}
         self._at: dict[str, int] = {}  # trace -> the number of its line
         self._drawings: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
@@ -73,7 +73,7 @@ class LabelStore:
             raise
 
     @classmethod
-    def open(cls, file: Path, annotator: str, rubric: Rubric) -> "LabelStore":
+    def open(cls, file: Path, annotator: str, rubric: Rubric | Scheme) -> "LabelStore":
         """Open or create a file of labels; a torn last line is mended.
 
         Raises:

@@ -44,7 +44,7 @@ _DESIGNS = {
 _WIDTH = 80
 _FEWEST = 10  # traces whose agreement is told in the sentence
 _NOTES = 2  # of a brief table
-_ORDER = ("left-out", "fitted", "judges", "one-task")  # of its notes, before all others
+_ORDER = ("reviewed", "left-out", "fitted", "judges", "one-task")  # of its notes, before all others
 _SPLITS = {"dev": ["The dev split."], "test": ["The held-out test split."]}
 
 

@@ -36,16 +36,16 @@ _SCRIPTS = ("draft.js", "panel.js", "label.js")
 _NOTE = 10_000  # characters of a note; the page takes no more either
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
     """The body of a request; other keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-_Kind = TypeVar("_Kind", bound=_Body)
+_Kind = TypeVar("_Kind", bound=Body)
 
 
-class _QuoteBody(_Body):
+class _QuoteBody(Body):
     quote: str
     source: str | None = None
     start: int | None = None
@@ -59,13 +59,13 @@ class _PassageBody(_QuoteBody):
     n: int = Field(ge=0)
 
 
-class _UndoBody(_Body):
+class _UndoBody(Body):
     """``earlier``: also take back a label of an earlier session."""
 
     earlier: bool = False
 
 
-class _DecisionBody(_Body):
+class _DecisionBody(Body):
     """A decision about trace number ``n``, or its withdrawal. ``revision``: the one on the page."""
 
     n: int = Field(ge=0)
@@ -140,7 +140,7 @@ class Labelling:
                 return answer(body)
 
         async def endpoint(request: Request) -> Response:
-            return make_json(await run_in_threadpool(call, await _read_body(request, kind)))
+            return make_json(await run_in_threadpool(call, await read_body(request, kind)))
 
         return endpoint
 
@@ -280,7 +280,7 @@ def _explain_unreadable(trace: Unreadable) -> str:
     return f"this trace cannot be shown: {trace.reason}"
 
 
-async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
+async def read_body(request: Request, kind: type[_Kind]) -> _Kind:
     """Return the parsed body; raises RequestError."""
     try:
         return kind.model_validate_json(await request.body())

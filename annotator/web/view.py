@@ -6,11 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from annotator.labels.store import LabelStore
 from annotator.traces import Unreadable
 from annotator.web.assets import LIST_SCRIPTS, render
 from annotator.web.overview import serialize_overview
 from annotator.web.payload import serialize_steps
 from annotator.web.reading import PageRequest, Reading
+from annotator.web.review import Review
 from annotator.web.server import RequestError, make_json, make_page, parse_number, serve
 
 
@@ -21,9 +23,14 @@ class View:
         AnnotatorError: a run cannot be read.
     """
 
-    def __init__(self, pages: PageRequest) -> None:
+    def __init__(self, pages: PageRequest, store: LabelStore | None = None) -> None:
         self._reading = Reading(pages)
         self._overview = serialize_overview(pages)
+        self._review: Review | None = None
+        if store:
+            [scheme] = pages.runs[0].schemes.values()
+            self._review = Review(store, scheme, self._reading)
+            self._overview["review"] = self._review.describe()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the page and of its questions; threads answer them."""
@@ -31,10 +38,17 @@ class View:
             "/": self._answer_page,
             "/api/overview": lambda _: make_json(self._overview),
             "/api/rows": self._answer_rows,
-            "/api/trace": lambda request: make_json(self._reading.page(_read_id(request))),
+            "/api/trace": self._answer_trace,
             "/api/steps": self._answer_steps,
         }
-        return [Route(path, answer) for path, answer in answers.items()]
+        routes: list[BaseRoute] = [Route(path, answer) for path, answer in answers.items()]
+        return [*routes, *(self._review.routes() if self._review else ())]
+
+    def _answer_trace(self, request: Request) -> Response:
+        trace_id = _read_id(request)
+        page = self._reading.page(trace_id)
+        review = {"review": self._review.state(trace_id)} if self._review else {}
+        return make_json({**page, **review})
 
     def _answer_page(self, _: Request) -> Response:
         scripts = [*LIST_SCRIPTS, "served.js"]
@@ -59,10 +73,15 @@ def _read_id(request: Request) -> str:
     return trace_id
 
 
-def view(pages: PageRequest, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the pages of runs until Ctrl-C.
+def view(
+    pages: PageRequest,
+    port: int,
+    ready: Callable[[str], None],
+    store: LabelStore | None = None,
+) -> None:
+    """Serve the pages of runs until Ctrl-C; with a ``store`` findings can be reviewed.
 
     Raises:
         AnnotatorError: a run cannot be read, or the port is taken.
     """
-    serve(View(pages).routes(), port, ready)
+    serve(View(pages, store).routes(), port, ready)

@@ -47,6 +47,7 @@
     if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}${one.read < 1 ? `, ${Math.floor(1000 * one.read) / 10} % was read` : ""}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
     one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, keyOf(one, n))));
+    if (reviewable(one)) element.append(doneWith(one));
     if (one.votes.length) element.append(votes(one));
     if (one.rejected.length) element.append(rejected(one));
     return element;
@@ -59,8 +60,51 @@
         h("a.link", { href: page.link(key), "aria-label": "Link to this finding" }, "#")),
       known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
       finding.rationale && h("p.rationale", annotator.passage(finding.rationale, 10000)),
+      reviewable(one) && verdictOf(Number(key.split(".").at(-1))),
       finding.votes !== null && h("p.legend", annotator.count(finding.votes, "vote")),
       h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
+  }
+
+  // ---- a person's review of the judge's findings ----
+  const reviewable = (one) => page.review && one.rubric === page.overview.review.rubric;
+
+  async function send(path, body) {
+    try {
+      Object.assign(page.review, await annotator.ask(`api/${path}`, { trace_id: page.trace, ...body }));
+      annotator.say("Saved.");
+    } catch (error) {
+      annotator.say(error.message, "error");
+    }
+    page.redraw.forEach((one) => one());
+  }
+
+  // The buttons of a finding; the keys a, r and c press them.
+  function verdictOf(n) {
+    const made = h("div.review");
+    const draw = () => {
+      const now = page.review.verdicts[n] ?? { verdict: null, comment: "" };
+      const button = (key, verdict, label) => h("button", { type: "button", "data-review": key, "aria-pressed": String(now.verdict === verdict), click: () => send("review", { finding: n, comment: now.comment, verdict: now.verdict === verdict ? null : verdict }) }, h("kbd", key), label);
+      const field = h("input", { type: "text", maxlength: 2000, value: now.comment, "aria-label": "Comment", placeholder: "Comment", "data-review": "c", change: (event) => send("review", { finding: n, comment: event.target.value, verdict: now.verdict }) });
+      const focused = made.contains(document.activeElement) && document.activeElement.dataset.review;
+      made.replaceChildren(button("a", "accept", "Accept"), button("r", "reject", "Reject: the code does not apply"), field);
+      if (focused) annotator.$(`[data-review=${focused}]`, made).focus();
+    };
+    page.redraw.push(draw);
+    draw();
+    return made;
+  }
+
+  function doneWith(one) {
+    const made = h("div.review.done");
+    const draw = () => {
+      const { done } = page.review;
+      const none = one.findings.length ? "" : ": no code applies";
+      made.replaceChildren(h("button", { type: "button", "data-review": "d", "aria-pressed": String(done), click: () => send("done", { done: !done }) }, h("kbd", "d"), done ? `Done, as ${name(page.overview.review.annotator, 60)}` : `Done with this trace${none}`),
+        h("p.legend", page.overview.review.notice));
+    };
+    page.redraw.push(draw);
+    draw();
+    return made;
   }
 
   function quote(evidence, key) {
@@ -91,7 +135,7 @@
   // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
   // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
   annotator.showFindings = function showFindings(overview, found, { show, link }) {
-    page = { overview, quotes: [], show, link };
+    page = { overview, quotes: [], show, link, trace: found.trace.id, review: found.review, redraw: [] };
     const marks = new Map();
     const mark = (evidence, key, tone, title) => {
       if (evidence.stale) return;

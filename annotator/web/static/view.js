@@ -292,11 +292,19 @@
       return show(view.quotes[view.now === undefined ? (by > 0 ? 0 : n - 1) : (view.now + by + n) % n]);
     };
     const trace = place.page === "trace";
+    const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding") ?? $(".finding:has(.review)");
+    const press = (key) => trace && overview.review && (key === "c" ? $("[data-review=c]", current ?? document)?.focus() : $(`[data-review=${key}]`, (key === "d" ? null : current) ?? document)?.click());
     const commands = {
       "/": () => $("#search").focus(),
       "?": openHelp,
       o: () => (location.hash = "#/overview"),
-      c: () => overview.comparisons.length && (location.hash = "#/compare"),
+      a: () => press("a"),
+      r: () => press("r"),
+      d: () => press("d"),
+      c: () => {
+        if (trace && overview.review) press("c");
+        else if (overview.comparisons.length) location.hash = "#/compare";
+      },
       t: () => (location.hash = toTraces(place.filter)),
       u: () => trace && go("[data-go=list]"),
       j: () => (trace ? go("[data-go=next]") : move(1)),
@@ -320,7 +328,7 @@
     $("nav [data-page=compare]").hidden = !overview.comparisons.length;
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
+    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on a finding"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#help").addEventListener("click", openHelp);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();
