@@ -124,8 +124,6 @@ class TableRequest:
 
     def select_pages(self) -> "PageRequest":
         """Return the runs with labels and calibrations, as the pages show them."""
-        from annotator.calibration.model import Request
-        from annotator.labels import LabelFiles
         from annotator.web.reading import PageRequest, read_person_labels
 
         labels = {}
@@ -144,7 +142,7 @@ class TableRequest:
             traces=self.traces,
             cluster=self.cluster_by,
             joint=self.joint,
-            request=Request(LabelFiles(self.label_files)) if self.label_files else None,
+            label_files=self.label_files,
         )
 
 

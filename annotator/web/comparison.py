@@ -10,6 +10,8 @@ from annotator.base.text import sanitize_line
 from annotator.calibration.agreement import Basis
 from annotator.calibration.calibrate import compare_annotators, measure_labels
 from annotator.calibration.matching import join_labels
+from annotator.calibration.model import Request
+from annotator.labels import LabelFiles
 from annotator.reports.calibration import write_estimate
 from annotator.reports.comparison import compare
 from annotator.reports.digits import format_limits, format_p, format_percent, format_points
@@ -21,7 +23,6 @@ from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
 from validation import Estimate, Interval
 
 if TYPE_CHECKING:
-    from annotator.calibration.model import Request
     from annotator.web.reading import PageRequest
 
 _MOST_SIDES = 8
@@ -73,7 +74,7 @@ def _list_sides(
     people = dict.fromkeys(
         label.annotator for labels in pages.labels.get(scheme.id, {}).values() for label in labels
     )
-    for person in people if pages.request else ():
+    for person in people if pages.label_files else ():
         try:
             [table] = count_people(_ask(pages, scheme, person), run=judging[0])
             yield _Side(f"p.{person}", sanitize_line(person, 60), None, table)
@@ -81,10 +82,9 @@ def _list_sides(
             yield _Side(f"p.{person}", sanitize_line(person, 60), None, None, str(error))
 
 
-def _ask(pages: "PageRequest", scheme: Scheme, *people: str) -> "Request":
+def _ask(pages: "PageRequest", scheme: Scheme, *people: str) -> Request:
     """Return the request of these people's labels."""
-    assert pages.request, "people are sides only with a request"  # noqa: S101
-    request = replace(pages.request, rubrics=(scheme.id,), annotators=people)
+    request = Request(LabelFiles(pages.label_files), rubrics=(scheme.id,), annotators=people)
     return request if pages.cluster is None else replace(request, cluster=tuple(pages.cluster))
 
 
@@ -92,7 +92,7 @@ def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> 
     shares = [{row.code: row for row in side.table.rows} if side.table else {} for side in sides]
     rows = []
     for label, name in (*((code.id, code.name) for code in scheme.codes), ("none", "no code")):
-        found = [table.get(label) for table in shares]
+        by_side = [table.get(label) for table in shares]
         cells = [
             _serialize_side(
                 row.share if row else None,
@@ -101,7 +101,7 @@ def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> 
                 if row and side.table and row.count is not None
                 else "",
             )
-            for row, side in zip(found, sides, strict=True)
+            for row, side in zip(by_side, sides, strict=True)
         ]
         rows.append({"code": label, "name": name, "sides": cells, "more": []})
     return {
@@ -192,14 +192,14 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
         return [{"title": str(pages.by), "problem": str(error)}]
     return [
         {
-            "rubric": one.rubric.id,
-            "title": f"{one.rubric.id} by {sanitize_line(one.attribute, 60)}",
-            "by": one.attribute,
+            "rubric": table.rubric.id,
+            "title": f"{table.rubric.id} by {sanitize_line(table.attribute, 60)}",
+            "by": table.attribute,
             "sides": [
                 {"key": value, "name": sanitize_line(value, 60), "n": n}
-                for value, n in zip(one.values, one.n, strict=True)
+                for value, n in zip(table.values, table.n, strict=True)
             ],
-            "more": ["difference", "p (Holm)"] if one.two else ["p (Holm)"],
+            "more": ["difference", "p (Holm)"] if table.two else ["p (Holm)"],
             "rows": [
                 {
                     "code": row.code,
@@ -208,15 +208,15 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
                         _serialize_side(share, row.corrected[n] if row.corrected else None)
                         for n, share in enumerate(row.shares)
                     ],
-                    "more": _list_tests(row) if one.two else [format_p(row.adjusted)],
+                    "more": _list_tests(row) if table.two else [format_p(row.adjusted)],
                 }
-                for row in one.rows
+                for row in table.rows
             ],
             "pairs": [],
             "many": False,
-            "notes": list(one.notes),
+            "notes": list(table.notes),
         }
-        for one in compared
+        for table in compared
     ]
 
 

@@ -26,7 +26,7 @@ from annotator.web.payload import (
 )
 
 if TYPE_CHECKING:
-    from annotator.calibration.model import Calibrations, Request
+    from annotator.calibration.model import Calibrations
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class PageRequest:
     """The runs that pages show side by side, the options of their tables as in ``annotate report``,
     and people's labels by rubric and trace, the first of which decides.
 
-    ``request``: the files of those labels. ``traces``: where the traces are now; empty: where the
-    runs read them.
+    ``label_files``: the files of those labels. ``traces``: where the traces are now; empty: where
+    the runs read them.
     """
 
     runs: Sequence[Run]
@@ -46,7 +46,7 @@ class PageRequest:
     traces: Sequence[str] = ()
     cluster: Sequence[str] | None = None
     joint: bool = False
-    request: "Request | None" = None
+    label_files: Sequence[Path] = ()
 
 
 class Reading:

@@ -131,12 +131,12 @@ class Review:
                 409, "The judge did not decide this trace: annotate label labels it."
             )
         verdicts = self.state(body.trace_id)["verdicts"]
-        chosen = [verdicts.get(n, {}).get("verdict") for n in range(len(findings))]
-        if None in chosen:
+        latest = [verdicts.get(n, {}).get("verdict") for n in range(len(findings))]
+        if None in latest:
             raise RequestError(409, "Accept or reject every finding first.")
         accepted = [
             finding
-            for finding, verdict in zip(findings, chosen, strict=True)
+            for finding, verdict in zip(findings, latest, strict=True)
             if verdict == "accept"
         ]
         codes = list(dict.fromkeys(finding["code"] for finding in accepted))

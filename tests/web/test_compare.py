@@ -44,6 +44,10 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     assert [row.inner_text().count(count) for count in ("4/8", "2/7", "1/7")] == [1, 1, 1]
     assert "kappa 0.58" in page.inner_text(".kappa")
     assert "n = 7 traces that both judged" in page.inner_text(".kappa")
+    row.locator("a", has_text="1/7").click()
+    until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t0"])
+    page.keyboard.press("c")
+    page.wait_for_selector("section.comparison")
     page.click("table.linked a[aria-label='1: alpha and undecided']")
     page.wait_for_selector("ol.traces")
     assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]

@@ -76,8 +76,10 @@
     const link = (one, n, code, count) => {
       if (!count) return "";
       const { key } = one.sides[n];
-      if (!/^\d+$/.test(key) || count.startsWith("0/") || count.startsWith("-")) return h("span.count", `${count} `);
-      return h("a.count", { href: toTraces({ rubric: one.rubric, run: key, code, attributes: new Map() }) }, `${count} `);
+      if (count.startsWith("0/")) return h("span.count", `${count} `);
+      const judged = /^\d+$/.test(key);
+      const filter = judged ? { run: key, code } : { run: one.sides[0].key, sides: new Map([[key, code]]) };
+      return h("a.count", { href: toTraces({ rubric: one.rubric, attributes: new Map(), ...filter }) }, `${count} `);
     };
     return overview.comparisons.map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },
       h("h2", name(one.title, 120)),

@@ -40,7 +40,7 @@
     for (const row of rows) {
       const key = keyOf(row);
       if (!all.has(key)) all.set(key, Object.create(null));
-      Object.assign(all.get(key), row.people, { [row.run]: row.verdict });
+      Object.assign(all.get(key), row.people, { [row.run]: row.verdict ?? [] });
     }
     const open = ["undecided", "failed", "skipped"];
     for (const row of rows) row.sides = all.get(keyOf(row));
@@ -80,7 +80,7 @@
       let [both, single] = [0, 0];
       for (const [key, sides] of this.sides) {
         if (!key.startsWith(`${rubric}\n`)) continue;
-        const [one, other] = [sides[first], sides[second]];
+        const [one, other] = [sides[first], sides[second]].map((labels) => (labels?.[0] === "skipped" ? undefined : labels));
         if (one && other) both++;
         else if (one || other) single++;
         for (const row of (other && one) || []) for (const column of other) {
