@@ -65,9 +65,9 @@ from annotator.cli.pages import add_server_options, announce_page, require_web
 def command(port: int, open_: bool, **options: Any) -> None:
     """Label traces in the browser: TRACES, or those of a SHEET that annotate sample drew.
 
-    The page hides what judges and other annotators said, and the traces' own ids. Every decision is on the disk before the
-    page says so; with the same command you go on where you left off. The page is served on this
-    machine only, at an address that nobody can guess, until Ctrl-C.
+    The page hides what judges and other annotators said, and the traces' own ids. Every decision is
+    on the disk before the page says so; with the same command you go on where you left off. The
+    page is served on this machine only, at an address that nobody can guess, until Ctrl-C.
     """
     require_web()
     from annotator.web.label import label
