@@ -227,7 +227,9 @@
 
   function take(n) {
     const label = paper.item.others?.[n];
-    if (label) change((draft) => draft.take(label));
+    if (!label) return;
+    paper.reading = label.primary ?? label.secondary[0] ?? null;
+    change((draft) => draft.take(label));
   }
 
   function skip() {
@@ -275,7 +277,7 @@
           annotator.drawNeeds(one);
         }
         one.failed = null;
-        if (one.waiting === 1) keep(one.draft.decided); // the last answer: the server has it all
+        if (one.waiting === 1 && one.timer === null) keep(one.draft.decided); // the server has it all
       } catch (error) {
         one.failed = error.message;
         annotator.say(`Not saved: ${error.message}`, "error");

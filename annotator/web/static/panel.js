@@ -22,7 +22,7 @@
     const foot = h("div.foot", h("p.state", { id: "state", role: "status" }),
       h("div.actions", h("button.fold", { type: "button", "data-focus": "fold", "aria-controls": "choices about given", click: () => fold(!folded) }, "Codes"),
         h("button", { type: "button", "data-focus": "add", mousedown: (event) => event.preventDefault(), click: (event) => act(event, on.add) }, h("kbd", "e"), "Add quote"),
-        button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo"), button("redo", on.redo, "Redo")));
+        button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo"), button("redo", on.redo, h("span.said", "Redo"), h("span", { "aria-hidden": "true", title: "Redo" }, "↷"))));
     const about = h("section", { id: "about", tabindex: 0, "aria-label": "Definition" });
     const panel = h("aside", { id: "panel", "aria-label": "Label" }, h("div.sheet", h("div.read-of-it", h("div", { id: "choices" }), about), h("div", { id: "given" })), foot);
     fold(folded, panel);
