@@ -115,7 +115,7 @@
     }
   }
 
-  const tasks = () => paper.item.tasks.length > 0 && h("details", h("summary", "The tasks"), paper.item.tasks.map((one) => [h("h2", name(one.agent, 60)), h("div.source", annotator.passage(one.text, Infinity))]));
+  const tasks = () => paper.item.tasks.length > 0 && h("details", h("summary", "The tasks (their words may tell the condition)"), paper.item.tasks.map((one) => [h("h2", name(one.agent, 60)), h("div.source", annotator.passage(one.text, Infinity))]));
 
   // The traces around the one on the page; only that one is a stop of the Tab key, arrows go on.
   function strip() {
