@@ -207,23 +207,23 @@
 
   function outcome(view) {
     const end = view.trace.outcome;
-    const row = (name, value) => value !== null && value !== undefined && [h("dt", name), h("dd", annotator.name(value, 300))];
+    const row = (name, value) => value !== null && value !== undefined && h("div", h("dt", name), h("dd", annotator.name(value, 300)));
+    const why = end.features.some((one) => one.alone_reason);
     const features = end.features.map((one) =>
       h("tr", h("th", { scope: "row" }, annotator.name(one.name, 80)), h("td", one.agent === null ? "-" : annotator.name(one.agent, 60)),
         h("td", known(one.passed, "passed", "failed")), h("td", known(one.passed_alone, "passed", "failed")),
-        h("td", one.alone_reason ? annotator.name(one.alone_reason, 200) : "")));
+        why && h("td", one.alone_reason ? annotator.name(one.alone_reason, 200) : "")));
     return [
-      h("dl.facts", row("Result", known(end.passed, "passed", "failed")), row("Merge", end.merge), row("Strategy", end.strategy),
+      h("dl.ending", row("Result", known(end.passed, "passed", "failed")), row("Merge", end.merge), row("Strategy", end.strategy),
         end.agents.map((one) => row(annotator.name(one.agent, 60), [one.status, one.error].filter(Boolean).join(": ") || "-"))),
-      features.length > 0 && h("div.scroll", h("table.plain", h("thead", h("tr", ["feature", "agent", "after the merge", "alone", "why"].map((one) => h("th", { scope: "col" }, one)))),
+      features.length > 0 && h("div.scroll", h("table.plain", h("thead", h("tr", ["feature", "agent", "after the merge", "alone", ...(why ? ["why"] : [])].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", features))),
-      end.text && h("div.report", source(view, "outcome", end.text)),
     ];
   }
 
   function step(view, one) {
     const what = one.author === "agent" ? "wrote" : one.author === "tool" ? "was given" : "task";
-    return h(`article.step.${one.role}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
+    return h(`article.step.${one.author}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
       h("header", `#${one.n} ${what}${one.tool ? ` · ${annotator.name(one.tool, 60)}` : ""}`), source(view, one.id, one.text));
   }
 
@@ -270,9 +270,10 @@
     const walked = steps(view, load).filter(Boolean);
     view.element = h("div.trace",
       trace.problems.length > 0 && h("p.warning", "Not read as it should be: ", trace.problems.map((one) => annotator.name(one, 300)).join("; ")),
+      section("Outcome", outcome(view)),
       section("Conversation", h("div.chat", chat)),
       section("Patches", patches.length ? h("div.patches", patches) : h("p.none", "No patches are known.")),
-      section("Outcome", outcome(view)),
+      trace.outcome.text && section("Merge report and tests", h("div.report", source(view, "outcome", trace.outcome.text))),
       walked.length > 0 && section("Steps", walked),
       !load && h("p.none", "The agents' own steps are not in this page, but for quoted ones; annotate view shows them."));
     return view;
@@ -284,9 +285,25 @@
     for (const one of annotator.all(".source", view.element)) {
       if (one.dataset.source !== id) continue;
       const seen = annotator.all(".piece", one).map((part) => [Number(part.dataset.at), Number(part.dataset.at) + part.textContent.length]);
-      one.replaceWith(source(view, id, view.texts.get(id), { diff: one.classList.contains("diff"), seen }));
+      keepSelection(one, source(view, id, view.texts.get(id), { diff: one.classList.contains("diff"), seen }));
     }
   };
+
+  // Put a source in place of what was shown of it; what is selected in it stays selected.
+  function keepSelection(shown, fresh) {
+    const selection = getSelection();
+    const { anchorNode, anchorOffset, focusNode, focusOffset } = selection;
+    const inside = !selection.isCollapsed && shown.contains(anchorNode) && shown.contains(focusNode);
+    const ends = inside && [place(anchorNode, anchorOffset, false), place(focusNode, focusOffset, true)];
+    shown.replaceWith(fresh);
+    if (inside) selection.setBaseAndExtent(...ends.flatMap(({ at }) => pointOf(fresh, at)));
+  }
+
+  // The point of the page that is at an offset in a source's text.
+  function pointOf(holder, at) {
+    const piece = annotator.all(".piece", holder).findLast((one) => Number(one.dataset.at) <= at);
+    return pointIn(piece, at - Number(piece.dataset.at));
+  }
 
   // Bring a marked quote on screen; false if it is not on the page.
   annotator.reveal = function reveal(view, key) {
@@ -362,28 +379,51 @@
     return first && { holder: first.closest(".source"), at: Number(first.dataset.at) };
   }
 
-  // The units that the keyboard moves through: lines of every source with something on them.
+  // The units that the keyboard moves through: the sentences of messages and of agents' own steps,
+  // the lines of code, patches and reports; only those with a letter or a digit.
   annotator.units = function units(view) {
-    const found = [];
-    for (const holder of annotator.all(".source", view.element)) {
-      if (holder.closest("details:not([open])")) continue;
-      for (const one of annotator.all(".piece", holder)) {
-        const text = one.textContent;
-        for (let start = 0; start < text.length; ) {
-          const next = text.indexOf("\n", start);
-          const end = next < 0 ? text.length : next;
-          if (/[\p{L}\p{N}]/u.test(text.slice(start, end))) found.push({ piece: one, start, end });
-          start = end + 1;
-        }
-      }
-    }
-    return found;
+    const open = annotator.all(".source", view.element).filter((one) => !one.closest("details:not([open])"));
+    return open.flatMap((holder) => annotator.all(".piece", holder).flatMap((one) => {
+      if (!divided.has(one)) divided.set(one, divide(one, holder.closest(".message, .step.agent") !== null));
+      return divided.get(one);
+    }));
   };
 
-  annotator.selectUnits = function selectUnits(first, last) {
+  const divided = new WeakMap(); // piece -> its units
+  const sentences = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
+
+  function divide(piece, prose) {
+    const found = [];
+    let fenced = false;
+    let at = 0;
+    for (const line of piece.textContent.split("\n")) {
+      const fence = prose && /^\s*(```|~~~)/.test(line);
+      if (fence) fenced = !fenced;
+      const code = !prose || !sentences || fence || fenced || /^(\t| {4})/.test(line);
+      let from = 0; // "2." is no sentence: it goes with the next
+      for (const { index, segment } of code ? [{ index: 0, segment: line }] : sentences.segment(line)) {
+        const end = index + segment.length;
+        if (end < line.length && !/\p{L}{2}/u.test(line.slice(from, end))) continue;
+        if (/[\p{L}\p{N}]/u.test(line.slice(from, end))) found.push({ piece, start: at + from, end: at + from + line.slice(from, end).trimEnd().length });
+        from = end;
+      }
+      at += line.length + 1;
+    }
+    return found;
+  }
+
+  // Where a unit is on the screen.
+  annotator.unitBox = (unit) => unitRange(unit, unit).getBoundingClientRect();
+
+  function unitRange(first, last) {
     const range = document.createRange();
     range.setStart(...pointIn(first.piece, first.start));
     range.setEnd(...pointIn(last.piece, last.end));
+    return range;
+  }
+
+  annotator.selectUnits = function selectUnits(first, last) {
+    const range = unitRange(first, last);
     const selection = getSelection();
     selection.removeAllRanges();
     selection.addRange(range);
