@@ -283,15 +283,14 @@ def test_independent_traces_by_enumeration(annotate_cli, tmp_path, rubric):
 
 
 def test_the_test_keeps_its_level_with_clustered_traces():
-    """Three conditions on the same 12 tasks with large effects of the tasks: at 5 % the test
-    rejects a true null in .05 of 400 draws, at most 3 standard errors off; a chi-squared test of
-    independent traces in far more where each condition has tasks of its own.
+    """Three conditions on 12 tasks, the same ones or their own, with large effects of the tasks: at
+    5 % the test rejects a true null in .05 of 200 draws, at most 3 standard errors off.
     """
     from validation import SideTotals, permute_clusters
 
     rng = np.random.default_rng(3)
-    rejected = {"shared": 0, "own": 0, "naive": 0}
-    for seed in range(400):
+    rejected = {"shared": 0, "own": 0}
+    for seed in range(200):
         n = rng.poisson(4, (3, 12)) + 1.0
         for design in ("shared", "own"):
             effects = rng.beta(0.7, 1.4, (1 if design == "shared" else 3, 12))
@@ -302,15 +301,11 @@ def test_the_test_keeps_its_level_with_clustered_traces():
                 for s in range(3):
                     apart[2 * s][s], apart[2 * s + 1][s] = cells[s]
                 cells = [(apart[2 * s].ravel(), apart[2 * s + 1].ravel()) for s in range(3)]
-                sums = np.array([[c[0].sum(), c[1].sum() - c[0].sum()] for c in cells])
-                rejected["naive"] += stats.chi2_contingency(sums).pvalue < 0.05
             sides = [SideTotals(k_[None], n_) for k_, n_ in cells]
             p = permute_clusters(*sides, seed=seed)[0].p
             rejected[design] += p is not None and p < 0.05
-    slack = 3 * math.sqrt(0.05 * 0.95 / 400)
-    assert rejected["shared"] / 400 <= 0.05 + slack
-    assert rejected["own"] / 400 <= 0.05 + slack
-    assert rejected["naive"] / 400 > 0.2
+    slack = 3 * math.sqrt(0.05 * 0.95 / 200)
+    assert max(rejected.values()) / 200 <= 0.05 + slack
 
 
 def test_pairs_have_one_family_of_tests(annotate_cli, run):
@@ -352,7 +347,7 @@ def test_traces_without_a_condition_are_counted_below_the_table(annotate_cli, tm
     assert "Not compared, because no trace is judged: arm = gone, idle." in one["notes"]
 
 
-@pytest.mark.parametrize("arms", [2, 3, 4, 5, 9, 20])
+@pytest.mark.parametrize("arms", [2, 3, 20])
 @pytest.mark.parametrize("name", ["arm{}", "a_rather_long_name_of_an_arm_{}"])
 def test_a_terminal_of_80_columns(annotate_cli, tmp_path, rubric, arms, name):
     """Every row fits, the result comes first, and at most two notes follow."""

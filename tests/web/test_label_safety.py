@@ -24,8 +24,10 @@ def standing_at(page):
     return str(page.get_attribute("#main", "data-item"))
 
 
-@pytest.mark.parametrize("text", ["All of it.", "\U0001f600 \U0001d4b3 first", "שלום and more"])
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [("All of it.", True), ("\U0001f600 \U0001d4b3 first", False), ("שלום and more", False)],
+)
 def test_a_triple_click_takes_the_line_and_nothing_of_the_next_message(
     tmp_path, serve, visit, text, last, lines
 ):
