@@ -97,7 +97,7 @@ def correct_share(
     over_tasks: TaskInfluences | None = None,
 ) -> Estimate:
     """Return the corrected share of a code; see :func:`estimate_code`."""
-    over_tasks = find_influences(code, judged, traces)
+    over_tasks = over_tasks or find_influences(code, judged, traces)
     return _correct(code, judged, traces, over_tasks, confidence, population)
 
 

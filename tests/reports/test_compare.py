@@ -496,7 +496,8 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
         assert found["corrected_test"]["p"] == pytest.approx(2 * stats.t(9).sf(abs(gap) / error))
     tested = [row["corrected_test"]["p"] for row in rows.values()]
     smallest = min(p for p in tested if p is not None)
-    assert min(row["corrected_adjusted"] for row in rows.values()) == pytest.approx(
+    adjusted = [row["corrected_adjusted"] for row in rows.values()]
+    assert min(p for p in adjusted if p is not None) == pytest.approx(
         smallest * sum(p is not None for p in tested)
     )
     by_judge = ("--by", "judge", "--values", "llm:a", "llm:b")
