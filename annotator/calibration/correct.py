@@ -14,6 +14,7 @@ from annotator.calibration.estimates import (
     count_open,
     describe_open,
     estimate_code,
+    explain_few_labels,
     is_withheld,
     list_cautions,
     list_uncorrected,
@@ -126,6 +127,7 @@ def make_correction(
     transfer: bool,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
+    part: bool = False,
 ) -> Correction:
     """Return the corrected shares of a sample.
 
@@ -136,7 +138,7 @@ def make_correction(
         run: is named in errors.
         transfer: allow for a calibration of another judge or of other traces.
         cluster: the attributes that the sample was counted by, by default the calibration's.
-        joint: as in :func:`correct`.
+        joint, part: as in :func:`correct`.
 
     Raises:
         AnnotatorError: the calibration is for another version of the rubric, or does not fit and
@@ -144,7 +146,7 @@ def make_correction(
     """
     reason = explain_misfit(calibration, judged, run)
     if not reason:
-        return correct(calibration, sample, cluster, joint=joint)
+        return correct(calibration, sample, cluster, joint=joint, part=part)
     if not transfer:
         raise AnnotatorError(
             f"the calibration for {judged.rubric.id} does not fit: {reason}. Calibrate this run, or"
@@ -161,12 +163,14 @@ def correct(
     cluster: Sequence[str] | None = None,
     *,
     joint: bool = False,
+    part: bool = False,
 ) -> Correction:
     """Return the shares of a sample, corrected by the labels of its own traces.
 
     The judge's answers are those of the sample. Labels of traces that are not selected in it (of
     another group) are left out. ``joint`` corrects all codes at once: the shares add up to 100 %,
-    and the intervals hold all together, except for the codes that a note names.
+    and the intervals hold all together, except for the codes that a note names. ``part``: the
+    sample is a group of the traces, and has no shares if too few of them have labels.
 
     Raises:
         AnnotatorError: ``joint`` with a rubric of many codes a trace, or with a calibration of a
@@ -201,6 +205,8 @@ def correct(
             " whose interval lies above all others is the commonest"
         )
     _withhold_open(codes, sample, opened)
+    few = explain_few_labels(traces, calibration.population) if part else None
+    codes = _withhold_few(codes, few)
     over = "" if calibration.population == "corpus" else _describe_tasks(codes, sample, traces)
     rest = (
         f"Corrected shares rest on {len(traces)} labels of"
@@ -220,8 +226,25 @@ def correct(
     }
     size = sample.total + sum(opened.values())
     return Correction(
-        calibration, codes, len(traces), size, False, calibration.confidence, notes, groups
+        calibration,
+        codes,
+        len(traces),
+        size,
+        False,
+        calibration.confidence,
+        notes,
+        _withhold_few(groups, few),
     )
+
+
+def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[str, CodeEstimates]:
+    """Return the estimates without their shares if there is a reason."""
+    if not reason:
+        return codes
+    return {
+        code: replace(estimates, corrected=clear_share(estimates.corrected, reason))
+        for code, estimates in codes.items()
+    }
 
 
 def _describe_tasks(

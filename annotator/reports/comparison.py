@@ -8,7 +8,8 @@ from itertools import chain, combinations
 import numpy as np
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note, find_repeated
+from annotator.base.text import Note, find_repeated, list_first
+from annotator.calibration.estimates import explain_few_labels
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison_notes import (
     UNADJUSTED,
@@ -226,9 +227,16 @@ def _check_labels(read: ReadSides, attribute: str) -> None:
     if attribute in (RUN, JUDGE) and find_kind(decided) == "paired":
         raise AnnotatorError("the same traces have the same true shares")
     counted, _ = keep_counted(read.sides, pairs=False)
+    few = {}
     for value, side in zip(read.values, counted, strict=True):
-        if not any(trace.person for trace in side):
+        people = [trace.person for trace in side if trace.person]
+        if not people:
             raise AnnotatorError(f"no trace of {value} has a label")
+        if why := explain_few_labels(people, read.terms.population):
+            few[value] = why
+    if len(few) > len(counted) - 2:
+        names = list_first(list(few), 3)
+        raise AnnotatorError(f"{next(iter(few.values()))} in {names}")
 
 
 def _compare_sides(

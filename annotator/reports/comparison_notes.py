@@ -211,6 +211,13 @@ def _list_side_cautions(
         sizes = ", ".join(f"{value} {len(side.people)}" for value, side in sides)
         text = f"Labels: {sizes}. With fewer than {FEW_LABELS} the shares are hardly known."
         yield Note(text, "few-labels")
+    reasons: dict[str, list[str]] = {}
+    for value, side in sides:
+        if side.few:
+            reasons.setdefault(side.few, []).append(f"{value} ({len(side.people)})")
+    for why, names in reasons.items():
+        yield Note(f"Not corrected, {why}: {list_first(names, 12)}.", "too-few-labels")
+    sides = [(value, side) for value, side in sides if not side.few]
     for mark, meaning in MARKS.items():
         marked = [
             f"{value}: {', '.join(codes)}"

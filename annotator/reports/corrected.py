@@ -11,8 +11,10 @@ import numpy as np
 from annotator.calibration.estimates import (
     Judged,
     TaskInfluences,
+    clear_share,
     correct_share,
     count_open,
+    explain_few_labels,
     find_influences,
     mark_share,
     place_answers,
@@ -45,7 +47,8 @@ class CorrectedSide:
     """A side's traces by task, those with people's labels, and the corrected shares by code.
 
     ``total``: the traces that the judge decided; ``open``: the others, by its answer.
-    ``influences``: the amounts that each task adds to the corrected share of a code.
+    ``influences``: the amounts that each task adds to the corrected share of a code. ``few``: why
+    the labels are too few for shares, None if they are enough.
     """
 
     total: int
@@ -55,6 +58,7 @@ class CorrectedSide:
     clustered: bool
     shares: Mapping[str, Estimate] = field(default_factory=dict)
     influences: Mapping[str, TaskInfluences | None] = field(default_factory=dict)
+    few: str | None = None
 
     def count(self, code: str) -> Judged:
         """Return the counts of a code."""
@@ -81,6 +85,7 @@ def correct_sides(
     corrected: list[CorrectedSide] = []
     for n, traces in enumerate(sides):
         side = _count_side(n, traces, kind, clustered)
+        side = replace(side, few=explain_few_labels(side.people, terms.population))
         influences = {code: find_influences(code, side.count(code), side.people) for code in codes}
         shares = {
             code: correct_share(
@@ -93,6 +98,8 @@ def correct_sides(
             )
             for code in codes
         }
+        if side.few:
+            shares = {code: clear_share(share, side.few) for code, share in shares.items()}
         corrected.append(replace(side, shares=shares, influences=influences))
     return corrected
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _LIMITS = frozenset(
     (
         *("part", "rejected-most", "no-rule", "screens", "outcome-unknown", "read-in-part"),
-        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "uncorrected", "not-joint"),
+        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "not-joint"),
+        *("uncorrected", "uncorrected-all"),
     )
 )
 _ALONE = frozenset(("no-rule", "screens"))  # of the judge alone, and not of corrected shares

@@ -537,6 +537,35 @@ def test_a_corrected_code_is_tested_where_enough_traces_have_it(
         assert any(note in x for x in one["notes"]) == (not tested and values is not None)
 
 
+@pytest.mark.parametrize(("tasks", "fits"), [(5, False), (6, True)])
+def test_a_condition_with_labels_of_few_tasks_has_no_corrected_share(
+    annotate_cli, calibrate, tmp_path, rubric, tasks, fits
+):
+    run = make_run(tmp_path / "run", rubric, study())
+    rows = [
+        label(x.trace_id, rubric, x.primary)
+        for x in study()
+        if not x.trace_id.startswith("solo") or int(x.attributes["task"]) < tasks
+    ]
+    options = (run, *calibrate(run, rows), *ARM, "--by", "arm")
+    one, pairs = compared(annotate_cli, *options, "--pairs")
+    shares = dict(zip(one["values"], one["rows"][0]["corrected"], strict=True))
+    assert (shares["solo"]["value"] is not None) == fits
+    assert shares["solo"]["reason"] == (None if fits else "labels of fewer than 6 tasks")
+    assert shares["crew"]["value"] == pytest.approx(6 / 12)
+    assert pairs["tests"] == (6 if fits else 2)  # alpha and beta of three pairs, or of one
+    out = annotate_cli("compare", *options).out
+    assert ("Not corrected, labels of fewer than 6 tasks: solo (5)." in out) != fits
+    solo = annotate_cli("report", *options).out.split("arm = solo")[1].split("\n---")[0]
+    assert ("Most common: " in solo) == fits
+    # Nobody asked for a calibration that can compare no two conditions: it is left out, with words.
+    rows = [row for row in rows if row["trace_id"][:4] == "crew" or row["trace_id"][:4] == "solo"]
+    calibrate(run, [row for row in rows if int(row["trace_id"].split("/")[2]) < tasks])
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--without", "pair")
+    said_so = "calibration.json is not used: labels of fewer than 6 tasks in crew, solo" in done.err
+    assert said_so != fits
+
+
 def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, tmp_path, rubric):
     """It rules nothing out, so its own shares are unknown; labels of all answers give theirs."""
     traces = [

@@ -268,8 +268,8 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     room = max(LEAST_NAME, WIDTH - used) if compared.two else WIDTH - used
     column = ["code", *(cut_middle(sanitize_line(row.code, 64), room) for row in rows)]
     header, *lines = zip(column, *columns, strict=True)
-    first = ["few-labels", "corrected"] if compared.corrected else []
-    first = ["alone", *first] if compared.two else ["corrected", "few-labels"]
+    first = ["too-few-labels", "few-labels"] if compared.corrected else []
+    first = ["alone", *first, "corrected"] if compared.two else first
     return replace(
         full,
         title=f"{_write_head(compared, names)}\n\n{wrap_lines(_summarize(compared))}",
