@@ -138,7 +138,8 @@ def make_correction(
         run: is named in errors.
         transfer: allow for a calibration of another judge or of other traces.
         cluster: the attributes that the sample was counted by, by default the calibration's.
-        joint, part: as in :func:`correct`.
+        joint: as in :func:`correct`.
+        part: as in :func:`correct`.
 
     Raises:
         AnnotatorError: the calibration is for another version of the rubric, or does not fit and
@@ -193,7 +194,8 @@ def correct(
         raise AnnotatorError(
             "--joint needs a calibration without --population corpus: calibrate again"
         )
-    how = "post-stratified by the judge's answer, code by code: they need not add up to 100 %"
+    how = "post-stratified by the judge's answer, code by code"
+    sums = [] if joint else list_sums(sample.rubric, part=part)
     opened = count_open(sample.statuses, traces)
     unsure: list[str] = []
     if joint:
@@ -215,6 +217,7 @@ def correct(
     )
     notes = (
         Note(rest, "corrected"),
+        *sums,
         *unsure,
         *describe_open(sample.statuses, sample.total, opened),
         *calibration.warnings,
@@ -235,6 +238,16 @@ def correct(
         notes,
         _withhold_few(groups, few),
     )
+
+
+def list_sums(rubric: Scheme, *, part: bool) -> list[Note]:
+    """Return the note that corrected shares of one code a trace need not add up. Of ``part`` of
+    the traces, with few labels, they may be far from it.
+    """
+    if rubric.choice == "many":
+        return []
+    text = "Corrected code by code, shares need not add up to 100 %."
+    return [Note(text, "sums" if part else "sums-whole")]
 
 
 def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[str, CodeEstimates]:

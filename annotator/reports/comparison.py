@@ -9,6 +9,7 @@ import numpy as np
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import Note, find_repeated, list_first
+from annotator.calibration.correct import list_sums
 from annotator.calibration.estimates import explain_few_labels
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison_notes import (
@@ -325,6 +326,7 @@ def _compare_sides(
             *describe_rare(tests),
             *describe_traces(read.values, alone, left_out, calibrated=calibrated),
             *describe_correction(read, corrected, counted, left, two=two, same=same, pool=pool),
+            *(list_sums(scheme, part=True) if corrected and not pool else ()),
             *read.notes,
             UNADJUSTED,
         ),

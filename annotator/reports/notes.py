@@ -40,7 +40,7 @@ _ORDER = (
     "uncorrected-all",
     "found-none",
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
-    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
+    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sums", "sampling"),
     *(
         "one-task",
         "undecided",

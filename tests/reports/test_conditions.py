@@ -555,6 +555,9 @@ def test_a_condition_with_labels_of_few_tasks_has_no_corrected_share(
     assert shares["crew"]["value"] == pytest.approx(6 / 12)
     assert pairs["tests"] == (6 if fits else 2)  # alpha and beta of three pairs, or of one
     out = annotate_cli("compare", *options).out
+    # The second of the two notes shown is that on the labels, if a condition has too few.
+    assert ("shares need not add up to 100 %" in out) == fits
+    assert "shares need not add up to 100 %" in annotate_cli("report", *options).out
     assert ("Not corrected, labels of fewer than 6 tasks: solo (5)." in out) != fits
     solo = annotate_cli("report", *options).out.split("arm = solo")[1].split("\n---")[0]
     assert ("Most common: " in solo) == fits

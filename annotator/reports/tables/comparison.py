@@ -268,7 +268,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     room = max(LEAST_NAME, WIDTH - used) if compared.two else WIDTH - used
     column = ["code", *(cut_middle(sanitize_line(row.code, 64), room) for row in rows)]
     header, *lines = zip(column, *columns, strict=True)
-    first = ["too-few-labels", "few-labels"] if compared.corrected else []
+    first = ["too-few-labels", "few-labels", "sums"] if compared.corrected else []
     first = ["alone", *first, "corrected"] if compared.two else first
     return replace(
         full,
