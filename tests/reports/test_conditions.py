@@ -795,3 +795,20 @@ def test_what_counted_is_said_where_one_trace_is_decided(annotate_cli, tmp_path,
     assert "only 1 decided trace counted; 35 undecided or failed do not" in " ".join(
         done.err.lower().split()
     )
+
+
+def test_a_paper_of_two_columns(annotate_cli, run):
+    """Three conditions with intervals are wider than a column (some 60 of its small characters),
+    and what is below them is short and about the table alone.
+    """
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--cluster", "none")
+    assert "(--cluster none)" in done.out
+    arguments = ("compare", run, *ARM, "--by", "arm", "--cluster", "none", "--pairs")
+    out = annotate_cli(*arguments, "--format", "latex").out
+    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table*"]
+    notes = re.findall(r"parbox\{\\linewidth\}\{(.*)\}", out)
+    assert len(notes) == 2
+    for note in notes:
+        assert "Intervals: Wilson." in note
+        assert re.search(r"-(\{\})?-[a-z]|annotate ", note) is None
+        assert len(note) < 600

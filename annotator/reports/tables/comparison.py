@@ -1,5 +1,6 @@
 """Comparisons as tables: codes down, conditions across; and every two of many conditions."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -34,6 +35,8 @@ _LONGEST_SIDE = 13  # of two names that head columns
 _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
 _PAIRS = 10  # that a terminal shows
+_PAPER = 3  # notes
+_OPTION = re.compile(r" \([^()]*--[a-z][^()]*\)")
 _SMALLEST = "corrected smallest p (Holm)"  # of a code's differences
 _INTERVALS = "Every share with its interval: -v"
 
@@ -82,6 +85,7 @@ def _make_table(compared: ConditionComparison) -> Table:
         below=len(compared.code_groups),
         caption=f"{title}; {unit}, {100 * compared.confidence:g} % intervals.",
         name="-".join(name),
+        paper=_select_paper_notes(compared),
         records=[record for row in all_rows for record in _make_records(row, compared)],
         columns=_TWO_COLUMNS if compared.two else _COLUMNS,
         document=_make_document(compared),
@@ -321,6 +325,14 @@ def _rank_notes(notes: Sequence[str], first_ids: Sequence[str]) -> list[str]:
     return [*first, *(note for note in ranked if note not in first)]
 
 
+def _select_paper_notes(compared: ConditionComparison) -> list[str]:
+    """Return the notes that a reader of a paper needs, without options of the command line."""
+    first = ["part", "no-condition", "too-few-labels"]
+    first += ["corrected", "sums"] if compared.corrected else ["tasks", "independent", "judge-only"]
+    notes = [_OPTION.sub("", note) for note in _rank_notes(compared.notes, first)]
+    return [sanitize_line(note, 2000) for note in notes if " --" not in note][:_PAPER]
+
+
 def _name_columns(values: Sequence[str], room: int) -> list[str]:
     """Return names of columns that fit, or numbers if shorter names are not unique."""
     names = [cut_middle(sanitize_line(value, 60), max(room, _NARROWEST)) for value in values]
@@ -512,6 +524,8 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         notes=compared.notes,
         caption=f"{title}; differences in percentage points.",
         name=f"{compared.rubric.id}-{compared.attribute}-pairs",
+        paper=_select_paper_notes(compared),
+        blocks=(4,),
         records=[about | _make_pair_record(pair, compared) for pair in compared.pairs],
         columns=_COLUMNS,
         document={
