@@ -969,7 +969,7 @@ def test_traces_and_stats_count_the_same_merges_and_steps(tmp_path, annotate_cli
     )
     why = "1 run with a conflict passed what the harness tested instead (solo-agent1 1)"
     assert f"merges conflicts 2, clean 1, nothing to merge 1; {why}" in counted
-    assert "steps 10 (the agents' own, calls else texts: 4)" in counted
+    assert "steps 10, of them 4 of the agents (calls, else texts)" in counted
     assert f"Merge conflicts: 67 % of 3 merges; {why}." in brief
     assert "messages per step 1/4" in brief
 
