@@ -197,7 +197,7 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     equal = (k == k[:, :1]).all(axis=(0, 1)) & bool((n == n[:, :1]).all())
     present = n.sum(axis=1) > 0
     k, n = k[present], n[present]
-    if _share_clusters(n):
+    if _has_common_clusters(n):
         identity = np.arange(len(sides))[None, None, :].repeat(len(n), axis=1)
         units, dealt = _Cells(k, n), identity
     else:
@@ -239,7 +239,7 @@ def explain_rare(*sides: SideTotals) -> list[str | None]:
     n = n[n.sum(axis=1) > 0]
     items, smallest = int(n.sum()), float(n.sum(axis=0).min())
     expected = 2 if len(sides) == 2 else 1
-    even = (n == n[:, :1]).all() if _share_clusters(n) else len(set(n[n > 0])) == 1
+    even = (n == n[:, :1]).all() if _has_common_clusters(n) else len(set(n[n > 0])) == 1
     reasons: list[str | None] = []
     for total in sum(np.atleast_2d(side.k).sum(axis=1) for side in sides):
         rare = min(total, items - total)
@@ -252,7 +252,7 @@ def explain_rare(*sides: SideTotals) -> list[str | None]:
     return reasons
 
 
-def _share_clusters(n: Floats) -> bool:
+def _has_common_clusters(n: Floats) -> bool:
     """Whether two sides have items of one cluster; ``n`` of shape (G, sides)."""
     return bool(((n > 0).sum(axis=1) > 1).any())
 

@@ -326,7 +326,7 @@ def _compare_sides(
             *describe_rare(tests),
             *describe_traces(read.values, alone, left_out, calibrated=calibrated),
             *describe_correction(read, corrected, counted, left, two=two, same=same, pool=pool),
-            *(list_sums(scheme, part=True) if corrected and not pool else ()),
+            *(list_sums(scheme, is_group=True) if corrected and not pool else ()),
             *read.notes,
             UNADJUSTED,
         ),

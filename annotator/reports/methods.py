@@ -100,7 +100,7 @@ def _join_sentences(
             head, colon, rest = text.rpartition("): ")
             some.setdefault(f"{head}): " if colon else "", []).append(f"{name}: {rest}")
     for head, parts in some.items():
-        yield f"{head}{'; '.join(part.removesuffix('.') for part in parts)}."
+        yield f"{head}{'; '.join(text.removesuffix('.') for text in parts)}."
 
 
 def _list_numbers(numbers: Sequence[str]) -> str:

@@ -422,13 +422,13 @@ def _summarize(compared: ConditionComparison) -> str:
         side = "side" if compared.two else "condition"
         why = _explain_untested([reason for *_, reason in tests], side)
         return f"No code can be tested {between}: {why}."
-    *_, top, least = min(tested, key=lambda each: each[:2])
+    *_, top, adjusted_p = min(tested, key=lambda each: each[:2])
     family = sum(adjusted is not None for _, adjusted, _ in tests)
-    p = f"p {_format_relation(least)} (Holm over {family} tests)"
+    p = f"p {_format_relation(adjusted_p)} (Holm over {family} tests)"
     result = f"{_write_gap(top, compared)}, {p}."
     lead = f"{between[0].upper()}{between[1:]}"
     limit = 1 - compared.confidence
-    if least < limit:
+    if adjusted_p < limit:
         return f"{lead}, {top.code} differs most: {result}"
     text = f"{lead}, no code differs beyond chance; the smallest p is that of {top.code}: {result}"
     for row, (_, adjusted, _) in zip(compared.rows, tests, strict=True):
