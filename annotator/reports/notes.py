@@ -37,9 +37,10 @@ _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtf
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "missing", "transferred", "no-condition", "alone", "rejected-most", "no-shares"),
+    "uncorrected-all",
     "found-none",
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
-    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
+    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sums", "sampling"),
     *(
         "one-task",
         "undecided",
