@@ -33,24 +33,45 @@ def change_annotation(folder, change):
     file.write_text(json.dumps(line) + "\n")
 
 
+ROWS = """tables => tables.flatMap((table) => [...table.tBodies[0].rows]
+  .filter((row) => !row.matches(".proof"))
+  .map((row) => [...row.querySelectorAll("th a, th .label, th:not(:has(*)), td:not(.plot)")]
+    .map((cell) => cell.textContent)))"""
+
+
 def test_the_tables_are_those_of_the_terminal(report, judged, visit):
+    """As they are printed, and with all columns as by -v."""
     page = visit(report)
-    shown = [
-        [re.sub(r"\s+", " ", cell) for cell in row]
-        for row in page.eval_on_selector_all(
-            "table.counts tbody tr",
-            "rows => rows.map((row) => [...row.querySelectorAll('th a, th .label, td:not(.plot)')]"
-            ".map((cell) => cell.textContent))",
-        )
-    ]
-    printed = tool("report", judged, "--format", "csv", cwd=judged).out
-    table = tool("report", judged, "-v", cwd=judged).out
-    assert len(shown) == len(printed.splitlines()) - 1
-    for cells in shown:
-        pattern = r"\s+".join(map(re.escape, cells))
-        assert re.search(f"^{pattern}$", table, re.MULTILINE), cells
+    for selector, options in ((":not(.full)", ()), (".full", ("-v",))):
+        shown = page.eval_on_selector_all(f"table.counts{selector}", ROWS)
+        table = tool("report", judged, *options, cwd=judged).out
+        names = re.compile(r"(?: \(.*\))?\s+") if not options else re.compile(r"\s+")
+        patterns = [
+            rf"^{re.escape(code)}{names.pattern}" + r"\s+".join(map(re.escape, cells))
+            for code, *cells in shown
+        ]
+        at = [re.search(pattern, table, re.MULTILINE) for pattern in patterns]
+        assert None not in at, dict(zip(patterns, at, strict=True))
+        starts = [found.start() for found in at]
+        assert starts == sorted(starts)
+    sentences = page.locator("p.result").all_inner_texts()
+    printed = " ".join(tool("report", judged, cwd=judged).out.split())
+    assert all(sentence in printed for sentence in sentences)
     notes = page.locator("details.together .notes li").all_text_contents()
     assert any(re.fullmatch(r"\d+ undecided traces are not counted\.", note) for note in notes)
+
+
+def test_one_click_leads_from_a_number_to_a_quote_in_its_place(report, judged, visit):
+    page = visit(report)
+    proof = page.locator("section[aria-label='Table of comm_errors'] tr:has(a:text-is('C3a')) + tr")
+    quote = proof.locator("q").first.text_content()
+    proof.locator("a").first.click()
+    page.wait_for_selector("mark.current")
+    marked = page.locator("mark.current").all_text_contents()
+    assert "".join(marked) == quote
+    first = next(one for one in read_annotations(judged) if one.primary == "C3a")
+    assert quote == first.findings[0].evidence[0].quote
+    assert page.locator("mark.current").first.bounding_box()["y"] < 900
 
 
 def test_filter_deep_link_and_a_highlighted_quote_on_screen(report, judged, visit):

@@ -45,7 +45,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         table: the counts, with its rows in the order in which they are shown.
         full: the same table with all columns and notes.
     """
-    rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
+    rows = select_rows(table)
     groups = [row for row in rows if row.kind == "group"]
     header, lines = _write_rows(rows, table)
     bounded = any(name.startswith("bounds") for name in header)
@@ -63,7 +63,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{fill(_write_summary(table), WIDTH)}",
+        title=f"{_write_title(table)}\n\n{fill(write_summary(table), WIDTH)}",
         header=header,
         rows=lines,
         notes=select_notes(notes, len(full.lines) - len(votes)),
@@ -76,7 +76,12 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     )
 
 
-def _write_summary(table: FrequencyTable) -> str:
+def select_rows(table: FrequencyTable) -> list[Row]:
+    """Return the rows that the brief form shows: those with a count or a share."""
+    return [row for row in table.all_rows if row.count is not None or _has_share(row)]
+
+
+def write_summary(table: FrequencyTable) -> str:
     """Return the result of a table in a sentence or two."""
     total = table.judged + table.undecided + table.failed
     if table.people:

@@ -88,6 +88,8 @@
         h("p.reason", name(claim.reason, 3000)), h("ul.quotes", claim.quotes.map((text) => h("li", h("q", annotator.passage(text, 500))))))));
   }
 
+  annotator.findingKey = keyOf;
+
   // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
   // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
   annotator.showFindings = function showFindings(overview, found, { show, link }) {

@@ -5,6 +5,7 @@
 (function () {
   const { h, $, all, name } = annotator;
   const PAGE = 100;
+  const PROOFS = 2; // quotes of a code on the first page
   let source;
   let overview;
   let view = null; // the trace on the page
@@ -28,7 +29,7 @@
     try { return decodeURIComponent(text); } catch { return text; }
   }
 
-  const FIELDS = ["run", "rubric", "status", "code", "agreement", "rejected", "text"];
+  const FIELDS = ["run", "rubric", "status", "code", "primary", "agreement", "rejected", "text"];
   function filterOf(given) {
     const filter = { attributes: new Map() };
     for (const [key, value] of given) {
@@ -85,7 +86,13 @@
   }
 
   // ---- the tables ----
-  const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces)];
+  const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces, proof)];
+
+  // The first quotes of a code, with their places: two clicks lead to any other.
+  const proof = (filter, code) => source.examples(filter, code, PROOFS).map(({ row, n }) => {
+    const [[id, quote] = ["", ""]] = row.findings[n].quotes;
+    return { href: toTrace(row.trace_id, filter, { row: row.number, finding: annotator.findingKey(row, n) }), quote, id, trace: row.trace_id };
+  });
 
   // ---- the list ----
   function tracesPage() {
@@ -139,6 +146,7 @@
       several(facets.rubric || [], filter.rubric) && choose("rubric", "Rubric", facets.rubric, filter.rubric),
       choose("status", "Status", facets.status || [], filter.status),
       choose("code", "Code", facets.code || [], filter.code),
+      filter.primary !== undefined && choose("primary", "Primary code", facets.primary || [], filter.primary),
       overview.labelled && choose("agreement", "Label", facets.agreement || [], filter.agreement),
       choose("rejected", "Rejected", facets.rejected || [], filter.rejected),
       ...[...attributes].filter(([key, values]) => several(values, filter.attributes.get(key)))
