@@ -104,21 +104,38 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(report, judged, visi
     assert holder.get_attribute("data-source") == first.source
 
 
-def test_keys_lead_through_traces_and_quotes(report, visit):
+def test_keys_lead_through_traces_and_quotes(report, judged, visit):
     page = visit(f"{report}#/traces?rubric=comm_errors&status=labelled")
     page.wait_for_selector("ol.traces")
+    [shown, _] = [
+        one
+        for one in read_annotations(judged)
+        if one.status == "labelled" and one.rubric == "comm_errors"
+    ]
+    assert page.inner_text("ol.traces q >> nth=0") == shown.findings[0].evidence[0].quote
+    why = page.inner_text("ol.traces .why >> nth=0")
+    assert why == shown.findings[0].rationale.split("\n")[0]
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector(".reading")
-    assert page.inner_text(".near .legend") == "1 of 2"
-    page.keyboard.press("n")
-    first = page.inner_text("button.quote.current")
-    page.keyboard.press("n")
-    assert page.inner_text("button.quote.current") != first
+    assert page.inner_text(".near .legend >> nth=0") == "1 of 2"
+    first = page.get_attribute("button.quote.current", "data-quote")
+    quotes = page.locator("button.quote").count()
+    for _ in range(quotes - 1):
+        page.keyboard.press("n")
+    last = page.get_attribute("button.quote.current", "data-quote")
     page.keyboard.press("p")
-    assert page.inner_text("button.quote.current") == first
+    assert page.get_attribute("button.quote.current", "data-quote") not in (None, last)
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "2 of 2")
+    page.wait_for_selector("mark.current")
+    page.keyboard.press("p")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "1 of 2")
+    page.wait_for_selector("mark.current")
+    assert page.get_attribute("button.quote.current", "data-quote") == last != first
     page.keyboard.press("j")
-    until(lambda: page.inner_text(".near .legend") == "2 of 2")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "2 of 2")
     page.keyboard.press("u")
     page.wait_for_selector("ol.traces")
     assert "status=labelled" in page.url
