@@ -188,6 +188,11 @@ add_page_options = add_options(
         metavar="TRACES",
         help="Where the traces are now.  [default: where the run read them]",
     ),
+    click.option(
+        "--no-facts",
+        is_flag=True,
+        help="Pages without what is counted from a trace: messages, sizes of patches, overlaps.",
+    ),
 )
 
 

@@ -86,6 +86,7 @@ def _write_page(request: TableRequest, path: Path) -> None:
 _TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
 _TABLES |= {"--no-calibration"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
+_PAGES = frozenset(("--labels", "--annotator", "--traces", "--no-facts"))
 _ROWS = frozenset(("--sort share", "--meanings"))
 _COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
 _TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
@@ -93,7 +94,7 @@ _PAPER = Format(_TEXT.goes_with | {"--methods"})
 FORMATS = {
     **dict.fromkeys(table.FORMATS, _PAPER),
     **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
-    "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _write_page),
+    "html": Format(_TABLES | _PAGES, "report.html", _write_page),
     "parquet": Format(_COUNTED, "report.parquet", _write_parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _write_dataset),
 }
@@ -103,7 +104,7 @@ _SECTIONS = {
     "Options": "format_ out verbose sort meanings calibration_files methods groups by",
     "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
     "More tables and figures": "sides co_occurrence figure plot",
-    "Labels and pages": "label_files annotators rubrics final design traces",
+    "Labels and pages": "label_files annotators rubrics final design traces no_facts",
 }
 
 

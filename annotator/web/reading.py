@@ -16,6 +16,7 @@ from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
+from annotator.web.facts import serialize_facts
 from annotator.web.index import Index, TraceLabels
 from annotator.web.payload import (
     list_quoted_sources,
@@ -34,7 +35,8 @@ class PageRequest:
     """The runs that pages show side by side, the options of their tables as in ``annotate report``,
     and people's labels by rubric and trace, the first of which decides.
 
-    ``traces``: where the traces are now; empty: where the runs read them.
+    ``traces``: where the traces are now; empty: where the runs read them. ``facts``: traces are
+    shown with what is counted from them.
     """
 
     runs: Sequence[Run]
@@ -45,13 +47,14 @@ class PageRequest:
     traces: Sequence[str] = ()
     cluster: Sequence[str] | None = None
     joint: bool = False
+    facts: bool = True
 
 
 class Reading:
     """The annotations of runs, and their traces."""
 
     def __init__(self, pages: PageRequest) -> None:
-        self._labels = pages.labels
+        self._labels, self._facts = pages.labels, pages.facts
         for source in pages.traces:
             check_source(source)
         collections: dict[tuple[tuple[str, ...], str], None] = {}
@@ -98,6 +101,7 @@ class Reading:
             page = serialize_trace(trace, quoted)
         value = {
             "trace": page,
+            "facts": serialize_facts(trace) if self._facts and isinstance(trace, Trace) else None,
             "annotations": [
                 serialize_annotation(run, annotation) for run, annotation in annotations
             ],

@@ -199,13 +199,13 @@
     const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
     const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }) });
     if (asked.source && start < end) shown.mark({ source: asked.source, start, end }, "found", "found", "found");
-    view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null);
+    view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null, found.facts);
     Object.assign(view, { quotes: shown.quotes, walk: walked(found, shown.quotes, filter), near, at: h("span.legend", { role: "status" }) });
     view.element.addEventListener("click", toCard);
     return [
-      h("header.title", h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
+      h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
         near?.total > 0 && h("span.legend", `${near.position} of ${near.total}`),
-        h("span.walk", turner(-1, "‹", "Previous quote"), view.at, turner(1, "›", "Next quote"))), h("h1", name(id, 400)), h("p.facts", attributes(found.trace))),
+        h("span.walk", turner(-1, "‹", "Previous quote"), view.at, turner(1, "›", "Next quote"))), h("header.title", h("h1", name(id, 400)), h("p.facts", attributes(found.trace))),
       h("div.reading", h("aside", { "aria-label": "Findings" }, shown.cards), view.element),
     ];
   }
