@@ -119,3 +119,27 @@ def test_a_quote_across_code_is_marked_at_its_place(open_trace, tmp_path, visit)
     )
     page.wait_for_selector("mark.current")
     assert "".join(page.locator("mark.current").all_text_contents()) == MESSAGE[start:end]
+
+
+def test_quotes_of_people_without_a_place_are_located(open_trace, tmp_path, visit):
+    write_run(tmp_path / run_name(1))
+    label = {
+        "trace_id": run_name(1, "").lstrip("/"),
+        "rubric": "symptoms",
+        "annotator": "ann",
+        "primary": "work_overlap",
+        "evidence": ["Which field  holds the unit?", "nowhere to be found", "parser"],
+    }
+    (tmp_path / "labels.jsonl").write_text(json.dumps(label) + "\n")
+    page = open_trace("--labels", "labels.jsonl")
+    card = page.locator(".card.human")
+    assert card.locator("button.quote").all_inner_texts() == [
+        "message:1, found by its words\nWhich field holds the unit?"
+    ]
+    lines = card.locator("li:not(:has(button))").all_inner_texts()
+    assert lines == [
+        f"Not found in the trace: {quote}" for quote in ("nowhere to be found", "parser")
+    ]
+    card.locator("button.quote").click()
+    assert page.inner_text("mark.current") == "Which field holds the unit?"
+    assert page.get_attribute("mark.current", "class") == "person current"
