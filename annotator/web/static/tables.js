@@ -30,10 +30,13 @@
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
       one.full.rows.length > 0 && h("details", h("summary", `All columns${one.more.length ? ` and ${annotator.count(one.more.length, "more note")}` : ""}`),
         h("p.heading", annotator.passage(one.full.title, 2000)),
-        h("div.scroll", h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
+        h("div.scroll", scrolled(`All columns of ${one.rubric}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
           h("tbody", one.full.rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, name(first, 80)), rest.map((cell) => h("td", cell))))))),
         h("ul.notes", one.more.map((note) => h("li", name(note, 2000))))));
   }
+
+  // A table without links in it: the keyboard can scroll it.
+  const scrolled = (label) => ({ tabindex: "0", role: "region", "aria-label": name(label) });
 
   // Whether the name of a code says more than the code.
   const says = (row) => row.kind !== "code" || row.name.toLowerCase().replaceAll(" ", "_") !== row.code.toLowerCase();
@@ -70,7 +73,7 @@
   function together(one) {
     const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
     return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
-      h("div.scroll", h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
+      h("div.scroll", scrolled(`Codes in one trace: ${one.title}`), h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
         h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
           one.counts[n].map((count) => {
             const cell = h("td", count === null ? "-" : count);
