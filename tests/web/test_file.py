@@ -120,8 +120,8 @@ def test_keys_lead_through_traces_and_quotes(report, judged, visit):
     page.wait_for_selector(".reading")
     assert page.inner_text(".near .legend >> nth=0") == "1 of 2"
     first = page.get_attribute("button.quote.current", "data-quote")
-    quotes = page.locator("button.quote").count()
-    for _ in range(quotes - 1):
+    _, n, _, quotes = page.inner_text(".walk .legend").split()
+    for _ in range(int(quotes) - int(n)):
         page.keyboard.press("n")
     last = page.get_attribute("button.quote.current", "data-quote")
     page.keyboard.press("p")
@@ -130,6 +130,7 @@ def test_keys_lead_through_traces_and_quotes(report, judged, visit):
     page.keyboard.press("n")
     until(lambda: page.inner_text(".near .legend >> nth=0") == "2 of 2")
     page.wait_for_selector("mark.current")
+    assert page.inner_text(".walk .legend").startswith("quote 1 of ")
     page.keyboard.press("p")
     until(lambda: page.inner_text(".near .legend >> nth=0") == "1 of 2")
     page.wait_for_selector("mark.current")

@@ -224,13 +224,17 @@
   const attributes = (trace) =>
     Object.entries(trace.attributes).filter(([, value]) => value !== null).map(([key, value]) => [h("span.chip", `${name(key, 40)} ${name(typeof value === "object" ? JSON.stringify(value) : value, 80)}`), " "]);
 
-  // The quotes to walk through: of the findings that the filter lets through, if it lets any.
+  // The quotes to walk through: of the findings and of people's labels that the filter lets
+  // through, if it lets any.
   function walked(found, quotes, filter) {
     const code = filter.primary || filter.code;
     const keys = found.annotations
       .filter((one) => [["run", String(one.run)], ["rubric", one.rubric]].every(([key, value]) => !filter[key] || filter[key] === value))
       .flatMap((one) => one.findings.map((finding, n) => (!code || finding.code === code) && annotator.findingKey(one, n)));
-    const some = quotes.filter((key) => keys.includes(key.slice(0, key.lastIndexOf("."))));
+    const people = found.labels
+      .filter((one) => (!filter.rubric || filter.rubric === one.rubric) && (!code || [one.primary, ...one.secondary].includes(code)))
+      .map((one) => annotator.findingKey(one, ""));
+    const some = quotes.filter((key) => [...keys, ...people].some((one) => key.startsWith(one.endsWith(".") ? one : `${one}.`)));
     return some.length ? some : quotes;
   }
 
