@@ -133,8 +133,10 @@ def _place_quotes(trace: Trace | Unreadable, label: Label) -> dict[str, Any]:
             unplaced.append(quote)
             continue
         if spans:
-            place = {name: getattr(spans[0], name) for name in ("quote", "source", "start", "end")}
-            located.append(place | {"places": len(spans)})
+            passage = {
+                name: getattr(spans[0], name) for name in ("quote", "source", "start", "end")
+            }
+            located.append(passage | {"places": len(spans)})
         else:
             missing.append(quote)
     return {"located": located, "missing": missing, "unplaced": unplaced}
