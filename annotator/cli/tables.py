@@ -71,6 +71,7 @@ class TableRequest:
     label_files: Sequence[Path] = ()
     annotators: Sequence[str] = ()
     traces: Sequence[str] = ()
+    no_facts: bool = False
     of_labelled: bool = False
     rubrics: Sequence[str] = ()
     final: bool = False
@@ -142,6 +143,7 @@ class TableRequest:
             traces=self.traces,
             cluster=self.cluster_by,
             joint=self.joint,
+            facts=not self.no_facts,
         )
 
 

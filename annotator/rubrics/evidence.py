@@ -80,14 +80,19 @@ class Span:
     agent: str | None = None
 
 
-def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
-    """Return every place of ``quote`` in the trace, in the order of the sources.
+def locate(
+    quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS, *, steps: bool = True
+) -> list[Span]:
+    """Return every place of ``quote`` in the trace, in the order of the sources. ``steps`` False:
+    trajectories are not read.
 
     A quote that cuts a word of the source ("I see no" in "I see nothing") loses it, and counts only
     if six whole words are left. A quote that identifies nothing (a few letters that are not a whole
     line) is found nowhere.
     """
-    return [span for source in trace.sources(origins) for span in find_spans(quote, source)]
+    return [
+        span for source in trace.sources(origins, steps=steps) for span in find_spans(quote, source)
+    ]
 
 
 def find_spans(quote: str, source: Source) -> list[Span]:
