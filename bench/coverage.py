@@ -137,7 +137,7 @@ def reject_corrected(
         )
         corrected = correct_sides(sides, names[:3], kind, Terms())
         found = correct_differences(corrected, names[:3], Terms())
-        for code, (gap, test, _) in enumerate(found):
+        for code, (gap, test) in enumerate(found):
             rejected[code] += test.p is not None and test.p < 0.05
             missed[code] += gap.low is not None and not gap.low <= 0 <= gap.high
     return rejected / runs, missed / runs

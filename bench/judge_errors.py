@@ -80,7 +80,7 @@ def measure_unequal(rng: np.random.Generator, runs: int) -> bool:
             )
             for pool in rejected:
                 corrected = correct_sides(sides, NAMES[:1], "independent", Terms())
-                [(_, test, _)] = correct_differences(corrected, NAMES[:1], Terms(), pool=pool)
+                [(_, test)] = correct_differences(corrected, NAMES[:1], Terms(), pool=pool)
                 p = test.p
                 rejected[pool] += p is not None and p < 0.05
         own, pooled = rejected[False] / runs, rejected[True] / runs

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.cluster_comparison import (
         estimate_clustered_difference as estimate_clustered_difference,
     )
+    from validation.cluster_comparison import explain_rare as explain_rare
     from validation.cluster_comparison import permute_clusters as permute_clusters
     from validation.clusters import estimate_clustered_share as estimate_clustered_share
     from validation.clusters import estimate_share_of_totals as estimate_share_of_totals
@@ -69,7 +70,7 @@ _MODULES = {
     "agreement": "RaterAgreement compute_asymptotic_kappa compute_cohen_kappa count_pairs"
     " measure_agreement",
     "cluster_comparison": "LEAST_CLUSTERS TOO_RARE SideTotals"
-    " estimate_clustered_difference permute_clusters",
+    " estimate_clustered_difference explain_rare permute_clusters",
     "clusters": "estimate_clustered_share estimate_share_of_totals",
     "codes": "Averages CodeReport CodeScore score_codes tabulate_confusion",
     "comparison": "Test adjust_p_values estimate_difference estimate_paired_difference"

@@ -191,22 +191,18 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
     k = np.stack([np.atleast_2d(side.k).T for side in sides], axis=1)  # (G, sides, codes)
     n = np.stack([side.n for side in sides], axis=1)
     items, totals = int(n.sum()), k.sum(axis=(0, 1))
-    smallest, expected = float(n.sum(axis=0).min()), 2 if len(sides) == 2 else 1
     too_few = explain_too_few(*sides)
     if too_few is not None or not len(totals):
         return [Test("permutation", None, None, items, too_few) for _ in totals]
     equal = (k == k[:, :1]).all(axis=(0, 1)) & bool((n == n[:, :1]).all())
     present = n.sum(axis=1) > 0
     k, n = k[present], n[present]
-    shared = bool(((n > 0).sum(axis=1) > 1).any())
-    if shared:
+    if _has_common_clusters(n):
         identity = np.arange(len(sides))[None, None, :].repeat(len(n), axis=1)
         units, dealt = _Cells(k, n), identity
-        even = bool((n == n[:, :1]).all())
     else:
         dealt = (n > 0).argmax(axis=1)[None, :]
         counts = (n > 0).sum(axis=0)
-        even = len(set(n[n > 0])) == 1
         units = _Cells(k.sum(axis=1, keepdims=True), n.sum(axis=1, keepdims=True), counts)
     observed = units.studentize(dealt)[0]
     extremes, count = np.zeros(len(totals)), 0
@@ -216,14 +212,12 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
         extremes += (statistics >= observed * (1 - 1e-9)).sum(axis=0)
         count += len(arrangements)
     tests = []
-    for total, statistic, extreme, is_equal in zip(totals, observed, extremes, equal, strict=True):
-        if total in (0, items):
-            reason = f"{'every' if total else 'no'} item of either side has it"
+    reasons = explain_rare(*sides)
+    for reason, statistic, extreme, is_equal in zip(
+        reasons, observed, extremes, equal, strict=True
+    ):
+        if reason:
             tests.append(Test("permutation", None, None, items, reason))
-            continue
-        rare = min(total, items - total)
-        if not even and (rare < LEAST_ITEMS or rare * smallest < items * expected):
-            tests.append(Test("permutation", None, None, items, TOO_RARE))
             continue
         if is_equal:
             tests.append(Test("permutation", None, 1.0, items, "no cluster differs"))
@@ -234,6 +228,33 @@ def permute_clusters(*sides: SideTotals, seed: int = 0) -> list[Test]:
         value = float(np.sqrt(statistic) if len(sides) == 2 else statistic) if finite else None
         tests.append(Test("permutation", value, min(1.0, float(p)), items, infinite))
     return tests
+
+
+def explain_rare(*sides: SideTotals) -> list[str | None]:
+    """Return for each code why too few items have it, or lack it, for a test; None if enough do.
+
+    See :func:`permute_clusters`, whose arguments these are.
+    """
+    n = np.stack([side.n for side in sides], axis=1)
+    n = n[n.sum(axis=1) > 0]
+    items, smallest = int(n.sum()), float(n.sum(axis=0).min())
+    expected = 2 if len(sides) == 2 else 1
+    even = (n == n[:, :1]).all() if _has_common_clusters(n) else len(set(n[n > 0])) == 1
+    reasons: list[str | None] = []
+    for total in sum(np.atleast_2d(side.k).sum(axis=1) for side in sides):
+        rare = min(total, items - total)
+        if not rare:
+            reasons.append(f"{'every' if total else 'no'} item of either side has it")
+        elif not even and (rare < LEAST_ITEMS or rare * smallest < items * expected):
+            reasons.append(TOO_RARE)
+        else:
+            reasons.append(None)
+    return reasons
+
+
+def _has_common_clusters(n: Floats) -> bool:
+    """Whether two sides have items of one cluster; ``n`` of shape (G, sides)."""
+    return bool(((n > 0).sum(axis=1) > 1).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

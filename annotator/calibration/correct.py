@@ -14,6 +14,7 @@ from annotator.calibration.estimates import (
     count_open,
     describe_open,
     estimate_code,
+    explain_few_labels,
     is_withheld,
     list_cautions,
     list_uncorrected,
@@ -137,6 +138,7 @@ def make_correction(
     transfer: bool,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
+    is_group: bool = False,
 ) -> Correction:
     """Return the corrected shares of a sample.
 
@@ -148,6 +150,7 @@ def make_correction(
         transfer: allow for a calibration of another judge or of other traces.
         cluster: the attributes that the sample was counted by, by default the calibration's.
         joint: as in :func:`correct`.
+        is_group: as in :func:`correct`.
 
     Raises:
         Misfit: the calibration is for another version of the rubric, or does not fit and
@@ -155,7 +158,7 @@ def make_correction(
     """
     reason = explain_misfit(calibration, judged, run)
     if not reason:
-        return correct(calibration, sample, cluster, joint=joint)
+        return correct(calibration, sample, cluster, joint=joint, is_group=is_group)
     if not transfer:
         raise Misfit(
             f"the calibration for {judged.rubric.id} does not fit: {reason}. Calibrate this run, or"
@@ -173,12 +176,14 @@ def correct(
     cluster: Sequence[str] | None = None,
     *,
     joint: bool = False,
+    is_group: bool = False,
 ) -> Correction:
     """Return the shares of a sample, corrected by the labels of its own traces.
 
     The judge's answers are those of the sample. Labels of traces that are not selected in it (of
     another group) are left out. ``joint`` corrects all codes at once: the shares add up to 100 %,
-    and the intervals hold all together, except for the codes that a note names.
+    and the intervals hold all together, except for the codes that a note names. ``is_group``: the
+    sample is a group of the traces, and has no shares if too few of them have labels.
 
     Raises:
         AnnotatorError: ``joint`` with a rubric of many codes a trace, or with a calibration of a
@@ -201,7 +206,8 @@ def correct(
         raise AnnotatorError(
             "--joint needs a calibration without --population corpus: calibrate again"
         )
-    how = "post-stratified by the judge's answer, code by code: they need not add up to 100 %"
+    how = "post-stratified by the judge's answer, code by code"
+    sums = [] if joint else list_sums(sample.rubric, is_group=is_group)
     opened = count_open(sample.statuses, traces)
     unsure: list[str] = []
     if joint:
@@ -213,6 +219,8 @@ def correct(
             " whose interval lies above all others is the commonest"
         )
     _withhold_open(codes, sample, opened)
+    few = explain_few_labels(traces, calibration.population) if is_group else None
+    codes = _withhold_few(codes, few)
     over = "" if calibration.population == "corpus" else _describe_tasks(codes, sample, traces)
     rest = (
         f"Corrected shares rest on {len(traces)} labels of"
@@ -221,6 +229,7 @@ def correct(
     )
     notes = (
         Note(rest, "corrected"),
+        *sums,
         *unsure,
         *describe_open(sample.statuses, sample.total, opened),
         *calibration.warnings,
@@ -232,8 +241,35 @@ def correct(
     }
     size = sample.total + sum(opened.values())
     return Correction(
-        calibration, codes, len(traces), size, False, calibration.confidence, notes, groups
+        calibration,
+        codes,
+        len(traces),
+        size,
+        False,
+        calibration.confidence,
+        notes,
+        _withhold_few(groups, few),
     )
+
+
+def list_sums(rubric: Scheme, *, is_group: bool) -> list[Note]:
+    """Return the note that corrected shares of one code a trace need not add up. Of ``is_group`` of
+    the traces, with few labels, they may be far from it.
+    """
+    if rubric.choice == "many":
+        return []
+    text = "Corrected code by code, shares need not add up to 100 %."
+    return [Note(text, "sums" if is_group else "sums-whole")]
+
+
+def _withhold_few(codes: dict[str, CodeEstimates], reason: str | None) -> dict[str, CodeEstimates]:
+    """Return the estimates without their shares if there is a reason."""
+    if not reason:
+        return codes
+    return {
+        code: replace(estimates, corrected=clear_share(estimates.corrected, reason))
+        for code, estimates in codes.items()
+    }
 
 
 def _describe_tasks(

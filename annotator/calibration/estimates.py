@@ -12,6 +12,7 @@ from annotator.calibration.judged_sample import JudgedSample
 from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.traces.clusters import ClusterCounts
 from validation import (
+    LEAST_CLUSTERS,
     Cell,
     Estimate,
     Influences,
@@ -97,7 +98,7 @@ def correct_share(
     over_tasks: TaskInfluences | None = None,
 ) -> Estimate:
     """Return the corrected share of a code; see :func:`estimate_code`."""
-    over_tasks = find_influences(code, judged, traces)
+    over_tasks = over_tasks or find_influences(code, judged, traces)
     return _correct(code, judged, traces, over_tasks, confidence, population)
 
 
@@ -273,6 +274,19 @@ def clear_share(share: Estimate, reason: str) -> Estimate:
     return replace(share, value=None, low=0.0, high=1.0, reason=reason)
 
 
+def explain_few_labels(
+    traces: Sequence[LabelledTrace], population: Literal["process", "corpus"]
+) -> str | None:
+    """Return why the labels of a condition are too few for its corrected shares, None if they
+    are enough. No labels at all have a reason of their own.
+    """
+    tasks = {trace.cluster or trace.trace_id for trace in traces}
+    if population == "corpus" or not 0 < len(tasks) < LEAST_CLUSTERS:
+        return None
+    units = "tasks" if any(trace.cluster for trace in traces) else "traces"
+    return f"labels of fewer than {LEAST_CLUSTERS} {units}"
+
+
 def withhold_guess(share: Estimate) -> Estimate:
     """Return a share without its value if many traces are in cells without labels.
 
@@ -385,7 +399,13 @@ def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
             reasons.setdefault(share.reason or "not known", []).append(code)
     names = {why: ", ".join(codes) for why, codes in reasons.items()}
     names |= {why: "every code" for why, codes in reasons.items() if len(codes) == len(corrected)}
-    return [Note(f"Not corrected: {names[why]} ({why}).", "uncorrected") for why in reasons]
+    return [
+        Note(
+            f"Not corrected: {name} ({why}).",
+            "uncorrected-all" if name == "every code" else "uncorrected",
+        )
+        for why, name in names.items()
+    ]
 
 
 def correct_by_error_rates(

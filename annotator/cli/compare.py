@@ -107,7 +107,10 @@ def command(
     put_tables(tables, format_, out, verbose=verbose)
     if format_ == "table" and not out:
         documents = (table.document or {} for table in tables)
-        several = any("values" in document and document["tests"] for document in documents)
+        several = any(
+            "values" in document and document["tests"] + document["corrected_tests"]
+            for document in documents
+        )
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]
         repeated = [("--group", groups), ("--calibration", files)]
         if several and not pairs:

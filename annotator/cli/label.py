@@ -43,14 +43,19 @@ from annotator.cli.pages import add_server_options, announce_page, find_user, re
     "--traces TRACES...",
     "Where the traces of a sheet are.  [default: where annotate sample read them]",
 )
+@click.option(
+    "--show-ids",
+    is_flag=True,
+    help="Show the traces' own ids on the page. They may tell a model or a condition.",
+)
 @add_reader_options("The format of TRACES.", into="format")
 @add_server_options
 def command(port: int, no_browser: bool, **options: Any) -> None:
     """Label traces in the browser: TRACES, or those of a SHEET that annotate sample drew.
 
-    The page hides what judges and other annotators said. Every decision is on the disk before the
-    page says so; with the same command you go on where you left off. The page is served on this
-    machine only, at an address that nobody can guess, until Ctrl-C.
+    The page hides what judges and other annotators said, and the traces' own ids. Every decision is
+    on the disk before the page says so; with the same command you go on where you left off. The
+    page is served on this machine only, at an address that nobody can guess, until Ctrl-C.
     """
     require_web()
     from annotator.web.label import label

@@ -177,6 +177,10 @@ add_page_options = add_options(
     add_option(
         "--traces TRACES...", "Where the traces are now.  [default: where the run read them]"
     ),
+    add_option(
+        "--no-facts",
+        "Pages without what is counted from a trace: messages, sizes of patches, overlaps.",
+    ),
 )
 
 

@@ -58,7 +58,7 @@ _NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence"}
 _GOES_WITH = {
     "--format csv": _NUMBERS,
     "--format json": _NUMBERS,
-    "--format html": _CORRECTED | {"--labels", "--annotator", "--traces"},
+    "--format html": _CORRECTED | {"--labels", "--annotator", "--traces", "--no-facts"},
     "--format parquet": _NUMBERS - {"--co-occurrence"},
     "--format dataset": frozenset(("--out",)),
     "--format": _NUMBERS | _ROWS | {"--methods"},  # all others are text
@@ -73,7 +73,7 @@ _SECTIONS = {
     "Options": "format_ out verbose sort meanings calibration_files methods groups by",
     "Shares and intervals": "cluster transfer joint of_labelled no_calibration",
     "More tables": "co_occurrence",
-    "Labels and pages": "label_files annotators rubrics final design traces",
+    "Labels and pages": "label_files annotators rubrics final design traces no_facts",
 }
 
 

@@ -71,6 +71,7 @@ class TableRequest:
     label_files: Sequence[Path] = ()
     annotators: Sequence[str] = ()
     traces: Sequence[str] = ()
+    no_facts: bool = False
     of_labelled: bool = False
     rubrics: Sequence[str] = ()
     final: bool = False
@@ -143,6 +144,7 @@ class TableRequest:
             cluster=self.cluster_by,
             joint=self.joint,
             label_files=self.label_files,
+            facts=not self.no_facts,
         )
 
 

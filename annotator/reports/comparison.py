@@ -8,14 +8,15 @@ from itertools import chain, combinations
 import numpy as np
 
 from annotator.base.errors import AnnotatorError
-from annotator.base.text import Note, find_repeated
+from annotator.base.text import Note, find_repeated, list_first
+from annotator.calibration.correct import list_sums
+from annotator.calibration.estimates import explain_few_labels
 from annotator.calibration.model import Calibrations
 from annotator.reports.comparison_notes import (
     UNADJUSTED,
     describe_correction,
-    describe_difference_test,
+    describe_own_test,
     describe_rare,
-    describe_test,
     describe_traces,
 )
 from annotator.reports.corrected import (
@@ -52,6 +53,7 @@ from validation import (
     estimate_difference,
     estimate_paired_difference,
     estimate_share_of_totals,
+    explain_rare,
     permute_clusters,
     run_fisher_test,
     run_mcnemar_test,
@@ -66,8 +68,9 @@ class ComparedCode:
     the codes.
 
     ``difference``: of two sides, first minus second. ``corrected``: the shares corrected for the
-    judge's errors, with a calibration; of two sides also their difference, its test and p by Holm.
-    A pooled difference is not that of two shares.
+    judge's errors, with a calibration. ``corrected_adjusted``: the smallest p by Holm of their
+    differences. Of two sides also the difference and its test; a pooled one is not that of two
+    shares.
     """
 
     code: str
@@ -83,8 +86,8 @@ class ComparedCode:
 
 @dataclass(frozen=True, slots=True)
 class PairDifference:
-    """The difference of a code's shares in two of more conditions, first minus second, with a test
-    and its p by Holm over all codes and pairs.
+    """The difference of a code's shares in two conditions, first minus second, with a test and its
+    p by Holm over all codes and pairs.
     """
 
     code: str
@@ -107,7 +110,9 @@ class ConditionComparison:
         alone: of two values, the judged traces without a partner, which a paired comparison leaves
             out.
         code_groups: the rows of groups of codes, a family of tests of their own for Holm.
-        pairs: every code in every two of more conditions, if they are compared.
+        pairs: every code in every two of more conditions: corrected shares, if there are any; else
+            the judge's own, if they are asked for.
+        all_pairs: the pairs are asked for, and have a table.
         two: there are two values, and their differences.
         pooled: the corrected differences take the judge's error rates from the labels of both
             sides together.
@@ -126,13 +131,21 @@ class ConditionComparison:
     runs: tuple[str, ...]
     code_groups: tuple[ComparedCode, ...]
     pairs: tuple[PairDifference, ...]
+    all_pairs: bool
     two: bool
     pooled: bool
 
     @property
     def tests(self) -> int:
-        """The number of tests that Holm counts."""
+        """The number of tests of the judge's own shares that Holm counts."""
         return sum(row.adjusted is not None for row in self.rows)
+
+    @property
+    def corrected_tests(self) -> int:
+        """The number of tests of corrected shares that Holm counts."""
+        if self.two:
+            return sum(row.corrected_adjusted is not None for row in self.rows)
+        return sum(pair.adjusted is not None for pair in self.pairs) if self.corrected else 0
 
     @property
     def corrected(self) -> bool:
@@ -215,9 +228,16 @@ def _check_labels(read: ReadSides, attribute: str) -> None:
     if attribute in (RUN, JUDGE) and find_kind(decided) == "paired":
         raise AnnotatorError("the same traces have the same true shares")
     counted, _ = keep_counted(read.sides, pairs=False)
+    few = {}
     for value, side in zip(read.values, counted, strict=True):
-        if not any(trace.person for trace in side):
+        people = [trace.person for trace in side if trace.person]
+        if not people:
             raise AnnotatorError(f"no trace of {value} has a label")
+        if why := explain_few_labels(people, read.terms.population):
+            few[value] = why
+    if len(few) > len(counted) - 2:
+        names = list_first(list(few), 3)
+        raise AnnotatorError(f"{next(iter(few.values()))} in {names}")
 
 
 def _compare_sides(
@@ -251,35 +271,44 @@ def _compare_sides(
 
     def compare_family(
         sides: Sides, counted: Sides, codes: Sequence[str], visible: Sequence[str]
-    ) -> tuple[list[ComparedCode], list[CorrectedSide]]:
+    ) -> tuple[list[ComparedCode], list[CorrectedSide], list[PairDifference]]:
         compare_codes = _compare_two if two else _compare_all
         compared = {row.code: row for row in compare_codes(sides, codes, kind, paired, terms)}
         rows = [compared.get(code) or _count_only(code, sides, two, terms) for code in visible]
         if not calibrated:
-            return rows, []
+            return rows, [], []
         corrected = correct_sides(counted, visible, kind, terms)
         if not pool:
             rows = [
                 replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
                 for row in rows
             ]
+        carried = count_by_cluster(_add_labels(counted), visible, paired=paired)
+        gaps = _correct_pairs(read.values, corrected, carried, visible, terms, pool=pool)
+        smallest = _find_smallest(gaps)
+        rows = [replace(row, corrected_adjusted=smallest.get(row.code)) for row in rows]
         if two:
-            gaps = correct_differences(corrected, visible, terms, pool=pool)
             rows = [
-                replace(row, corrected_difference=gap, corrected_test=test, corrected_adjusted=p)
-                for row, (gap, test, p) in zip(rows, gaps, strict=True)
+                replace(row, corrected_difference=gap.difference, corrected_test=gap.test)
+                for row, gap in zip(rows, gaps, strict=True)
             ]
-        return rows, corrected
+        return rows, corrected, gaps
 
-    rows, corrected = compare_family(sides, counted, codes, visible)
-    group_rows, _ = compare_family(
+    rows, corrected, gaps = compare_family(sides, counted, codes, visible)
+    group_rows, _, group_gaps = compare_family(
         *(count_groups(sides, scheme), count_groups(counted, scheme)),
         *(list_groups(scheme, codes), list_groups(scheme, visible)),
     )
     alone = tuple(n - len(side) for n, side in zip(decided, sides, strict=True))
     left_out = [code for code in scheme.labels if code not in codes]
-    describe = describe_difference_test if two else describe_test
     totals = count_by_cluster(sides, (), paired=paired)
+    every = (*rows, *group_rows)
+    tests = [(row.code, row.test) for row in every]
+    if calibrated:
+        tested = {row.code for row in every if row.corrected_adjusted is not None}
+        tests = [(x.code, x.test) for x in (*gaps, *group_gaps) if x.code not in tested]
+    elif pairs and not two:
+        gaps = _compare_pairs(sides, codes, read, paired=paired)
     return ConditionComparison(
         scheme,
         tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs)),
@@ -291,16 +320,20 @@ def _compare_sides(
         terms.confidence,
         tuple(rows),
         (
-            *describe(kind, read.values, sides, totals, terms),
-            *describe_rare([(row.code, row.test) for row in (*rows, *group_rows)]),
+            *describe_own_test(
+                kind, read.values, sides, totals, terms, two=two, calibrated=calibrated
+            ),
+            *describe_rare(tests),
             *describe_traces(read.values, alone, left_out, calibrated=calibrated),
             *describe_correction(read, corrected, counted, left, two=two, same=same, pool=pool),
+            *(list_sums(scheme, is_group=True) if corrected and not pool else ()),
             *read.notes,
             UNADJUSTED,
         ),
         tuple(run.id for run in runs),
         tuple(group_rows),
-        _compare_pairs(sides, codes, read, paired=paired) if pairs and not two else (),
+        () if two else tuple(gaps),
+        pairs and not two,
         two,
         pool and calibrated,
     )
@@ -454,7 +487,7 @@ def adjust_tests(tests: Sequence[Test]) -> list[float | None]:
 
 def _compare_pairs(
     sides: Sides, codes: Sequence[str], read: ReadSides, *, paired: bool
-) -> tuple[PairDifference, ...]:
+) -> list[PairDifference]:
     named = zip(read.values, count_by_cluster(sides, codes, paired=paired), strict=True)
     rows = []
     for (first, side1), (second, side2) in combinations(named, 2):
@@ -462,5 +495,53 @@ def _compare_pairs(
         for n, (code, test) in enumerate(zip(codes, tests, strict=True)):
             gap = estimate_clustered_difference(side1.of(n), side2.of(n), read.terms.confidence)
             rows.append(PairDifference(code, first, second, gap, test, None))
+    return _adjust_pairs(rows)
+
+
+def _adjust_pairs(rows: Sequence[PairDifference]) -> list[PairDifference]:
     adjusted = adjust_tests([row.test for row in rows])
-    return tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True))
+    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _add_labels(sides: Sides) -> Sides:
+    """Return the traces with the labels of the judge and those of the person together."""
+
+    def add(trace: JudgedTrace) -> JudgedTrace:
+        human = trace.person.counted.human if trace.person else ()
+        return replace(trace, labels=tuple(dict.fromkeys((*trace.labels, *human))))
+
+    return tuple([add(trace) for trace in side] for side in sides)
+
+
+def _correct_pairs(
+    values: Sequence[str],
+    sides: Sequence[CorrectedSide],
+    carried: Sequence[SideTotals],
+    codes: Sequence[str],
+    terms: Terms,
+    *,
+    pool: bool,
+) -> list[PairDifference]:
+    """Return the corrected difference of each code in every two conditions.
+
+    ``carried``: the traces of each condition with each code, by the judge or by a label. A code
+    that too few of them have is not tested, as in a test of the judge's own shares.
+    """
+    rows = []
+    for n, m in combinations(range(len(values)), 2):
+        gaps = correct_differences((sides[n], sides[m]), codes, terms, pool=pool)
+        reasons = explain_rare(carried[n], carried[m])
+        for code, (gap, test), reason in zip(codes, gaps, reasons, strict=True):
+            if reason and test.p is not None:
+                test = replace(test, statistic=None, p=None, reason=reason)
+            rows.append(PairDifference(code, values[n], values[m], gap, test, None))
+    return _adjust_pairs(rows)
+
+
+def _find_smallest(pairs: Sequence[PairDifference]) -> dict[str, float]:
+    """Return the smallest adjusted p of each code that is tested."""
+    smallest: dict[str, float] = {}
+    for pair in pairs:
+        if pair.adjusted is not None:
+            smallest[pair.code] = min(pair.adjusted, smallest.get(pair.code, 1.0))
+    return smallest

@@ -33,7 +33,23 @@ _DEALT = {
 }
 
 
-def describe_difference_test(
+def describe_own_test(
+    kind: Kind,
+    values: Sequence[str],
+    sides: Sides,
+    totals: Sequence[SideTotals],
+    terms: Terms,
+    *,
+    two: bool,
+    calibrated: bool,
+) -> Iterator[Note]:
+    """Yield how the judge's own shares are compared, if others are the corrected ones."""
+    describe = _describe_difference_test if two else _describe_test
+    for note in describe(kind, values, sides, totals, terms):
+        yield Note(f"The judge's own shares: {note}", note.id) if calibrated else note
+
+
+def _describe_difference_test(
     kind: Kind, values: Sequence[str], sides: Sides, totals: Sequence[SideTotals], terms: Terms
 ) -> Iterator[Note]:
     """Yield how two sides are compared."""
@@ -61,7 +77,7 @@ def _explain_independence(terms: Terms) -> str:
     return "no trace tells its task" if terms.cluster_by else "--cluster none"
 
 
-def describe_test(
+def _describe_test(
     kind: Kind, values: Sequence[str], sides: Sides, totals: Sequence[SideTotals], terms: Terms
 ) -> Iterator[Note]:
     """Yield how more conditions are compared, and which of them are too small."""
@@ -107,7 +123,7 @@ def describe_test(
 
 def describe_rare(tests: Sequence[tuple[str, Test]]) -> Iterator[Note]:
     """Yield the note about codes in too few traces to be tested."""
-    if codes := [code for code, test in tests if test.reason == TOO_RARE]:
+    if codes := dict.fromkeys(code for code, test in tests if test.reason == TOO_RARE):
         yield Note(
             f"No p for {', '.join(codes)}: too few traces have the code, or lack it, where a task"
             " has more traces on one side than on another.",
@@ -154,8 +170,8 @@ def describe_correction(
         return
     labels = " and ".join(str(len(side.people)) for side in corrected)
     text = (
-        "Corrected shares: each condition by the labels of its own traces. p tests the judge's own"
-        " shares; to test corrected ones, name two conditions with --values."
+        "Corrected: each condition by the labels of its own traces, and p is the smallest of the"
+        " differences of every two conditions (Student's t)."
     )
     if two:
         text = f"Corrected: each side by its own labels ({labels})."
@@ -195,6 +211,13 @@ def _list_side_cautions(
         sizes = ", ".join(f"{value} {len(side.people)}" for value, side in sides)
         text = f"Labels: {sizes}. With fewer than {FEW_LABELS} the shares are hardly known."
         yield Note(text, "few-labels")
+    reasons: dict[str, list[str]] = {}
+    for value, side in sides:
+        if side.few:
+            reasons.setdefault(side.few, []).append(f"{value} ({len(side.people)})")
+    for why, names in reasons.items():
+        yield Note(f"Not corrected, {why}: {list_first(names, 12)}.", "too-few-labels")
+    sides = [(value, side) for value, side in sides if not side.few]
     for mark, meaning in MARKS.items():
         marked = [
             f"{value}: {', '.join(codes)}"

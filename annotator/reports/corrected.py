@@ -11,8 +11,10 @@ import numpy as np
 from annotator.calibration.estimates import (
     Judged,
     TaskInfluences,
+    clear_share,
     correct_share,
     count_open,
+    explain_few_labels,
     find_influences,
     mark_share,
     place_answers,
@@ -33,7 +35,6 @@ from validation import (
     Cell,
     Estimate,
     Test,
-    adjust_p_values,
     compute_cluster_variance,
     make_cell,
 )
@@ -46,6 +47,8 @@ class CorrectedSide:
     """A side's traces by task, those with people's labels, and the corrected shares by code.
 
     ``total``: the traces that the judge decided; ``open``: the others, by its answer.
+    ``influences``: the amounts that each task adds to the corrected share of a code. ``few``: why
+    the labels are too few for shares, None if they are enough.
     """
 
     total: int
@@ -54,15 +57,13 @@ class CorrectedSide:
     people: Sequence[LabelledTrace]
     clustered: bool
     shares: Mapping[str, Estimate] = field(default_factory=dict)
+    influences: Mapping[str, TaskInfluences | None] = field(default_factory=dict)
+    few: str | None = None
 
     def count(self, code: str) -> Judged:
         """Return the counts of a code."""
         clusters = self.counts if self.clustered else None
         return Judged(self.total, sum(self.counts.totals(code)[0]), clusters, self.open)
-
-    def find_influences(self, code: str) -> TaskInfluences | None:
-        """Return the amount that each task adds to the corrected share of a code."""
-        return find_influences(code, self.count(code), self.people)
 
     @property
     def marks(self) -> dict[str, str]:
@@ -84,21 +85,30 @@ def correct_sides(
     corrected: list[CorrectedSide] = []
     for n, traces in enumerate(sides):
         side = _count_side(n, traces, kind, clustered)
+        side = replace(side, few=explain_few_labels(side.people, terms.population))
+        influences = {code: find_influences(code, side.count(code), side.people) for code in codes}
         shares = {
             code: correct_share(
-                code, side.count(code), side.people, terms.confidence, terms.population
+                code,
+                side.count(code),
+                side.people,
+                terms.confidence,
+                terms.population,
+                influences[code],
             )
             for code in codes
         }
-        corrected.append(replace(side, shares=shares))
+        if side.few:
+            shares = {code: clear_share(share, side.few) for code, share in shares.items()}
+        corrected.append(replace(side, shares=shares, influences=influences))
     return corrected
 
 
 def correct_differences(
     sides: Sequence[CorrectedSide], codes: Sequence[str], terms: Terms, *, pool: bool = False
-) -> list[tuple[Estimate, Test, float | None]]:
+) -> list[tuple[Estimate, Test]]:
     """Return the difference of the corrected shares of each code on two sides, first minus second,
-    with its test and the p of this by Holm.
+    with its test.
 
     If the sides share tasks (or traces are pairs), so do their errors: their covariance is that of
     the amounts that each task adds to the two shares. ``pool``, for independent groups: traces with
@@ -113,11 +123,10 @@ def correct_differences(
             continue
         together = None
         if terms.population == "process":  # all tasks of a corpus are there: they do not vary
-            together = _covary(first.find_influences(code), second.find_influences(code))
+            together = _covary(first.influences[code], second.influences[code])
         shares = first.shares[code], second.shares[code]
         pairs.append(_subtract(shares, together, terms.confidence))
-    adjusted = adjust_p_values([test.p for _, test in pairs], "holm")
-    return [(gap, test, p) for (gap, test), p in zip(pairs, adjusted, strict=True)]
+    return pairs
 
 
 def keep_counted(sides: Sides, *, pairs: bool) -> tuple[Sides, list[str]]:

@@ -1,6 +1,8 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 _LIMITS = frozenset(
     (
         *("part", "rejected-most", "no-rule", "screens", "outcome-unknown", "read-in-part"),
-        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "uncorrected", "not-joint"),
+        *("few-labels", "few-label-tasks", "few-found", "few-tasks", "not-joint"),
+        *("uncorrected", "uncorrected-all"),
     )
 )
 _ALONE = frozenset(("no-rule", "screens"))  # of the judge alone, and not of corrected shares
@@ -36,6 +39,7 @@ _SPLITS = {
     "dev": "the development tasks, on which prompts may have been tuned",
     "test": "the held-out test tasks",
 }
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 FORMATS = ("table", "md", "latex")
 
 
@@ -48,18 +52,70 @@ def render_methods(paragraphs: Sequence[str], format: str) -> str:
 def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
     """Return the paragraph for the table of a run, with the labels that correct it, if any.
 
-    For the groups of a rubric: a paragraph with the sentences that hold for all, and one for each.
+    The groups of a rubric are in one paragraph: numbers that differ are in the order of the groups.
     """
     paragraphs = [_write_sentences(run, table) for table in tables]
     if len(tables) == 1 or not tables[0].group:
         return [" ".join(sentences) for sentences in paragraphs]
-    first, *others = paragraphs
-    common = [sentence for sentence in first if all(sentence in other for other in others)]
-    name = sanitize_line(tables[0].group[0], 60)
-    return [
-        f"For every {name} the following holds. {' '.join(common)}",
-        *(" ".join(text for text in sentences if text not in common) for sentences in paragraphs),
-    ]
+    return [" ".join((*_describe_groups(run, tables), *_join_sentences(paragraphs, tables)))]
+
+
+def _describe_groups(run: Run, tables: Sequence[FrequencyTable]) -> Iterator[str]:
+    """Yield the number of all traces, and the groups with theirs."""
+    yield _describe_run(run, tables[0], sum(map(_count_traces, tables)))
+    name, _ = tables[0].group or ("", "")
+    source = "an attribute of the traces"
+    for condition in run.conditions:
+        if condition.name == name:
+            where = f"the attribute {condition.attribute}" if condition.attribute else "trace ids"
+            source = f"found in {where} by the pattern {condition.pattern}"
+            if condition.pattern is None:
+                source = "given for each trace in a table" if condition.file else "given by trace"
+    sizes = ", ".join(f"{_name_group(table)} (n = {_count_traces(table)})" for table in tables)
+    yield (
+        f"Groups are by {sanitize_line(name, 60)}, {sanitize_line(source, 200)}: {sizes}; numbers"
+        " that differ are in this order."
+    )
+
+
+def _join_sentences(
+    paragraphs: Sequence[Sequence[str]], tables: Sequence[FrequencyTable]
+) -> Iterator[str]:
+    """Yield the sentences of the groups, each once; those of some groups with their names."""
+    texts = [{_NUMBER.sub("0", text): text for text in sentences} for sentences in paragraphs]
+    some: dict[str, list[str]] = {}
+    for template in dict.fromkeys(chain(*texts)):
+        same = {
+            _name_group(table): sentences[template]
+            for table, sentences in zip(tables, texts, strict=True)
+            if template in sentences
+        }
+        if len(same) == len(tables):
+            columns = zip(*map(_NUMBER.findall, same.values()), strict=True)
+            numbers = map(_list_numbers, columns)
+            pieces = _NUMBER.split(next(iter(same.values())))
+            yield "".join(chain(*zip(pieces, [*numbers, ""], strict=True)))
+            continue
+        for name, text in same.items():
+            head, colon, rest = text.rpartition("): ")
+            some.setdefault(f"{head}): " if colon else "", []).append(f"{name}: {rest}")
+    for head, parts in some.items():
+        yield f"{head}{'; '.join(text.removesuffix('.') for text in parts)}."
+
+
+def _list_numbers(numbers: Sequence[str]) -> str:
+    """Return the number that groups share, or that of each: ``14, 13 and 12``."""
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    return f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def _count_traces(table: FrequencyTable) -> int:
+    return table.judged + table.undecided + table.failed + table.skipped
+
+
+def _name_group(table: FrequencyTable) -> str:
+    return sanitize_line(table.group[1] if table.group else "", 100)
 
 
 def _write_sentences(run: Run, table: FrequencyTable) -> list[str]:
@@ -84,16 +140,8 @@ def _write_sentences(run: Run, table: FrequencyTable) -> list[str]:
 
 def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
     manifest = run.manifest
-    total = table.judged + table.undecided + table.failed + table.skipped
-    group = ""
-    if table.group:
-        group = f" ({sanitize_line(table.group[0], 60)}: {sanitize_line(table.group[1], 100)})"
-    yield (
-        f"We annotated {format_count(total, 'trace')}{group} with"
-        f" {sanitize_line(manifest.tool or 'annotate', 60)}, by the rubric"
-        f" {sanitize_line(table.rubric, 80)}, version {table.version} (sha256"
-        f" {table.rubric_sha256[:12]})."
-    )
+    if not table.group:
+        yield _describe_run(run, table, _count_traces(table))
     settings = manifest.judge.model_dump()
     details = []
     for model in settings.get("models") or [settings]:  # of several that vote
@@ -122,6 +170,15 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         yield f"{_count_were(table.skipped)} skipped, as the rubric is for other traces."
     if left := _list_left(table):
         yield f"{left}; no share of the judge alone counts them."
+
+
+def _describe_run(run: Run, table: FrequencyTable, total: int) -> str:
+    return (
+        f"We annotated {format_count(total, 'trace')} with"
+        f" {sanitize_line(run.manifest.tool or 'annotate', 60)}, by the rubric"
+        f" {sanitize_line(table.rubric, 80)}, version {table.version} (sha256"
+        f" {table.rubric_sha256[:12]})."
+    )
 
 
 def _list_left(table: FrequencyTable) -> str:
@@ -187,7 +244,7 @@ def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterato
         yield f"Some of these labels had been used {times} before ({judges} in all)."
     if table.group and not transferred:
         here = correction.labels
-        yield f"{here} of the labelled traces {_choose_verb(here)} in this group."
+        yield f"Labelled traces by group: {here}."
     yield from _describe_agreement(correction, in_group=bool(table.group))
     for pair in calibration.between:
         yield (

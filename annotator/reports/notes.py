@@ -37,10 +37,10 @@ _FEW = 10  # judged traces, of which a judge that finds nothing in any is doubtf
 # The order of the notes on a terminal's first screen, the most damaging first.
 _ORDER = (
     *("part", "missing", "transferred", "no-condition", "alone", "rejected-most", "no-shares"),
-    "uncorrected",
+    "uncorrected-all",
     "found-none",
     *("spoke-anyway", "outcome-unknown", "other-setting", "conflicts-missed", "undefined"),
-    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sampling"),
+    *("uncounted", "nothing-to-merge", "read-in-part", "no-rule", "few-labels", "sums", "sampling"),
     *(
         "one-task",
         "undecided",
@@ -89,7 +89,7 @@ def describe_caveats(
         yield Note("Judge: rules, a deterministic baseline without a language model.", "rules")
     yield from describe_shares(counts)
     if uncorrected:
-        yield Note(f"Not corrected by the calibration: {uncorrected}.", "uncorrected")
+        yield Note(f"Not corrected by the calibration: {uncorrected}.", "uncorrected-all")
     if correction:
         yield from correction.notes
     whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)

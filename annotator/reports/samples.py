@@ -61,6 +61,7 @@ class JudgedSamples:
             transfer=transfer,
             cluster=self._cluster,
             joint=joint,
+            is_group=group is not None,
         )
 
     def _join_groups(self, name: str) -> JudgedSample:

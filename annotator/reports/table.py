@@ -65,6 +65,7 @@ class Table:
         blocks: the numbers of columns, after the texts, that a paper shows in a table of their own
             if all are too wide for it.
         caption: replaces the title in a paper, and ``name`` is its label there.
+        paper: the notes in a paper, None for all of them.
         bars: a share and its upper limit for each row that has a bar.
         brief: the table for a terminal of 80 columns: a sentence, few columns, two notes.
         records: the rows for machines, in full precision; without a share, with the reason.
@@ -86,6 +87,7 @@ class Table:
     blocks: Sequence[int] = ()
     caption: str = ""
     name: str = ""
+    paper: "Sequence[str] | None" = None
     bars: "Sequence[tuple[float, float] | None]" = ()
     brief: "Table | None" = None
     records: Sequence[Record] = ()

@@ -58,6 +58,13 @@ _TOKEN = re.compile(
     rf"\d+(?:[.,]\d+)+|(?:(?=[{_NO_SPACES}])\w)+|[^\W{_NO_SPACES}]+|\.\.\.|--|[^\w\s]"
 )
 _WHOLE_WORDS = 6  # left of a quote whose ends cut words
+_NOUNS: dict[Origin, str] = {
+    "messages": "a message",
+    "patches": "a patch",
+    "outcome": "the outcome",
+    "steps": "a step",
+    "tools": "a tool's text",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +80,19 @@ class Span:
     agent: str | None = None
 
 
-def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
-    """Return every place of ``quote`` in the trace, in the order of the sources.
+def locate(
+    quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS, *, steps: bool = True
+) -> list[Span]:
+    """Return every place of ``quote`` in the trace, in the order of the sources. ``steps`` False:
+    trajectories are not read.
 
     A quote that cuts a word of the source ("I see no" in "I see nothing") loses it, and counts only
     if six whole words are left. A quote that identifies nothing (a few letters that are not a whole
     line) is found nowhere.
     """
-    return [span for source in trace.sources(origins) for span in find_spans(quote, source)]
+    return [
+        span for source in trace.sources(origins, steps=steps) for span in find_spans(quote, source)
+    ]
 
 
 def find_spans(quote: str, source: Source) -> list[Span]:
@@ -361,8 +373,28 @@ def verify(
     """
     if claim.code not in {code.id for code in rubric.codes}:
         return [], [f"{sanitize_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
+    spans, claimed, wrong = _locate_quotes(claim, trace, rubric, hints)
+    evidence = [
+        Evidence(span.quote, span.source, span.start, span.end, span.match)
+        for _, span in sorted(spans.items())
+    ]
+    quote_count, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
+    if quote_count < needed:
+        wrong.append(f"{claim.code}: {quote_count} quote(s), {needed} separate passages needed")
+    # A quote with several other places is in none of them for certain.
+    elif len(claimed) == quote_count and not _fills(rubric.code(claim.code), claimed.values()):
+        wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
+    return evidence, wrong
+
+
+def _locate_quotes(
+    claim: Claim, trace: Trace, rubric: Rubric, hints: bool
+) -> tuple[dict[int, Span], dict[int, Span], list[str]]:
+    """Return the passages of a claim by the number of the quote, the same with the likely places of
+    quotes not found, and why quotes are refused.
+    """
     spans = _recheck(claim, trace, rubric)
-    claimed = dict(spans)  # and, for quotes not found, their likely places
+    claimed = dict(spans)
     reasons: dict[int, str] = {}
     # The longest first: a short quote may have another place.
     missing = [] if spans else list(enumerate(claim.quotes))
@@ -382,18 +414,61 @@ def verify(
                     f'; similar, in {escape_header(source.id)}: "{sanitize_line(passage, 200)}"'
                 )
         reasons[n] = f"quote {_format_quote(quote.text)}: {reason}"
-    wrong = [reasons[n] for n in sorted(reasons)]
-    evidence = [
-        Evidence(span.quote, span.source, span.start, span.end, span.match)
-        for _, span in sorted(spans.items())
+    return spans, claimed, [reasons[n] for n in sorted(reasons)]
+
+
+def describe_gap(claim: Claim, trace: Trace, rubric: Rubric) -> str:
+    """Return in words which quotes a claim still needs by the rubric, "" if none.
+
+    Quotes that are refused do not count. If one more quote is enough, the text names the texts and
+    agents it can be from.
+    """
+    spans, _, refused = _locate_quotes(claim, trace, rubric, False)
+    code, quotes = rubric.code(claim.code), list(spans.values())
+    missing = rubric.quotes_needed(code.id) - len(quotes)
+    if missing <= 0 and _fills(code, quotes):
+        return ""
+    options = _list_options(trace, rubric)
+    enough = [option for option in options if missing <= 1 and _fills(code, [*quotes, option])]
+    if not enough:
+        gap = f"quotes: {rubric.describe_quotes(code.id)}"
+    elif len(enough) == len(options):
+        gap = "one more quote" if quotes else "one quote"
+    else:
+        more = "more " if quotes else ""
+        another = code.separate_messages and any(span.origin == "messages" for span in quotes)
+        gap = f"one {more}quote, from {_name_options(enough, options, another)}"
+    return "; ".join((gap, *(f"{reason} (not counted)" for reason in refused)))
+
+
+def _list_options(trace: Trace, rubric: Rubric) -> list[Span]:
+    """Return a quote of each origin and author that the rubric accepts."""
+    authors: dict[Origin, Iterable[str | None]] = {
+        "messages": dict.fromkeys(message.sender for message in trace.spoken),
+        "patches": [agent for agent, patch in trace.patches.items() if patch.strip()],
+        "outcome": [None] if trace.outcome.reports else [],
+    }
+    return [
+        Span("message:another" if origin == "messages" else "", 0, 0, "", "exact", origin, agent)
+        for origin in rubric.quote_from
+        for agent in authors.get(origin, trace.agents)
     ]
-    quote_count, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
-    if quote_count < needed:
-        wrong.append(f"{claim.code}: {quote_count} quote(s), {needed} separate passages needed")
-    # A quote with several other places is in none of them for certain.
-    elif len(claimed) == quote_count and not _fills(rubric.code(claim.code), claimed.values()):
-        wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
-    return evidence, wrong
+
+
+def _name_options(enough: Sequence[Span], options: Sequence[Span], another: bool) -> str:
+    """Return the names of texts: "a patch or another message of agent2"; agents are named only if
+    not all of an origin's are possible.
+    """
+    origins: dict[str, list[Origin]] = {}
+    for origin in dict.fromkeys(option.origin for option in enough):
+        agents = [str(option.agent) for option in enough if option.origin == origin]
+        every = len(agents) == sum(option.origin == origin for option in options)
+        names = " or ".join(sanitize_line(agent, 60) for agent in agents)
+        origins.setdefault("" if every else f" of {names}", []).append(origin)
+    nouns = _NOUNS | ({"messages": "another message"} if another else {})
+    return ", or ".join(
+        " or ".join(nouns[origin] for origin in group) + author for author, group in origins.items()
+    )
 
 
 def _fills(code: Code, spans: Collection[Span]) -> bool:

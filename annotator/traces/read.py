@@ -387,8 +387,14 @@ class Library:
             n += 1
 
     def __iter__(self) -> Iterator[TraceOrProblem]:
-        """Yield as :func:`read_traces` does; keep nothing."""
-        return read_traces(self._sources, self._format)
+        """Yield as :func:`read_traces` does, listing as it goes: a trace is found at once then."""
+        for trace_id in list(self._ids):
+            if listed := self.trace(trace_id):
+                yield listed
+        while ref := self._next():
+            trace = read_trace(ref, self._format) if isinstance(ref, TraceRef) else ref
+            del ref  # it holds a document, and the next one is about to be read
+            yield trace
 
     def _next(self) -> TraceRef | Unreadable | None:
         """Return the next trace of the listing, None at the end."""

@@ -13,14 +13,15 @@ from annotator.calibration.matching import join_labels
 from annotator.calibration.model import Request
 from annotator.labels import LabelFiles
 from annotator.reports.calibration import write_estimate
-from annotator.reports.comparison import compare
-from annotator.reports.digits import format_limits, format_p, format_percent, format_points
+from annotator.reports.comparison import ComparedCode, ConditionComparison, compare
+from annotator.reports.digits import Share, format_limits, format_p, format_percent, format_points
 from annotator.reports.frequency import FrequencyTable
 from annotator.reports.people import count_people
+from annotator.reports.tables.comparison import explain_cells, summarize
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
-from validation import Estimate, Interval
+from validation import Estimate
 
 if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
@@ -123,22 +124,22 @@ def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> 
 
 
 def _serialize_side(
-    share: Interval | None, corrected: Estimate | None = None, count: str = ""
+    share: Share | None, corrected: Share | None = None, count: str = ""
 ) -> dict[str, Any]:
     """Return a share, and the corrected one, as text and as numbers to draw."""
     return {
         "count": count,
-        "share": _write(share),
+        "share": _write(share) if share or not corrected else "",
         "corrected": _write(corrected) if corrected else "",
         "drawn": [_list_numbers(share), _list_numbers(corrected)],
     }
 
 
-def _write(share: Interval | Estimate | None) -> str:
+def _write(share: Share | None) -> str:
     return "-" if share is None else f"{format_percent(share)} {format_limits(share)}"
 
 
-def _list_numbers(share: Interval | Estimate | None) -> list[float | None] | None:
+def _list_numbers(share: Share | None) -> list[float | None] | None:
     return None if share is None or share.value is None else [share.low, share.value, share.high]
 
 
@@ -181,13 +182,15 @@ def _compare_runs(
 def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
     """Return the comparison of the conditions, with the numbers of ``annotate compare --by``."""
     by, cluster = pages.by or "", pages.cluster
+    uncorrected: list[str] = []
     try:
         try:
             compared = compare(
                 pages.runs, by, None, pages.calibrations, cluster=cluster, labelled=True
             )
-        except AnnotatorError:  # no labels of one condition, say
+        except AnnotatorError as error:  # no labels of one condition, say
             compared = compare(pages.runs, by, None, cluster=cluster)
+            uncorrected = [f"Not corrected by the calibration: {error}."]
     except AnnotatorError as error:
         return [{"title": str(pages.by), "problem": str(error)}]
     return [
@@ -199,29 +202,32 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
                 {"key": value, "name": sanitize_line(value, 60), "n": n}
                 for value, n in zip(table.values, table.n, strict=True)
             ],
+            "sentence": summarize(table),
             "more": ["difference", "p (Holm)"] if table.two else ["p (Holm)"],
             "rows": [
                 {
                     "code": row.code,
                     "name": "",
                     "sides": [
-                        _serialize_side(share, row.corrected[n] if row.corrected else None)
-                        for n, share in enumerate(row.shares)
+                        _serialize_side(None, share) if table.corrected else _serialize_side(share)
+                        for share in row.corrected or row.shares
                     ],
-                    "more": _list_tests(row) if table.two else [format_p(row.adjusted)],
+                    "more": _list_tests(row, table),
                 }
                 for row in table.rows
             ],
+            "cells": explain_cells(table, intervals=True),
             "pairs": [],
             "many": False,
-            "notes": list(table.notes),
+            "notes": [*uncorrected, *table.notes],
         }
         for table in compared
     ]
 
 
-def _list_tests(row: Any) -> list[str]:
+def _list_tests(row: ComparedCode, table: ConditionComparison) -> list[str]:
+    """Return the difference of two conditions and p; of corrected shares if the table has them."""
     gap, p = row.difference, row.adjusted
-    if row.corrected_test:
+    if table.corrected:
         gap, p = row.corrected_difference, row.corrected_adjusted
-    return [" ".join(format_points(gap)), format_p(p)]
+    return [*([" ".join(format_points(gap))] if table.two else ()), format_p(p)]

@@ -63,12 +63,11 @@ def _dump_rows(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label]) -> dict[str, Any]:
-    """Return the row of an annotation; ``values`` and ``text`` are to be filtered by.
+    """Return the row of an annotation; a filter for text reads its id, findings and ``text``.
 
-    ``findings`` and ``rejected`` are counts. ``agreement`` compares it with the person's label; it
-    is None if nothing was judged (skipped, failed). ``human`` are the codes of that label.
-    ``verdict`` and ``people`` are the counted labels of the judge, or its status, and of each
-    person.
+    ``rejected`` is a count. ``agreement`` compares it with the person's label; it is None if
+    nothing was judged (skipped, failed). ``human`` are the codes of that label. ``verdict`` and
+    ``people`` are the counted labels of the judge, or its status, and of each person.
     """
     label = of_trace[0] if of_trace else None
     judged = annotation.status in ("labelled", "none")
@@ -78,18 +77,20 @@ def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label])
         if label:
             same = set(rubric.labels_of(annotation)) == set(rubric.labels_of(label))
             agreement = "agrees" if same else "differs"
-    texts = [annotation.trace_id]
-    for finding in annotation.findings:
-        texts += [finding.rationale, *(quote.quote for quote in finding.evidence)]
-    for rejected in annotation.rejected:
-        texts += rejected.quotes
     return {
         "trace_id": annotation.trace_id,
         "rubric": annotation.rubric,
         "status": annotation.status,
         "primary": annotation.primary,
         "secondary": annotation.secondary,
-        "findings": len(annotation.findings),
+        "findings": [
+            {
+                "code": finding.code,
+                "rationale": finding.rationale,
+                "quotes": [[evidence.source, evidence.quote] for evidence in finding.evidence],
+            }
+            for finding in annotation.findings
+        ],
         "rejected": len(annotation.rejected),
         "agreement": agreement,
         "human": (label.codes or (NONE,)) if label else None,
@@ -100,5 +101,5 @@ def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label])
             for name, value in annotation.attributes.items()
             if value is not None
         },
-        "text": "\n".join(texts),
+        "text": "\n".join(quote for claim in annotation.rejected for quote in claim.quotes),
     }

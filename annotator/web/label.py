@@ -1,9 +1,13 @@
 """The page to label traces with, and to adjudicate two annotators' labels."""
 
+import hashlib
+import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
@@ -20,6 +24,8 @@ from annotator.labels.model import Passage
 from annotator.labels.queue import Item
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Claim, Evidence, Quote
+from annotator.rubrics.evidence import describe_gap
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library
 from annotator.web.assets import SCRIPTS, render
@@ -31,9 +37,12 @@ from annotator.web.payload import (
     serialize_unreadable,
 )
 from annotator.web.server import RequestError, make_json, make_page, parse_number, serve
+from validation.intervals import compute_wilson_limits
 
 _SCRIPTS = ("draft.js", "panel.js", "label.js")
 _NOTE = 10_000  # characters of a note; the page takes no more either
+_MORE = 20  # labels that a forecast adds
+_FEWEST = 5  # labels that a forecast needs
 
 
 class Body(BaseModel):
@@ -83,7 +92,7 @@ class _DecisionBody(Body):
 
 @dataclass(frozen=True)
 class Work:
-    """The traces to label, the rubric, and the store of the labels.
+    """The traces to label, the rubric, and the store of the labels in ``file``.
 
     ``differing``: in adjudication the two labels of each trace. ``notes`` open the page.
     ``next_command``: for when all traces are labelled.
@@ -93,6 +102,7 @@ class Work:
     items: Sequence[Item]
     library: Library
     store: LabelStore
+    file: Path
     differing: Mapping[str, Disagreement] = field(default_factory=dict)
     notes: Sequence[str] = ()
     next_command: str = "annotate calibrate RUN"
@@ -159,9 +169,41 @@ class Labelling:
                 for item in work.items
             ],
             "adjudicating": pair and [pair.first.annotator, pair.second.annotator],
+            "forecast": self._forecast(),
+            "drafts": self._name_drafts(),
             "notes": [*work.notes, *work.store.notes],
             "next": work.next_command,
         }
+
+    def _name_drafts(self) -> str:
+        """Return the name under which the browser keeps drafts: of this file, person and rubric."""
+        store, rubric = self._work.store, self._work.rubric
+        names = (os.path.realpath(self._work.file), store.annotator, rubric.sha256)
+        return hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).hexdigest()[:16]
+
+    def _forecast(self) -> dict[str, Any] | None:
+        """Return half the width of the 95 % interval of the commonest code, now and after more
+        labels with the same share; None before ``_FEWEST`` labels, and in adjudication, whose
+        traces are no sample.
+        """
+        decisions = [*filter(None, map(self._work.store.decisions.get, self._numbers))]
+        labelled = [decision for decision in decisions if not decision.skipped]
+        counts = Counter(code for decision in labelled for code in self._list_counted(decision))
+        number, more = len(labelled), min(_MORE, len(self._numbers) - len(decisions))
+        if number < _FEWEST or not more or not counts or self._work.differing:
+            return None
+        code = max(counts, key=lambda code: (counts[code], -self._work.rubric.rank(code)))
+        limits = [
+            compute_wilson_limits(counts[code] / number, total) for total in (number, number + more)
+        ]
+        widths = [(high - low) / 2 for low, high in limits]
+        return {"code": code, "labels": number, "more": more, "widths": widths}
+
+    def _list_counted(self, decision: Decision) -> Sequence[str]:
+        """Return the codes of a decision that a table counts."""
+        if self._work.rubric.choice == "many":
+            return decision.secondary
+        return (decision.primary,) if decision.primary else ()
 
     def _state_of(self, trace_id: str) -> str:
         decision = self._work.store.decisions.get(trace_id)
@@ -178,17 +220,36 @@ class Labelling:
         if isinstance(trace, Unreadable):
             value: dict[str, Any] = {"trace": serialize_unreadable(trace), "tasks": []}
             value["error"] = _explain_unreadable(trace)
+            if item.alias:  # the paths in a reason may name a model or a condition
+                value["error"] = _hide_folders(value["error"])
         else:
             # The attributes of a data set's records may hold other people's labels.
             page = serialize_trace(trace, quoted) | {"attributes": {}}
             value = {"trace": page, "tasks": _list_tasks(trace), "error": None}
         value["trace"]["id"] = item.alias or item.trace_id
+        if item.alias:
+            value["trace"]["problems"] = [*map(_hide_folders, value["trace"]["problems"])]
         return {
             **value,
+            "needs": self._list_needs(trace, decision),
             "decision": decision and _serialize_decision(decision),
             "revision": self._revisions[item.trace_id],
             "others": others or None,
         }
+
+    def _list_needs(
+        self, trace: Trace | Unreadable, decision: Decision | None
+    ) -> list[dict[str, str]]:
+        """Return the codes of a decision that need further quotes by the rubric, and which."""
+        if decision is None or isinstance(trace, Unreadable):
+            return []
+        codes = {decision.primary, *decision.secondary}
+        gaps = {
+            code.id: describe_gap(_make_claim(code.id, decision), trace, self._work.rubric)
+            for code in self._work.rubric.codes
+            if code.id in codes
+        }
+        return [{"code": code, "gap": gap} for code, gap in gaps.items() if gap]
 
     def _others(self, item: Item, trace: Trace | Unreadable) -> list[dict[str, Any]]:
         """Return the two labels to adjudicate; only quotes found at their places have one."""
@@ -218,20 +279,24 @@ class Labelling:
         item = self._at(body.n)
         if body.revision != self._revisions[item.trace_id]:
             raise RequestError(409, "another window has changed this label; reload the page")
-        written = None
+        written, needs = None, list[dict[str, str]]()
         if body.withdrawn:
             self._work.store.withdraw(item.trace_id)
             self._await(item)
         else:
             decision = _make_decision(item.trace_id, body)
             if not decision.skipped:
-                self._check(self._read(item), decision.evidence)
+                trace = self._read(item)
+                self._check(trace, decision.evidence)
+                needs = self._list_needs(trace, decision)
             written = self._work.store.decide(decision, item.extra)
         self._revisions[item.trace_id] += 1
         return {
             "state": self._state_of(item.trace_id),
             "decision": written and _serialize_decision(written),
             "revision": self._revisions[item.trace_id],
+            "needs": needs,
+            "forecast": self._forecast(),
         }
 
     def _read(self, item: Item) -> Trace:
@@ -247,7 +312,9 @@ class Labelling:
             raise RequestError(409, problem)
 
     def _undo(self, body: _UndoBody) -> Any:
-        """Undo the last change; one of an earlier session only with ``earlier``."""
+        """Undo the last change; one of an earlier session only with ``earlier``. ``was``: the
+        decision before, which the page can restore.
+        """
         change = self._work.store.undoes(self._numbers)
         if change is None:
             return {"n": None, "earlier": None}
@@ -255,10 +322,15 @@ class Labelling:
         n = self._numbers[trace_id]
         if earlier and not body.earlier:
             return {"n": None, "earlier": n}
-        self._work.store.undo(self._numbers)
+        undone = self._work.store.undo(self._numbers)
         self._await(self._work.items[n])
         self._revisions[trace_id] += 1
-        return {"n": n, "state": self._state_of(trace_id)}
+        return {
+            "n": n,
+            "state": self._state_of(trace_id),
+            "was": undone and undone.was and _serialize_decision(undone.was),
+            "forecast": self._forecast(),
+        }
 
     def _await(self, item: Item) -> None:
         """Record that a trace to adjudicate is open."""
@@ -278,6 +350,22 @@ class Labelling:
 
 def _explain_unreadable(trace: Unreadable) -> str:
     return f"this trace cannot be shown: {trace.reason}"
+
+
+def _hide_folders(text: str) -> str:
+    return re.sub(r"[^\s'\"]*[/\\]", "", text)
+
+
+def _make_claim(code: str, decision: Decision) -> Claim:
+    """Return a code of a decision as a judge's claim; quotes for no code in particular count."""
+    passages = [passage for passage in decision.evidence if passage.code in (code, None)]
+    quotes = [Quote(passage.quote, passage.source) for passage in passages]
+    quotes += [Quote(text, "") for text in decision.quotes]
+    evidence = [
+        Evidence(passage.quote, passage.source, passage.start, passage.end, "exact")
+        for passage in passages
+    ]
+    return Claim(code, "", tuple(quotes), tuple(evidence))
 
 
 async def read_body(request: Request, kind: type[_Kind]) -> _Kind:

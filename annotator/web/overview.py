@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from annotator.base.text import sanitize_line
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, count_runs
+from annotator.reports.tables.brief import select_rows, write_summary
 from annotator.reports.tables.frequency import (
     describe_votes,
     explain_unjudged,
-    list_headings,
-    write_cells,
-    write_heading,
+    sort_by_share,
+    tabulate,
 )
 from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
@@ -97,7 +97,12 @@ def _serialize_codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return codes_by_rubric
 
 
-def _serialize_table(table: FrequencyTable, run: int, names: Sequence[str]) -> dict[str, Any]:
+def _serialize_table(counted: FrequencyTable, run: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return a table as ``annotate report`` prints it, and all columns as with ``-v``."""
+    [full] = tabulate([counted])
+    brief, table = full.brief or full, sort_by_share(counted)
+    rows = select_rows(table) if table.judged else []
+    first = [note for note in brief.notes if note in full.notes]
     group = (
         f", {sanitize_line(table.group[0], 60)} = {sanitize_line(table.group[1], 120)}"
         if table.group
@@ -107,23 +112,27 @@ def _serialize_table(table: FrequencyTable, run: int, names: Sequence[str]) -> d
         "rubric": table.rubric,
         "run": run,
         "title": f"{table.rubric}{group}{f', {names[run]}' if len(names) > 1 else ''}",
-        "heading": write_heading(table),
-        "header": list(list_headings(table)),
+        "sentence": write_summary(table),
+        "header": list(brief.header),
         "group": table.group,
+        "primary": table.choice == "primary",
         "corrected": table.correction is not None,
         "rows": [
             {
                 "kind": row.kind,
                 "code": row.code,
                 "name": row.name,
-                "cells": list(write_cells(row, table)),
+                "count": row.count,
+                "cells": list(cells[1:]),
                 "share": _serialize_share(row.share),
                 "corrected": _serialize_share(row.labels.corrected) if row.labels else None,
             }
-            for row in (table.all_rows if table.judged else ())
+            for row, cells in zip(rows, brief.rows, strict=False)
         ],
+        "full": {"title": full.title, "header": full.header, "rows": full.rows if rows else []},
         "votes": describe_votes(table.votes) if table.votes else [],
-        "notes": list(table.notes if table.judged else filter(None, explain_unjudged(table))),
+        "notes": first if rows else list(filter(None, explain_unjudged(table))),
+        "more": [note for note in full.notes if note not in first] if rows else [],
     }
 
 

@@ -163,7 +163,7 @@ def serialize_rubric(rubric: Rubric) -> dict[str, Any]:
             {
                 **_pick(code, "id", "name", "definition", "evidence"),
                 "not": code.not_,
-                "quotes": rubric.quotes_needed(code.id),
+                "wants": rubric.describe_quotes(code.id),
                 "example": code.example and _pick(code.example, "quotes", "why"),
             }
             for code in rubric.codes

@@ -11,11 +11,14 @@ from annotator.base.text import format_count, sanitize_line
 from annotator.calibration.matching import find_annotators, select_labels, select_split
 from annotator.calibration.sample.design import list_trace_ids
 from annotator.labels import Label, LabelFiles, Labels
+from annotator.labels.decisions import find_unplaced
 from annotator.rubrics import Scheme
+from annotator.rubrics.evidence import locate
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
+from annotator.web.facts import serialize_facts
 from annotator.web.index import Index, TraceLabels
 from annotator.web.payload import (
     list_quoted_sources,
@@ -35,7 +38,7 @@ class PageRequest:
     and people's labels by rubric and trace, the first of which decides.
 
     ``label_files``: the files of those labels. ``traces``: where the traces are now; empty: where
-    the runs read them.
+    the runs read them. ``facts``: traces are shown with what is counted from them.
     """
 
     runs: Sequence[Run]
@@ -47,13 +50,14 @@ class PageRequest:
     cluster: Sequence[str] | None = None
     joint: bool = False
     label_files: Sequence[Path] = ()
+    facts: bool = True
 
 
 class Reading:
     """The annotations of runs, and their traces."""
 
     def __init__(self, pages: PageRequest) -> None:
-        self._labels = pages.labels
+        self._labels, self._facts = pages.labels, pages.facts
         for source in pages.traces:
             check_source(source)
         collections: dict[tuple[tuple[str, ...], str], None] = {}
@@ -93,20 +97,50 @@ class Reading:
         by_rubric = (by_trace.get(trace_id, ()) for by_trace in self._labels.values())
         labels = list(chain.from_iterable(by_rubric))
         trace = self.find(trace_id)
+        serialized = [serialize_label(label) | _place_quotes(trace, label) for label in labels]
         quoted = list_quoted_sources((annotation for _, annotation in annotations), labels)
+        quoted |= {span["source"] for label in serialized for span in label["located"]}
         if isinstance(trace, Unreadable):
             page = serialize_unreadable(trace)
         else:
             page = serialize_trace(trace, quoted)
         value = {
             "trace": page,
+            "facts": serialize_facts(trace) if self._facts and isinstance(trace, Trace) else None,
             "annotations": [
                 serialize_annotation(run, annotation) for run, annotation in annotations
             ],
-            "labels": [serialize_label(label) for label in labels],
+            "labels": serialized,
         }
         page["problems"] = [*page["problems"], *_mark_stale(trace, value)]
         return value
+
+
+def _place_quotes(trace: Trace | Unreadable, label: Label) -> dict[str, Any]:
+    """Return where a label's quotes are that were given without a place, and those that are nowhere
+    (``missing``) or cannot be searched (``unplaced``). ``places``: how many there are; the first is
+    shown.
+    """
+    located: list[dict[str, Any]] = []
+    missing: list[str] = []
+    unplaced: list[str] = []
+    for quote in find_unplaced(label.evidence, label.spans):
+        if isinstance(trace, Unreadable):
+            unplaced.append(quote)
+            continue
+        try:
+            spans = locate(quote, trace, steps=False) or locate(quote, trace)
+        except UnreadableTrace:  # the steps, where the quote may be
+            unplaced.append(quote)
+            continue
+        if spans:
+            passage = {
+                name: getattr(spans[0], name) for name in ("quote", "source", "start", "end")
+            }
+            located.append(passage | {"places": len(spans)})
+        else:
+            missing.append(quote)
+    return {"located": located, "missing": missing, "unplaced": unplaced}
 
 
 def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
@@ -120,7 +154,7 @@ def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         for finding in annotation["findings"]
         for evidence in finding["evidence"]
     ]
-    passages += [span for label in value["labels"] for span in label["spans"]]
+    passages += [span for label in value["labels"] for span in (*label["spans"], *label["located"])]
     for passage in passages:
         name = passage["source"]
         if name not in texts:

@@ -1,7 +1,7 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,7 +23,6 @@ from annotator.labels.adjudication import (
     write_agreed,
 )
 from annotator.labels.blinding import blind, make_unblind
-from annotator.labels.checking import Problems
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, list_built_in, load_rubric
@@ -39,7 +38,8 @@ class WorkRequest:
     """The command line: ``sources`` are traces or one sheet; ``pair_files`` are the files of the
     two annotators of ``pair``, by default ``file`` itself.
 
-    A sheet names its ``rubric``. ``file`` is by default ``labels.jsonl``, beside a sheet.
+    A sheet names its ``rubric``. ``file`` is by default ``labels.jsonl``, beside a sheet. Without
+    ``show_ids`` traces have blinded ids: their own may name a model or a condition.
     """
 
     sources: Sequence[str]
@@ -51,6 +51,7 @@ class WorkRequest:
     pair_files: Sequence[Path] = ()
     traces: Sequence[str] = ()
     format: str = "auto"
+    show_ids: bool = False
 
 
 def find_rubric(sources: Sequence[str]) -> str:
@@ -96,11 +97,8 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
         )
         with LabelStore.open(request.file, request.annotator, rubric) as store:
-            work = _prepare_adjudication(request.pair, compared, rubric, library, store)
-            rows = LabelFiles([sheet] if sheet else ()).read_rows(rubric.scheme(), Problems())
-            seen = {row.fields.get("trace_id") for row in rows}
-            items = [_hide_id(item, seen) for item in work.items]
-            yield replace(work, items=items, next_command=_choose_next(request.file))
+            work = _prepare_adjudication(request, compared, rubric, library, store)
+            yield replace(work, items=_hide_ids(work.items, request))
         return
     notes: list[str] = []
     if sheet:
@@ -119,7 +117,10 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
             )
         if sheet:
             _check_sample(request.file, sheet, items, store)
-        yield Work(rubric, items, library, store, {}, notes, _choose_next(request.file))
+        items = _hide_ids(items, request)
+        yield Work(
+            rubric, items, library, store, request.file, {}, notes, _choose_next(request.file)
+        )
 
 
 def _choose_next(file: Path) -> str:
@@ -190,12 +191,10 @@ def _list_applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iter
 def _unblind(
     items: Sequence[Item], sheet: Path, rubric: Rubric, library: Library
 ) -> Iterator[Item]:
-    """Yield the traces of a sheet by their own ids, those of a blinded one with their alias."""
+    """Yield the traces of a sheet by their own ids."""
     unblind = make_unblind(chain(list_trace_ids(None, rubric.id, None, [sheet]), library.ids()))
     for item in items:
-        own_id = unblind(item.trace_id)
-        alias = item.trace_id if own_id != item.trace_id else ""
-        yield replace(item, trace_id=own_id, alias=alias)
+        yield replace(item, trace_id=unblind(item.trace_id))
 
 
 def _find_rater(store: LabelStore, item: Item) -> int | None:
@@ -228,10 +227,10 @@ def _check_sample(file: Path, sheet: Path, items: Sequence[Item], store: LabelSt
     )
 
 
-def _hide_id(item: Item, seen: Collection[str | None]) -> Item:
-    """Return an item with its blinded id as alias, if that is one of the ids in the sheet."""
-    alias = blind(item.trace_id)
-    return replace(item, alias=alias) if alias in seen else item
+def _hide_ids(items: Sequence[Item], request: WorkRequest) -> list[Item]:
+    """Return the traces with the ids by which people see them."""
+    hidden = not request.show_ids
+    return [replace(item, alias=blind(item.trace_id) if hidden else "") for item in items]
 
 
 def _compare(
@@ -247,13 +246,14 @@ def _compare(
 
 
 def _prepare_adjudication(
-    pair: tuple[str, str],
+    request: WorkRequest,
     compared: TwoReaders,
     rubric: Rubric,
     library: Library,
     store: LabelStore,
 ) -> Work:
-    agreed = [_keep_standing(pair, library, rubric) for pair in compared.agreed]
+    pair = request.pair or ()
+    agreed = [_keep_standing(labels, library, rubric) for labels in compared.agreed]
     written = write_agreed(store, agreed)
     differing: dict[str, Disagreement] = {
         disagreement.trace_id: disagreement for disagreement in compared.differing
@@ -289,7 +289,16 @@ def _prepare_adjudication(
             f"Of what they agree on, {format_count(lost, 'quote')} not found at the place given:"
             " kept without it."
         )
-    return Work(rubric, items, library, store, differing, notes)
+    return Work(
+        rubric,
+        items,
+        library,
+        store,
+        request.file,
+        differing,
+        notes,
+        _choose_next(request.file),
+    )
 
 
 def _withdraw_agreed(store: LabelStore, compared: TwoReaders) -> int:

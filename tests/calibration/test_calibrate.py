@@ -537,12 +537,6 @@ def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubri
     assert [line for line in done.out.splitlines() if line.startswith("gamma")][-1].endswith("  -")
 
 
-def test_predictions_need_ten_labels_with_and_without_the_code(calibrate, tmp_path, rubric):
-    pairs = [("alpha", "alpha")] * 15 + [("beta", "beta")] * 9 + [("alpha", ...)] * 20
-    _, out = calibrate(*simple(tmp_path, rubric, pairs), "--full")
-    assert [line for line in out.splitlines() if line.startswith("alpha")][-1].endswith("  -")
-
-
 @pytest.mark.parametrize(
     ("n", "differ", "reference", "warned"),
     [(10, 4, "gold", True), (9, 4, "gold", False), (10, 1, "gold", False), (10, 4, "ann", False)],

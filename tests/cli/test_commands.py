@@ -170,9 +170,3 @@ def test_quiet_prints_the_table_only(annotate_cli):
     done = annotate_cli(EXAMPLES, "--rubric", "comm_errors", "--out", "out", "--quiet")
     assert done.err == ""
     assert "C1a" in done.out
-
-
-def test_a_default_run_directory_is_new_each_time(annotate_cli, tmp_path):
-    for _ in range(2):
-        assert annotate_cli(EXAMPLES, "--rubric", "comm_errors").code == 0
-    assert len(list((tmp_path / "runs").glob("comm_errors-*"))) == 2

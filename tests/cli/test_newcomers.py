@@ -3,14 +3,12 @@
 import json
 import os
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from annotator.cli import run
 from tests.conftest import EXAMPLES, ROOT, run_name, write_run
-from tests.server import Server
+from tests.server import Reply, Server, scripted
 
 TRACES = str(EXAMPLES / "logs")
 
@@ -57,22 +55,11 @@ def test_traces_without_a_rubric_show_what_there_is(annotate_cli):
     assert f"--rubric is missing; try: annotate {TRACES} --rubric symptoms (annotate" in done.err
 
 
-def test_an_address_without_v1_is_hinted_at(annotate_cli, tmp_path):
-    class Nothing(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.send_error(404)
-
-        do_GET = do_POST
-
-        def log_message(self, *_):
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        args = ("--rubric", "comm_errors", "--model", "m", "--base-url", url, "--out", "out")
+def test_an_address_without_v1_is_hinted_at(annotate_cli):
+    missing = scripted(Reply(status=404))
+    with Server(missing, probe=missing) as server:
+        args = ("--rubric", "comm_errors", "--model", "m", "--base-url", server.root)
         done = annotate_cli(TRACES, *args)
-        server.shutdown()
     assert done.code == 2
     assert "the URL has no /v1, which most servers have at its end" in done.err
 
@@ -251,12 +238,6 @@ def test_a_map_that_fits_no_file_is_one_short_error(annotate_cli, tmp_path):
         " trace.steps (messages in m.yaml) (and 3 more like it); in/4.json:1: not a trace: a"
         " number, no record; see annotate traces --explain\n",
     )
-
-
-@pytest.mark.parametrize("rubric", ["causes", "mast"])
-def test_a_rubric_without_rules_needs_a_model(annotate_cli, rubric):
-    done = annotate_cli(TRACES, "--rubric", rubric)
-    assert (done.code, done.err.rstrip().endswith("Give --model NAME")) == (2, True), done.err
 
 
 def test_the_users_file_may_say_where_models_are(annotate_cli, tmp_path, monkeypatch):

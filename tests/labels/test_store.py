@@ -334,7 +334,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, file, rubric):
     write_labels(file, [other])
     last: dict[str, int] = {}
     start = 0
-    for killed_after in (1, 2, 3, 5, 8, 13, 21, 34):
+    for killed_after in (1, 5, 13, 34):
         command = [sys.executable, "-c", WORKER, file, tmp_path / "faults.yaml", str(start)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
             for done in worker.stdout:

@@ -133,7 +133,7 @@ def test_another_process_gives_the_same_verdicts(logs):
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(seen) == 1
 

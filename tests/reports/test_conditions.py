@@ -283,15 +283,14 @@ def test_independent_traces_by_enumeration(annotate_cli, tmp_path, rubric):
 
 
 def test_the_test_keeps_its_level_with_clustered_traces():
-    """Three conditions on the same 12 tasks with large effects of the tasks: at 5 % the test
-    rejects a true null in .05 of 400 draws, at most 3 standard errors off; a chi-squared test of
-    independent traces in far more where each condition has tasks of its own.
+    """Three conditions on 12 tasks, the same ones or their own, with large effects of the tasks: at
+    5 % the test rejects a true null in .05 of 200 draws, at most 3 standard errors off.
     """
     from validation import SideTotals, permute_clusters
 
     rng = np.random.default_rng(3)
-    rejected = {"shared": 0, "own": 0, "naive": 0}
-    for seed in range(400):
+    rejected = {"shared": 0, "own": 0}
+    for seed in range(200):
         n = rng.poisson(4, (3, 12)) + 1.0
         for design in ("shared", "own"):
             effects = rng.beta(0.7, 1.4, (1 if design == "shared" else 3, 12))
@@ -302,15 +301,11 @@ def test_the_test_keeps_its_level_with_clustered_traces():
                 for s in range(3):
                     apart[2 * s][s], apart[2 * s + 1][s] = cells[s]
                 cells = [(apart[2 * s].ravel(), apart[2 * s + 1].ravel()) for s in range(3)]
-                sums = np.array([[c[0].sum(), c[1].sum() - c[0].sum()] for c in cells])
-                rejected["naive"] += stats.chi2_contingency(sums).pvalue < 0.05
             sides = [SideTotals(k_[None], n_) for k_, n_ in cells]
             p = permute_clusters(*sides, seed=seed)[0].p
             rejected[design] += p is not None and p < 0.05
-    slack = 3 * math.sqrt(0.05 * 0.95 / 400)
-    assert rejected["shared"] / 400 <= 0.05 + slack
-    assert rejected["own"] / 400 <= 0.05 + slack
-    assert rejected["naive"] / 400 > 0.2
+    slack = 3 * math.sqrt(0.05 * 0.95 / 200)
+    assert max(rejected.values()) / 200 <= 0.05 + slack
 
 
 def test_pairs_have_one_family_of_tests(annotate_cli, run):
@@ -352,7 +347,7 @@ def test_traces_without_a_condition_are_counted_below_the_table(annotate_cli, tm
     assert "Not compared, because no trace is judged: arm = gone, idle." in one["notes"]
 
 
-@pytest.mark.parametrize("arms", [2, 3, 4, 5, 9, 20])
+@pytest.mark.parametrize("arms", [2, 3, 20])
 @pytest.mark.parametrize("name", ["arm{}", "a_rather_long_name_of_an_arm_{}"])
 def test_a_terminal_of_80_columns(annotate_cli, tmp_path, rubric, arms, name):
     """Every row fits, the result comes first, and at most two notes follow."""
@@ -413,10 +408,160 @@ def test_corrected_shares_are_those_of_the_plain_tables(annotate_cli, calibrate,
     for value, share in zip(one["values"], alpha["corrected"], strict=True):
         assert share["value"] == pytest.approx(plain[value]["value"])
         assert share["low"] == pytest.approx(plain[value]["low"])
-    assert any("p tests the judge's own shares" in note for note in one["notes"])
-    out = annotate_cli("compare", run, *options, "--pairs").out
-    assert "judged p" in out
-    assert "Every two of the 3 values of arm, by the judge alone: " in out
+
+
+def correct_by_hand(side, code):
+    """The corrected share of a code on a side of (task, judge's code, person's code or None), the
+    standard error and each task's influence: statistics.md, sections 3 and 11, and Jeffreys' prior.
+    """
+    size, share, mean, square, within, influence = len(side), 0.0, 0.0, 0.0, 0.0, {}
+    for flag in (True, False):
+        cell = [one for one in side if (one[1] == code) == flag]
+        people = [one[2] == code for one in cell if one[2]]
+        weight, q = len(cell) / size, (sum(people) + 0.5) / (len(people) + 1)
+        p = sum(people) / len(people) if people else 0.0  # then the cell is empty
+        share += weight * p
+        mean, square = mean + weight * q, square + weight * q**2
+        within += weight**2 * q * (1 - q) / (len(people) + 2)
+        for task, _, person in cell:
+            added = p / size + (weight * ((person == code) - p) / len(people) if person else 0.0)
+            influence[task] = influence.get(task, 0.0) + added
+    for task in influence:
+        influence[task] -= share * sum(one[0] == task for one in side) / size
+    tasks = len(influence)
+    over_tasks = tasks / (tasks - 1) * sum(u**2 for u in influence.values())
+    return share, math.sqrt(max(within + (square - mean**2) / size, over_tasks)), influence
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_corrected_differences_of_three_conditions_by_hand(
+    annotate_cli, calibrate, tmp_path, rubric, shared
+):
+    """Each condition has the same 12 tasks, or tasks of its own, three traces of each and a label
+    of two. Holm counts the codes that a trace has by the judge or by a label: not none.
+    """
+    rng = np.random.default_rng(5)
+    traces, rows, sides = [], [], {}
+    for arm, share in zip(ARMS, (0.3, 0.5, 0.8), strict=True):
+        for n in range(36):
+            task = str(n % 12) if shared else f"{arm}{n % 12}"
+            judged = "alpha" if rng.random() < share else "beta"
+            person = "gamma" if rng.random() < 0.2 else judged
+            name = f"{arm}/p/{task}/{n}"
+            traces.append(said(name, judged, project="p", task=task))
+            rows += [label(name, rubric, person)] if n < 24 else []
+            sides.setdefault(arm, []).append((task, judged, person if n < 24 else None))
+    run = make_run(tmp_path / "run", rubric, traces)
+    options = (run, *calibrate(run, rows), *ARM, "--by", "arm")
+    one, pairs = compared(annotate_cli, *options, "--pairs")
+    expected = {}
+    for first, second in (("crew", "pair"), ("crew", "solo"), ("pair", "solo")):
+        for code in ("alpha", "beta", "gamma"):
+            (share1, error1, u1), (share2, error2, u2) = (
+                correct_by_hand(sides[arm], code) for arm in (first, second)
+            )
+            together = 12 / 11 * sum(u1[task] * u2[task] for task in u1.keys() & u2.keys())
+            error, t = math.sqrt(error1**2 + error2**2 - 2 * together), stats.t(11)
+            gap, half = share1 - share2, t.ppf(0.975) * error
+            p = 2 * t.sf(abs(gap) / error)
+            expected[code, first, second] = (gap, max(-1, gap - half), min(1, gap + half), p)
+    ranked, holm, before = sorted(expected, key=lambda pair: expected[pair][3]), {}, 0.0
+    for n, pair in enumerate(ranked):
+        before = holm[pair] = max(before, min(1, (9 - n) * expected[pair][3]))
+    found = {(x["code"], x["first"], x["second"]): x for x in pairs["pairs"]}
+    for pair, (*gap, p) in expected.items():
+        difference = found[pair]["difference"]
+        assert [difference[x] for x in ("value", "low", "high")] == pytest.approx(gap), pair
+        assert found[pair]["test"]["p"] == pytest.approx(p)
+        assert found[pair]["adjusted"] == pytest.approx(holm[pair])
+    assert found["none", "crew", "pair"]["adjusted"] is None
+    assert (one["corrected_tests"], pairs["tests"]) == (9, 9)
+    smallest = min(p for (code, *_), p in holm.items() if code == "alpha")
+    assert one["rows"][0]["corrected_adjusted"] == pytest.approx(smallest)
+    beyond = sum(p < 0.05 for p in holm.values())
+    done = annotate_cli("compare", *options)
+    out = " ".join(done.out.split())
+    assert f"{beyond} of the 9 tested differences of corrected shares" in out
+    # No number of the judge alone, and the way to them.
+    assert "judged" not in out
+    assert "The judge's own shares and p: --no-calibration." in out
+    assert done.err.strip().endswith("--pairs")
+    lines = annotate_cli("compare", *options, "--format", "csv", "--pairs").out
+    record = next(x for x in csv.DictReader(io.StringIO(lines)) if x["row"] == "pair")
+    assert (record["value"], record["p"]) == ("", "")
+    assert float(record["corrected_p"]) == found["alpha", "crew", "pair"]["test"]["p"]
+
+
+@pytest.mark.parametrize(("rare", "tested"), [(4, False), (5, True)])
+def test_a_corrected_code_is_tested_where_enough_traces_have_it(
+    annotate_cli, calibrate, tmp_path, rubric, rare, tested
+):
+    """Conditions of 36 and 24 traces: as for the judge's own shares, four with gamma are too few,
+    whether the judge gave it or, as in one of them, a person.
+    """
+    traces = [
+        said(
+            f"{arm}/p/{arm}{n}",
+            "gamma" if arm == "solo" and 0 < n < rare else "alpha",
+            project="p",
+            task=str(n % 12),
+        )
+        for arm, size in (("solo", 36), ("pair", 36), ("crew", 24))
+        for n in range(size)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [
+        label(x.trace_id, rubric, "gamma" if x.trace_id == "solo/p/solo0" else x.primary)
+        for x in traces
+    ]
+    options = (run, *calibrate(run, rows), *ARM, "--by", "arm")
+    for values in (("solo", "crew"), None):
+        more = ("--values", *values) if values else ("--pairs",)
+        one, *pairs = compared(annotate_cli, *options, *more)
+        if pairs:
+            found = {
+                x["code"]: x["adjusted"]
+                for x in pairs[0]["pairs"]
+                if {x["first"], x["second"]} == {"solo", "crew"}
+            }
+        else:
+            found = {x["code"]: x["corrected_adjusted"] for x in one["rows"]}
+        assert [found[code] is not None for code in ("gamma", "beta", "none")] == [tested, 0, 0]
+        note = "No p for alpha, gamma: too few traces"
+        # Of the other two conditions, one has as many traces: there it is tested.
+        assert any(note in x for x in one["notes"]) == (not tested and values is not None)
+
+
+@pytest.mark.parametrize(("tasks", "fits"), [(5, False), (6, True)])
+def test_a_condition_with_labels_of_few_tasks_has_no_corrected_share(
+    annotate_cli, calibrate, tmp_path, rubric, tasks, fits
+):
+    run = make_run(tmp_path / "run", rubric, study())
+    rows = [
+        label(x.trace_id, rubric, x.primary)
+        for x in study()
+        if not x.trace_id.startswith("solo") or int(x.attributes["task"]) < tasks
+    ]
+    options = (run, *calibrate(run, rows), *ARM, "--by", "arm")
+    one, pairs = compared(annotate_cli, *options, "--pairs")
+    shares = dict(zip(one["values"], one["rows"][0]["corrected"], strict=True))
+    assert (shares["solo"]["value"] is not None) == fits
+    assert shares["solo"]["reason"] == (None if fits else "labels of fewer than 6 tasks")
+    assert shares["crew"]["value"] == pytest.approx(6 / 12)
+    assert pairs["tests"] == (6 if fits else 2)  # alpha and beta of three pairs, or of one
+    out = annotate_cli("compare", *options).out
+    # The second of the two notes shown is that on the labels, if a condition has too few.
+    assert ("shares need not add up to 100 %" in out) == fits
+    assert "shares need not add up to 100 %" in annotate_cli("report", *options).out
+    assert ("Not corrected, labels of fewer than 6 tasks: solo (5)." in out) != fits
+    solo = annotate_cli("report", *options).out.split("arm = solo")[1].split("\n---")[0]
+    assert ("Most common: " in solo) == fits
+    # Nobody asked for a calibration that can compare no two conditions: it is left out, with words.
+    rows = [row for row in rows if row["trace_id"][:4] == "crew" or row["trace_id"][:4] == "solo"]
+    calibrate(run, [row for row in rows if int(row["trace_id"].split("/")[2]) < tasks])
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--without", "pair")
+    said_so = "calibration.json is not used: labels of fewer than 6 tasks in crew, solo" in done.err
+    assert said_so != fits
 
 
 def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, tmp_path, rubric):
@@ -437,10 +582,10 @@ def test_corrected_shares_of_a_judge_that_is_a_screen(annotate_cli, calibrate, t
     assert [share["value"] for share in alpha["corrected"]] == pytest.approx(
         [6 / 12, 3 / 12, 1 / 12]
     )
-    out = annotate_cli("compare", run, *options, *ARM, "--by", "arm").out
-    assert "No code can be tested among the 3 values of arm: a judge cannot find it" in (
-        " ".join(out.split())
-    )
+    # The corrected ones are tested all the same, and no other sentence is above them.
+    out = " ".join(annotate_cli("compare", run, *options, *ARM, "--by", "arm").out.split())
+    assert "of the 6 tested differences of corrected shares (every two of the 3 values" in out
+    assert "a judge cannot find it" not in out
 
 
 @pytest.mark.parametrize("kind", ["mapping", "attribute"])
@@ -645,3 +790,20 @@ def test_what_counted_is_said_where_one_trace_is_decided(annotate_cli, tmp_path,
     assert "only 1 decided trace counted; 35 undecided or failed do not" in " ".join(
         done.err.lower().split()
     )
+
+
+def test_a_paper_of_two_columns(annotate_cli, run):
+    """Three conditions with intervals are wider than a column (some 60 of its small characters),
+    and what is below them is short and about the table alone.
+    """
+    done = annotate_cli("compare", run, *ARM, "--by", "arm", "--cluster", "none")
+    assert "(--cluster none)" in done.out
+    arguments = ("compare", run, *ARM, "--by", "arm", "--cluster", "none", "--pairs")
+    out = annotate_cli(*arguments, "--format", "latex").out
+    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table*"]
+    notes = re.findall(r"parbox\{\\linewidth\}\{(.*)\}", out)
+    assert len(notes) == 2
+    for note in notes:
+        assert "Intervals: Wilson." in note
+        assert re.search(r"-(\{\})?-[a-z]|annotate ", note) is None
+        assert len(note) < 600

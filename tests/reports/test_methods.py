@@ -78,14 +78,15 @@ GROUPS = ((30, "m0"), (15, "m1"), (15, "m2"))
 
 def test_a_group_has_its_own_labels(methods, calibrate, run):
     calibrate(run, {name: code for name, code in CODES.items() if int(name[1:]) < 20})
-    (common, *by), _ = methods(run, "--by", "model")
-    assert common.startswith("For every model the following holds. The judge was")
-    starts = [f"We annotated {n} traces (model: {m})" for n, m in GROUPS]
-    assert [text.partition(" with ")[0] for text in by] == starts
-    assert "10 of the labelled traces were in this group." in by[0]
-    assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in common
-    assert not any("The judge was" in text for text in by)
-    assert "would give 30 traces" in by[0]
+    (text,), _ = methods(run, "--by", "model")
+    assert text.startswith("We annotated 60 traces with ")
+    groups = ", ".join(f"{name} (n = {n})" for n, name in GROUPS)
+    assert f"Groups are by model, an attribute of the traces: {groups}; numbers that" in text
+    assert "Labelled traces by group: 10, 5 and 5." in text
+    assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in text
+    assert text.count("The judge was") == text.count("We annotated") == 1
+    assert "would give 30, 15 and 15 traces" in text
+    assert "(labels of fewer than 6 t" in text  # of two groups, which have no corrected shares
 
 
 @pytest.mark.parametrize("labelled", [4, 0])

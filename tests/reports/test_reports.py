@@ -4,23 +4,20 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from annotator.judges.llm.judge import LLMJudge
-from annotator.judges.llm.settings import Options
 from annotator.reports.frequency import count_frequencies
 from annotator.reports.table import FORMATS, render
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
-from annotator.rubrics.annotations import Annotation, Evidence, Finding, Rejected
-from annotator.runs.manifest import make_manifest
+from annotator.rubrics.annotations import Rejected
 from annotator.runs.run import open_run
-from tests.conftest import ROOT, Done
+from tests.calibration.build import make_run, said
+from tests.conftest import Done
 from validation import compute_wilson_interval
 
 Cli = Callable[..., Done]
@@ -28,58 +25,15 @@ SYMPTOMS = load_rubric("symptoms")
 SYMPTOMS_IDS = [code.id for code in SYMPTOMS.codes]
 
 
-def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> Annotation:
-    codes = ((primary,) if primary else ()) + secondary
-    evidence = (Evidence("quoted here", "message:1", 0, 11, "exact"),)
-    fields = {
-        "trace_id": f"t{n}",
-        "rubric": "symptoms",
-        "rubric_sha256": SYMPTOMS.sha256,
-        "judge": "llm:m",
-        "status": "labelled" if codes else "none",
-        "primary": primary,
-        "secondary": secondary,
-        "findings": tuple(Finding(code, "because", evidence) for code in codes),
-        "attributes": {"passed": False},
-    }
-    return Annotation(**(fields | more))
-
-
-def write(folder: Path, annotations: list[Annotation], **changes: object) -> Path:
-    """A run directory as a run would have left it."""
-    manifest = make_manifest(
-        rubrics=[SYMPTOMS],
-        judge=LLMJudge(Options("m", "http://127.0.0.1:1/v1")),
-        sources=["logs"],
-        format="auto",
-        only="rubric",
-        limit=None,
-        concurrency=1,
-        command="annotate logs --rubric symptoms",
-    ).as_dict()
-    [rubric] = manifest["rubrics"]
-    known = changes.pop("known", {code["id"] for code in rubric["codes"]})
-    for code in rubric["codes"]:
-        code["judged"] = code["id"] in known
-    manifest |= {"status": "finished", "totals": {"annotations": len(annotations)}}
-    folder.mkdir(exist_ok=True)
-    (folder / "run.json").write_text(json.dumps(manifest | changes))
-    lines = "".join(one.to_json() + "\n" for one in annotations)
-    (folder / "annotations.jsonl").write_text(lines)
-    return folder
-
-
 @pytest.fixture
 def fifty(tmp_path: Path) -> Path:
     """48 of 50 judged runs have work_overlap as primary (the paper's 48 of 50), and there are 5
     skipped and 3 failed ones besides.
     """
-    ones = [annotation(n, "work_overlap", "repetition") for n in range(8)]
-    ones += [annotation(n, "work_overlap") for n in range(8, 48)]
-    ones += [annotation(48, "repetition"), annotation(49, None)]
-    ones += [annotation(n, None, status="skipped", reason="passed") for n in range(50, 55)]
-    ones += [annotation(n, None, status="failed", error="refused") for n in range(55, 58)]
-    return write(tmp_path / "run", ones)
+    codes = [["work_overlap", "repetition"]] * 8 + [["work_overlap"]] * 40 + [["repetition"], []]
+    ones = [said(f"t{n}", *each) for n, each in enumerate(codes)]
+    ones += [said(f"t{n}", status="skipped" if n < 55 else "failed") for n in range(50, 58)]
+    return make_run(tmp_path / "run", SYMPTOMS, ones)
 
 
 def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
@@ -114,8 +68,9 @@ def first_cells(text: str) -> list[str]:
 @pytest.mark.parametrize("format_", ["table", "md", "latex"])
 def test_rows_by_share(annotate_cli: Cli, tmp_path: Path, format_: str) -> None:
     """By hand: 3 of 7 repetition, 2 parameter_flow, 1 work_overlap, 1 none; the others have 0."""
-    codes = ["work_overlap", *["repetition"] * 3, *["parameter_flow"] * 2, None]
-    run = write(tmp_path / "run", [annotation(n, code) for n, code in enumerate(codes)])
+    codes = [["work_overlap"], *[["repetition"]] * 3, *[["parameter_flow"]] * 2, []]
+    traces = [said(f"t{n}", *each) for n, each in enumerate(codes)]
+    run = make_run(tmp_path / "run", SYMPTOMS, traces)
     found = ["repetition", "parameter_flow", "work_overlap"]
     others = [code for code in SYMPTOMS_IDS if code not in found]
     done = annotate_cli("report", "-v", run, "--sort", "share", "--format", format_)
@@ -221,14 +176,14 @@ def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
 
 def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     rejected = (Rejected("work_overlap", "not found", ("made up",)),)
-    run = write(tmp_path / "run", [annotation(1, None, rejected=rejected)])
+    run = make_run(tmp_path / "run", SYMPTOMS, [replace(said("t1"), rejected=rejected)])
     assert "1 of the traces counted as none had findings" in render(
         tabulate(count_frequencies(open_run(run))), "table"
     )
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
         (lambda lines: [*lines, lines[0]], "has a second annotation"),
@@ -247,19 +202,19 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_run_is_not_reported(
-    annotate_cli: Cli, tmp_path: Path, change: Callable[[list[str]], list[str]], said: str
+    annotate_cli: Cli, tmp_path: Path, change: Callable[[list[str]], list[str]], message: str
 ) -> None:
     ones = [
-        annotation(n, "work_overlap", attributes={"passed": False, "setting": setting})
+        said(f"t{n}", "work_overlap", passed=False, setting=setting)
         for n, setting in enumerate(["coop", "solo", "coop"])
     ]
-    run = write(tmp_path / "run", ones)
+    run = make_run(tmp_path / "run", SYMPTOMS, ones)
     file = run / "annotations.jsonl"
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
     for command in (("report",), ("report", "--co-occurrence"), ("compare", "--by", "setting")):
         done = annotate_cli(*command, "-v", run)
         assert (done.code, done.out) == (2, "")
-        assert said in done.err
+        assert message in done.err
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"rubrics": [{}]}', '{"rubrics": ["x"]}'])
@@ -282,22 +237,9 @@ def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> 
 
 
 def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:
-    run = write(tmp_path / "run", [annotation(1, None)], limit=5, status="interrupted")
+    ones = [said("t1")]
+    run = make_run(tmp_path / "run", SYMPTOMS, ones, limit=5, status="interrupted")
     for name in FORMATS:
         text = render(tabulate(count_frequencies(open_run(run))), name)
         assert "Only the first 5 traces" in text, name
         assert "not finished" in text, name
-
-
-def test_nobody_reading_is_no_failure(fifty: Path) -> None:
-    command = f"{sys.executable} -m annotator report {fifty} | head -c 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1].endswith("0")
-    assert done.stderr == ""
-
-
-def test_a_full_disk_under_the_output_is_one_line(fifty: Path) -> None:
-    command = f"{sys.executable} -m annotator report {fifty} > /dev/full"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: cannot write the output")

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from annotator.base.normalize import normalize_text
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Claim, Evidence, Quote, Verdict
-from annotator.rubrics.evidence import check_verdict, locate, parse_source_id, verify
+from annotator.rubrics.evidence import (
+    check_verdict,
+    describe_gap,
+    locate,
+    parse_source_id,
+    verify,
+)
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
 TABLES = yaml.safe_load(Path(__file__).with_name("evidence.yaml").read_text(encoding="utf-8"))
@@ -424,3 +430,31 @@ def test_the_quotes_of_a_finding_fill_its_places(code, names, fills):
     assert (wrong == []) == fills
     if not fills and len(names) > 1:
         assert wrong == [f"{code}: quotes needed: {PLACES_RUBRIC.describe_quotes(code)}"]
+
+
+@pytest.mark.parametrize(
+    ("code", "names", "gap"),
+    [
+        ("repeated", [], "quotes: at least 2, one from the messages and another"),
+        ("repeated", ["ask"], "one more quote, from another message of agent1"),
+        ("repeated", ["ask", "more"], "one more quote, from another message of agent1"),
+        ("repeated", ["ask", "reply"], "one more quote, from another message"),
+        ("repeated", ["ask", "reply", "owned"], ""),
+        ("ignored", ["ask"], "one more quote, from another message of agent2"),
+        ("refuted", ["line"], "one more quote, from a message"),
+        ("refuted", ["ask"], "one more quote"),
+        ("doubled", ["ask"], "one more quote, from a message or a patch of agent2"),
+        ("doubled", ["ask", "owned"], "one more quote, from a message or a patch of agent2"),
+        ("doubled", ["ask", "theirs"], ""),
+        ("broken", ["line"], "one more quote, from the outcome"),
+        ("broken", ["report"], "one more quote, from a patch"),
+        ("broken", ["ask"], "quotes: at least 2, one from the patches and another"),
+        ("doubled", ["ask", "ask"], "one more quote, from a message or a patch of agent2; quote"),
+    ],
+)
+def test_which_quotes_a_claim_still_needs_is_named(code, names, gap):
+    found = describe_gap(claim(code, *(QUOTES[name] for name in names)), TRACE, PLACES_RUBRIC)
+    assert found.startswith(gap)
+    assert bool(found) == bool(gap)
+    if gap.startswith("one") and not gap.endswith("; quote"):
+        assert found == gap

@@ -129,8 +129,9 @@ KINDS: dict[str, Responder] = {
 }
 
 
-@pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one vote", "two votes"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "more"), [*((kind, ()) for kind in KINDS), ("refusal", ("--samples", "2"))]
+)
 def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_printed(
     annotate_cli, runs, tmp_path, kind, more
 ):

@@ -26,10 +26,11 @@ from annotator.rubrics.annotations import (
 )
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
+from tests.calibration.build import make_run, said
 from tests.conftest import TALK, Done, annotations, set_model
-from tests.reports.test_reports import annotation, write
 from tests.server import NOTHING, Reply, Request, Server, finding
 
+SYMPTOMS = load_rubric("symptoms")
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
 
@@ -419,7 +420,8 @@ def judged_by_two(n: int, first: str, second: str) -> Annotation:
         Vote(judge, sample, "labelled" if label else "none", label)
         for judge, sample, label in zip(("llm:x", "llm:x", "llm:y"), (1, 2, 1), labels, strict=True)
     )
-    return annotation(n, labels[0], votes=votes, agreement=1.0 if first == second else 0.666667)
+    one = said(f"t{n}", *filter(None, labels[:1]))
+    return replace(one, votes=votes, agreement=1.0 if first == second else 0.666667)
 
 
 @pytest.fixture
@@ -428,7 +430,9 @@ def ten(tmp_path: Path) -> Path:
     pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5, kappa = 0.4. A: in 7 traces, in every vote of 4 of them.
     """
     labels = ["AA"] * 4 + ["  "] * 3 + ["A "] * 2 + [" A"]
-    return write(tmp_path / "ten", [judged_by_two(n, *pair) for n, pair in enumerate(labels)])
+    return make_run(
+        tmp_path / "ten", SYMPTOMS, [judged_by_two(n, *pair) for n, pair in enumerate(labels)]
+    )
 
 
 def test_kappa_and_flips_by_hand(ten):
@@ -463,7 +467,7 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path):
     down = Vote("llm:y", 1, "failed", error="down")
     ones = [judged_by_two(1, "A", "A"), judged_by_two(2, "A", "A")]
     ones[1] = replace(ones[1], votes=(*ones[1].votes[:2], down))
-    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(make_run(tmp_path / "run", SYMPTOMS, ones)))
     assert table.votes is not None
     assert (table.votes.failed, table.votes.unanimous.k) == (1, 1)
     assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1
@@ -478,7 +482,7 @@ def test_a_vote_that_is_missing_makes_no_trace_unanimous(annotate_cli, tmp_path)
     part = [judged_by_two(n, "A", "A") for n in (3, 4)]
     part = [replace(one, votes=(one.votes[0], Vote("llm:y", 1, "failed"))) for one in part]
     alone = replace(part[0], trace_id="u", status="undecided", primary=None)
-    run = write(tmp_path / "run", [*full, *part, alone])
+    run = make_run(tmp_path / "run", SYMPTOMS, [*full, *part, alone])
     text = " ".join(annotate_cli("report", "-v", run).out.split())
     assert re.search(r"votes unanimous 1/2 50\.0 % \[.*?\], votes missing in 3 traces", text), text
     assert "of those with any (where no vote is missing) work_overlap 1/1 100.0 %" in text
@@ -491,7 +495,7 @@ def test_undecided_votes_of_judged_traces_are_told(tmp_path):
     ones = [judged_by_two(n, "A", "A") for n in (1, 2)]
     ones[0] = replace(ones[0], votes=(*ones[0].votes, open_))
     ones[1] = replace(ones[1], votes=(open_,), status="undecided", primary=None, secondary=())
-    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(make_run(tmp_path / "run", SYMPTOMS, ones)))
     told = "1 votes in judged traces were undecided and were not counted."
     assert told in table.notes
 
@@ -503,7 +507,7 @@ def test_why_traces_with_votes_are_undecided_is_told(tmp_path):
     why = "2 of 3 votes failed or are undecided; the first: unclear"
     even = (Vote("llm:x", 1, "none"), Vote("llm:y", 1, "labelled", primary="work_overlap"))
     ones = [
-        annotation(n, None, status="undecided", reason=reason, votes=votes, tie=tie)
+        replace(said(f"t{n}", status="undecided"), reason=reason, votes=votes, tie=tie)
         for n, (reason, votes, tie) in enumerate(
             [
                 (why, lost, ()),
@@ -514,7 +518,7 @@ def test_why_traces_with_votes_are_undecided_is_told(tmp_path):
             ]
         )
     ]
-    [table] = count_frequencies(open_run(write(tmp_path / "run", ones)))
+    [table] = count_frequencies(open_run(make_run(tmp_path / "run", SYMPTOMS, ones)))
     assert table.votes is not None
     assert (table.votes.ties, table.votes.failed) == (2, 2)
     for told in (
@@ -560,7 +564,7 @@ def test_votes_on_traces_of_one_task_are_not_independent(tmp_path):
         replace(judged_by_two(n, *pair), attributes={"project": "p", "task": str(n // 5)})
         for n, pair in enumerate(pairs)
     ]
-    run = open_run(write(tmp_path / "run", traces))
+    run = open_run(make_run(tmp_path / "run", SYMPTOMS, traces))
     over_tasks, alone = (count_frequencies(run, cluster=cluster)[0].votes for cluster in (None, ()))
     assert over_tasks is not None
     assert alone is not None

@@ -33,24 +33,45 @@ def change_annotation(folder, change):
     file.write_text(json.dumps(line) + "\n")
 
 
+ROWS = """tables => tables.flatMap((table) => [...table.tBodies[0].rows]
+  .filter((row) => !row.matches(".proof"))
+  .map((row) => [...row.querySelectorAll("th a, th .label, th:not(:has(*)), td:not(.plot)")]
+    .map((cell) => cell.textContent)))"""
+
+
 def test_the_tables_are_those_of_the_terminal(report, judged, visit):
+    """As they are printed, and with all columns as by -v."""
     page = visit(report)
-    shown = [
-        [re.sub(r"\s+", " ", cell) for cell in row]
-        for row in page.eval_on_selector_all(
-            "table.counts tbody tr",
-            "rows => rows.map((row) => [...row.querySelectorAll('th a, th .label, td:not(.plot)')]"
-            ".map((cell) => cell.textContent))",
-        )
-    ]
-    printed = tool("report", judged, "--format", "csv", cwd=judged).out
-    table = tool("report", judged, "-v", cwd=judged).out
-    assert len(shown) == len(printed.splitlines()) - 1
-    for cells in shown:
-        pattern = r"\s+".join(map(re.escape, cells))
-        assert re.search(f"^{pattern}$", table, re.MULTILINE), cells
+    for selector, options in ((":not(.full)", ()), (".full", ("-v",))):
+        shown = page.eval_on_selector_all(f"table.counts{selector}", ROWS)
+        table = tool("report", judged, *options, cwd=judged).out
+        names = re.compile(r"(?: \(.*\))?\s+") if not options else re.compile(r"\s+")
+        patterns = [
+            rf"^{re.escape(code)}{names.pattern}" + r"\s+".join(map(re.escape, cells))
+            for code, *cells in shown
+        ]
+        at = [re.search(pattern, table, re.MULTILINE) for pattern in patterns]
+        assert None not in at, dict(zip(patterns, at, strict=True))
+        starts = [found.start() for found in at]
+        assert starts == sorted(starts)
+    sentences = page.locator("p.result").all_inner_texts()
+    printed = " ".join(tool("report", judged, cwd=judged).out.split())
+    assert all(sentence in printed for sentence in sentences)
     notes = page.locator("details.together .notes li").all_text_contents()
     assert any(re.fullmatch(r"\d+ undecided traces are not counted\.", note) for note in notes)
+
+
+def test_one_click_leads_from_a_number_to_a_quote_in_its_place(report, judged, visit):
+    page = visit(report)
+    proof = page.locator("section[aria-label='Table of comm_errors'] tr:has(a:text-is('C3a')) + tr")
+    quote = proof.locator("q").first.text_content()
+    proof.locator("a").first.click()
+    page.wait_for_selector("mark.current")
+    marked = page.locator("mark.current").all_text_contents()
+    assert "".join(marked) == quote
+    first = next(one for one in read_annotations(judged) if one.primary == "C3a")
+    assert quote == first.findings[0].evidence[0].quote
+    assert page.locator("mark.current").first.bounding_box()["y"] < 900
 
 
 def test_filter_deep_link_and_a_highlighted_quote_on_screen(report, judged, visit):
@@ -83,21 +104,39 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(report, judged, visi
     assert holder.get_attribute("data-source") == first.source
 
 
-def test_keys_lead_through_traces_and_quotes(report, visit):
+def test_keys_lead_through_traces_and_quotes(report, judged, visit):
     page = visit(f"{report}#/traces?rubric=comm_errors&status=labelled")
     page.wait_for_selector("ol.traces")
+    [shown, _] = [
+        one
+        for one in read_annotations(judged)
+        if one.status == "labelled" and one.rubric == "comm_errors"
+    ]
+    assert page.inner_text("ol.traces q >> nth=0") == shown.findings[0].evidence[0].quote
+    why = page.inner_text("ol.traces .why >> nth=0")
+    assert why == shown.findings[0].rationale.split("\n")[0]
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector(".reading")
-    assert page.inner_text(".near .legend") == "1 of 2"
-    page.keyboard.press("n")
-    first = page.inner_text("button.quote.current")
-    page.keyboard.press("n")
-    assert page.inner_text("button.quote.current") != first
+    assert page.inner_text(".near .legend >> nth=0") == "1 of 2"
+    first = page.get_attribute("button.quote.current", "data-quote")
+    _, n, _, quotes = page.inner_text(".walk .legend").split()
+    for _ in range(int(quotes) - int(n)):
+        page.keyboard.press("n")
+    last = page.get_attribute("button.quote.current", "data-quote")
     page.keyboard.press("p")
-    assert page.inner_text("button.quote.current") == first
+    assert page.get_attribute("button.quote.current", "data-quote") not in (None, last)
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "2 of 2")
+    page.wait_for_selector("mark.current")
+    assert page.inner_text(".walk .legend").startswith("quote 1 of ")
+    page.keyboard.press("p")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "1 of 2")
+    page.wait_for_selector("mark.current")
+    assert page.get_attribute("button.quote.current", "data-quote") == last != first
     page.keyboard.press("j")
-    until(lambda: page.inner_text(".near .legend") == "2 of 2")
+    until(lambda: page.inner_text(".near .legend >> nth=0") == "2 of 2")
     page.keyboard.press("u")
     page.wait_for_selector("ol.traces")
     assert "status=labelled" in page.url

@@ -47,11 +47,16 @@ def test_rows_in_the_order_of_the_files(two_runs):
     for row, (run, one) in zip(rows, given, strict=True):
         assert (row["run"], row["trace_id"], row["status"]) == (run, one.trace_id, one.status)
         assert (row["primary"], row["secondary"]) == (one.primary, list(one.secondary))
-        assert (row["findings"], row["rejected"]) == (len(one.findings), len(one.rejected))
+        assert (len(row["findings"]), row["rejected"]) == (len(one.findings), len(one.rejected))
     assert rows[0]["values"] == {"passed": "false", "merge": "clean", "model": "m"}
     assert (rows[4]["values"], rows[5]["values"]["seconds"]) == ({}, "1.5")
-    assert rows[0]["text"] == "t1\nbecause of alpha\nquoted here"
-    assert rows[2]["text"] == "t3\na made-up quote"
+    [finding] = rows[0]["findings"]
+    assert finding == {
+        "code": "alpha",
+        "rationale": "because of alpha",
+        "quotes": [["message:1", "quoted here"]],
+    }
+    assert (rows[0]["text"], rows[2]["text"]) == ("", "a made-up quote")
 
 
 def test_agreement_counts_what_calibrate_counts(two_runs, tmp_path):

@@ -307,7 +307,7 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(traces, ser
     served.stop()
     page = visit(serve(*label_command(traces)).address)
     page.keyboard.press("u")
-    until(lambda: "of an earlier one, for good" in page.inner_text("#said"))
+    until(lambda: "of an earlier session" in page.inner_text("#said"))
     assert len(lines()) == 1
     page.keyboard.press("u")
     until(lambda: not lines())

@@ -19,6 +19,7 @@ VALUES = [
     {"passed": "false", "seconds": "1.5"},
 ]
 BLANK = {"run": 0, "rubric": "faults", "primary": None, "secondary": [], "rejected": 0, "text": ""}
+BLANK["findings"] = []
 LIST = """
   const list = (rows, load) => new annotator.List(rows, load);
   const filter = ({ attributes = [], ...rest }) => ({ ...rest, attributes: new Map(attributes) });
@@ -46,6 +47,8 @@ def test_filters(run_script, rows):
         ({"status": "labelled"}, [1, 2, 5]),
         ({"code": "alpha"}, [1, 2, 5]),
         ({"code": "none"}, [3]),
+        ({"primary": "alpha"}, [1, 5]),
+        ({"text": "t4"}, [4]),
         ({"rejected": "true"}, [3]),
         ({"agreement": "agrees", "code": "alpha"}, [1]),
         ({"attributes": [["passed", "false"]]}, [1, 2, 6]),

@@ -16,6 +16,7 @@ PREAMBLE = (
 )
 _WIDTH = 10  # of a column's name, in characters
 _ONE_COLUMN = 6  # columns of a table that fit into one column of two
+_COLUMN_WIDTH = 229.0  # points, of an article of two columns
 _CHARACTER, _GAP, _TEXT_WIDTH = 3.8, 6.0, 345.0  # points: in footnotesize, of an article
 _INTERVAL = re.compile(r"(\S+) (\[.*\])")  # a share with its limits, which go below it
 _SENTENCES = r"p{0.35\linewidth}"  # a column of sentences, which are wrapped
@@ -82,6 +83,7 @@ def _divide(table: Table) -> list[Table]:
             rows=[_pick(row, table.texts, columns) for row in table.rows],
             caption=" ".join([*_list_titles(table), f"Part {n} of {len(groups)}."]),
             notes=table.notes if n == len(groups) else (),
+            paper=table.paper if n == len(groups) else (),
             lines=table.lines if n == len(groups) else (),
             blocks=(len(columns),),
         )
@@ -115,7 +117,8 @@ def _list_titles(table: Table) -> list[str]:
 
 
 def _list_notes(table: Table) -> list[str]:
-    return [*table.sentences, *map(_end_sentence, filter(None, table.lines))]
+    notes = table.sentences if table.paper is None else table.paper
+    return [*notes, *map(_end_sentence, filter(None, table.lines))]
 
 
 def _end_sentence(line: str) -> str:
@@ -176,7 +179,9 @@ def _write_row(texts: Sequence[str], cells: Iterable[str]) -> str:
 
 def _write_float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
-    environment = "table*" if len(table.header) > _ONE_COLUMN else "table"
+    wide = len(table.header) > _ONE_COLUMN
+    wide |= bool(table.blocks) and sum(_measure_columns(table)) > _COLUMN_WIDTH
+    environment = "table*" if wide else "table"
     header, *rows = table.cells
     texts = table.texts
     head = _write_row(header[:texts], map(_write_heading, header[texts:]))

@@ -49,13 +49,13 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     """Return the brief form of ``full``, the table with all columns and notes. ``table`` has the
     rows in the order in which they are shown.
     """
-    rows = [row for row in table.all_rows if row.count is not None or _has_share(row)]
+    rows = select_rows(table)
     groups = [row for row in rows if row.kind == "group"]
     header, lines = _write_rows(rows, table)
     ranked = rank_notes(full.notes, corrected=bool(table.correction))
     notes = [x for x in ranked if getattr(x, "id", "") not in ("marks", *_OF_BOUNDS)]
     bounds = []
-    if any(name.startswith("bounds") for name in header):
+    if table.judged and any(name.startswith("bounds") for name in header):
         bounds = [x for x in ranked if getattr(x, "id", "") in _OF_BOUNDS]
     votes = full.lines[:1] if table.votes else []
     blocks = [
@@ -66,7 +66,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     ]
     return replace(
         full,
-        title=f"{_write_title(table)}\n\n{wrap_lines(_write_summary(table))}",
+        title=f"{_write_title(table)}\n\n{wrap_lines(write_summary(table))}",
         header=header,
         rows=lines,
         notes=select_notes(notes, len(full.lines) - len(votes)),
@@ -79,7 +79,12 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     )
 
 
-def _write_summary(table: FrequencyTable) -> str:
+def select_rows(table: FrequencyTable) -> list[Row]:
+    """Return the rows that the brief form shows: those with a count or a share."""
+    return [row for row in table.all_rows if row.count is not None or _has_share(row)]
+
+
+def write_summary(table: FrequencyTable) -> str:
     """Return the result of a table in a sentence or two."""
     total = table.judged + table.undecided + table.failed
     if table.people:

@@ -1,10 +1,11 @@
 """Comparisons as tables: codes down, conditions across; and every two of many conditions."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from annotator.base.text import cut_middle, sanitize_line, wrap_line, wrap_lines
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_line, wrap_lines
 from annotator.reports.comparison import ComparedCode, ConditionComparison, PairDifference
 from annotator.reports.comparison_notes import UNADJUSTED
 from annotator.reports.digits import (
@@ -34,6 +35,9 @@ _LONGEST_SIDE = 13  # of two names that head columns
 _NARROWEST = 6  # columns of a share
 _LONGEST_CODE = 24  # before its middle is left out
 _PAIRS = 10  # that a terminal shows
+_PAPER = 3  # notes
+_OPTION = re.compile(r" \([^()]*--[a-z][^()]*\)")
+_SMALLEST = "corrected smallest p (Holm)"  # of a code's differences
 _INTERVALS = "Every share with its interval: -v"
 
 # One row for each code of two values; else for each code and condition, or pair of conditions.
@@ -49,7 +53,8 @@ _TWO_COLUMNS = make_columns("""
 _COLUMNS = make_columns("""
     rubric rubric_sha256 judges attribute kind row code condition other count n value low high
     method confidence test=test_name p=test_p p_holm=adjusted corrected_value corrected_low
-    corrected_high corrected_method runs notes
+    corrected_high corrected_method corrected_p=corrected_test_p corrected_p_holm=corrected_adjusted
+    runs notes
 """)
 
 
@@ -60,13 +65,12 @@ def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
     tables: list[Table] = []
     for compared in comparisons:
         tables.append(_make_table(compared))
-        tables += [_make_pairs(compared)] if compared.pairs else []
+        tables += [_make_pairs(compared)] if compared.all_pairs else []
     return tables
 
 
 def _make_table(compared: ConditionComparison) -> Table:
-    title = _write_title(compared)
-    title += f"; {compared.kind}, Holm over {compared.tests} tests"
+    title = f"{_write_title(compared)}; {compared.kind}, Holm over {_count_tests(compared)}"
     header, rows, blocks = _write_rows(compared)
     unit = "percent and percentage points" if compared.two else "percent"
     name = [compared.rubric.id, compared.attribute, *(compared.values if compared.two else ())]
@@ -81,6 +85,7 @@ def _make_table(compared: ConditionComparison) -> Table:
         below=len(compared.code_groups),
         caption=f"{title}; {unit}, {100 * compared.confidence:g} % intervals.",
         name="-".join(name),
+        paper=_select_paper_notes(compared),
         records=[record for row in all_rows for record in _make_records(row, compared)],
         columns=_TWO_COLUMNS if compared.two else _COLUMNS,
         document=_make_document(compared),
@@ -102,9 +107,10 @@ def _make_document(compared: ConditionComparison) -> dict[str, Any]:
         **({"alone": compared.alone} if two else {}),
         "confidence": compared.confidence,
         "rows": [_describe_row(row, compared) for row in compared.rows],
-        **{"tests": compared.tests, "notes": compared.notes, "runs": compared.runs},
+        **{"tests": compared.tests, "corrected_tests": compared.corrected_tests},
+        **{"notes": compared.notes, "runs": compared.runs},
         "code_groups": [_describe_row(row, compared) for row in compared.code_groups],
-        **({"pooled": compared.pooled} if two else {"pairs": list(map(asdict, compared.pairs))}),
+        **({"pooled": compared.pooled} if two else {"pairs": _describe_pairs(compared)}),
     }
 
 
@@ -119,7 +125,7 @@ def _describe_row(row: ComparedCode, compared: ConditionComparison) -> dict[str,
     shares, corrected = fields.pop("shares"), fields.pop("corrected")
     difference = fields.pop("corrected_difference")
     if not compared.two:
-        names = ("code", "test", "adjusted")
+        names = ("code", "test", "adjusted", "corrected_adjusted")
         return {name: fields[name] for name in names} | {"shares": shares, "corrected": corrected}
     sides = corrected or (None, None)
     return {
@@ -154,6 +160,7 @@ def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict
     for n, (value, share) in enumerate(zip(compared.values, row.shares, strict=True)):
         record = about | {"row": "share", "code": row.code, "condition": value, "count": share.k}
         record |= asdict(share) | {"adjusted": row.adjusted} | test
+        record["corrected_adjusted"] = row.corrected_adjusted
         if row.corrected:
             record |= flatten({"corrected": asdict(row.corrected[n])})
         records.append(record)
@@ -175,6 +182,14 @@ def _write_title(compared: ConditionComparison) -> str:
     )
 
 
+def _count_tests(compared: ConditionComparison) -> str:
+    """Return the number of tests of each kind."""
+    text = f"{compared.tests} tests"
+    if compared.corrected:
+        text += f" of the judge's own shares and {compared.corrected_tests} of corrected ones"
+    return text
+
+
 def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
     sizes = zip(compared.values, compared.n, strict=True)
     return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
@@ -192,7 +207,8 @@ def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[
         cells += map(_write_share, row.corrected)
         if row.corrected_test:
             cells.append(_join(*format_points(row.corrected_difference)))
-            cells += [format_p(row.corrected_test.p), format_p(row.corrected_adjusted)]
+            cells.append(format_p(row.corrected_test.p))
+        cells += [format_p(row.corrected_adjusted)] if compared.corrected else []
         rows.append(tuple(cells))
     if not compared.corrected:
         return ("code", *sides, *gaps), rows, (len(sides) + len(gaps),)
@@ -200,6 +216,8 @@ def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[
     more = [] if compared.pooled else [f"{side} corrected" for side in sides]
     if compared.two:
         more += [f"{'pooled' if compared.pooled else 'corrected'} {name}" for name in gaps]
+    else:
+        more.append(_SMALLEST)
     return (*header, *more), rows, (len(sides) + len(gaps), len(more))
 
 
@@ -230,15 +248,12 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
     # The last columns; a pooled difference has no shares of its own.
-    ends = {"p (Holm)": [format_p(row.adjusted) for row in rows]}
+    ends = {}
     if compared.two:
         name = "pooled" if compared.pooled else "difference"
-        ends = {
-            name: [_round_points(_get_gap(row)) for row in rows],
-            "p (Holm)": [format_p(_get_test(row)[1]) for row in rows],
-        }
-    elif compared.corrected:
-        ends = {"judged p": ends["p (Holm)"]}
+        ends[name] = [_round_points(_get_gap(row)) for row in rows]
+    adjusted = [row.corrected_adjusted if compared.corrected else row.adjusted for row in rows]
+    ends["p (Holm)"] = list(map(format_p, adjusted))
     shares = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
     room = WIDTH - _measure_columns(ends)
     room -= min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
@@ -257,14 +272,14 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     room = max(LEAST_NAME, WIDTH - used) if compared.two else WIDTH - used
     column = ["code", *(cut_middle(sanitize_line(row.code, 64), room) for row in rows)]
     header, *lines = zip(column, *columns, strict=True)
-    first = ["few-labels", "corrected"] if compared.corrected else []
-    first = ["alone", *first] if compared.two else ["corrected", "few-labels"]
+    first = ["too-few-labels", "few-labels", "sums"] if compared.corrected else []
+    first = ["alone", *first, "corrected"] if compared.two else first
     return replace(
         full,
-        title=f"{_write_head(compared, names)}\n\n{wrap_lines(_summarize(compared))}",
+        title=f"{_write_head(compared, names)}\n\n{wrap_lines(summarize(compared))}",
         header=header if rows else (),
         rows=lines,
-        lines=wrap_line(_explain_cells(compared, intervals), "").split("\n") if rows else (),
+        lines=wrap_line(explain_cells(compared, intervals), "").split("\n") if rows else (),
         notes=[
             *select_notes(_rank_notes(compared.notes, first)),
             *([] if intervals or not rows else [_INTERVALS]),
@@ -278,7 +293,8 @@ def _measure_columns(columns: dict[str, list[str]]) -> int:
     return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
 
 
-def _explain_cells(compared: ConditionComparison, intervals: bool) -> str:
+def explain_cells(compared: ConditionComparison, intervals: bool) -> str:
+    """Return what the cells hold, and what is adjusted for the number of tests."""
     level = f"{100 * compared.confidence:g} %"
     if compared.two:
         text = "Percent and percentage points"
@@ -288,13 +304,16 @@ def _explain_cells(compared: ConditionComparison, intervals: bool) -> str:
         elif compared.corrected:
             text += "; shares, differences and p are corrected by the labels"
         return f"{text}. Intervals ({level}) are not adjusted for the number of tests; p is."
-    whose = ", corrected by the labels" if compared.corrected else ""
-    p = "p tests the judge's own shares and" if compared.corrected else "p"
+    whose, p, more = "", "p", ""
+    if compared.corrected:
+        whose = ", corrected by the labels"
+        p = "p, of the two conditions that differ most,"
+        more = " The judge's own shares and p: --no-calibration."
     if not intervals:
-        return f"Percent{whose}; {p} is adjusted for the number of tests (Holm)."
+        return f"Percent{whose}; {p} is adjusted for the number of tests (Holm).{more}"
     return (
         f"Percent{whose}, with {level} intervals, not adjusted for the number of tests; {p} is"
-        " adjusted (Holm)."
+        f" adjusted (Holm).{more}"
     )
 
 
@@ -305,6 +324,14 @@ def _rank_notes(notes: Sequence[str], first_ids: Sequence[str]) -> list[str]:
     ranked = [note for note in rank_notes(notes, corrected=False) if note != UNADJUSTED]
     first = [note for id_ in first_ids for note in ranked if getattr(note, "id", "") == id_]
     return [*first, *(note for note in ranked if note not in first)]
+
+
+def _select_paper_notes(compared: ConditionComparison) -> list[str]:
+    """Return the notes that a reader of a paper needs, without options of the command line."""
+    first = ["part", "no-condition", "too-few-labels"]
+    first += ["corrected", "sums"] if compared.corrected else ["tasks", "independent", "judge-only"]
+    notes = [_OPTION.sub("", note) for note in _rank_notes(compared.notes, first)]
+    return [sanitize_line(note, 2000) for note in notes if " --" not in note][:_PAPER]
 
 
 def _name_columns(values: Sequence[str], room: int) -> list[str]:
@@ -378,9 +405,11 @@ def _find_extremes(row: ComparedCode, values: Sequence[str], room: int) -> list[
     return cells
 
 
-def _summarize(compared: ConditionComparison) -> str:
+def summarize(compared: ConditionComparison) -> str:
     """Return the result in a sentence: the code that differs most, by its p."""
     count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
+    if compared.corrected and not compared.two:
+        return _summarize_pairs(compared.pairs, f"every two of the {count}", compared)
     between = f"among the {count}"
     if compared.two:
         between = f"between {' and '.join(sanitize_line(x, 40) for x in compared.values)}"
@@ -394,15 +423,13 @@ def _summarize(compared: ConditionComparison) -> str:
         side = "side" if compared.two else "condition"
         why = _explain_untested([reason for *_, reason in tests], side)
         return f"No code can be tested {between}: {why}."
-    *_, top, least = min(tested, key=lambda each: each[:2])
+    *_, top, smallest = min(tested, key=lambda each: each[:2])
     family = sum(adjusted is not None for _, adjusted, _ in tests)
-    p = f"p {_format_relation(least)} (Holm over {family} tests)"
+    p = f"p {_format_relation(smallest)} (Holm over {family} tests)"
     result = f"{_write_gap(top, compared)}, {p}."
     lead = f"{between[0].upper()}{between[1:]}"
-    if compared.corrected and not compared.two:
-        lead = f"By the judge alone, {between}"
     limit = 1 - compared.confidence
-    if least < limit:
+    if smallest < limit:
         return f"{lead}, {top.code} differs most: {result}"
     text = f"{lead}, no code differs beyond chance; the smallest p is that of {top.code}: {result}"
     for row, (_, adjusted, _) in zip(compared.rows, tests, strict=True):
@@ -428,6 +455,34 @@ def _format_relation(p: float | None) -> str:
     """Return a p with its sign: ``= 0.0123``, or ``< .0001``."""
     text = format_p(p)
     return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
+
+
+def _summarize_pairs(
+    pairs: Sequence[PairDifference], which: str, compared: ConditionComparison
+) -> str:
+    """Return how many differences are beyond chance, and the one with the smallest p."""
+    whose = " of corrected shares" if compared.corrected else ""
+    tested = [pair for pair in pairs if pair.adjusted is not None]
+    if not tested:
+        reasons = [(pair.test.reason or "").rpartition("side: ")[2] for pair in pairs]
+        why = _explain_untested(reasons, "condition")
+        return f"No difference{whose} can be tested ({which}): {why}."
+    limit = 1 - compared.confidence
+    beyond = sum((pair.adjusted or 0.0) < limit for pair in tested)
+    top = min(tested, key=lambda pair: (pair.test.p, -abs(pair.difference.value or 0.0)))
+    count = f"{beyond or 'None'} of the {len(tested)}"
+    if len(tested) == 1:
+        count = "The" if beyond else "Not even the"
+    verb = "is" if beyond < 2 else "are"
+    names = " - ".join(sanitize_line(value, 40) for value in (top.first, top.second))
+    points, limits = format_points(top.difference)
+    level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""
+    return (
+        f"{count} tested {'difference' if len(tested) == 1 else 'differences'}{whose} ({which})"
+        f" {verb} beyond chance; the smallest p is that of {sanitize_line(top.code, 64)}, {names}:"
+        f" {points} points{level}, p {_format_relation(top.adjusted)} (Holm over"
+        f" {format_count(len(tested), 'test')})."
+    )
 
 
 def _measure_gap(row: ComparedCode) -> float:
@@ -460,7 +515,7 @@ def _write_gap(row: ComparedCode, compared: ConditionComparison) -> str:
 def _make_pairs(compared: ConditionComparison) -> Table:
     level = f"{100 * compared.confidence:g} % interval"
     tests = sum(pair.adjusted is not None for pair in compared.pairs)
-    whose = ", by the judge alone" if compared.corrected else ""
+    whose = ", corrected by the labels" if compared.corrected else ""
     title = f"{_write_title(compared)}; every two{whose}, Holm over {tests} tests"
     about = _describe(compared)
     table = Table(
@@ -470,20 +525,18 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         notes=compared.notes,
         caption=f"{title}; differences in percentage points.",
         name=f"{compared.rubric.id}-{compared.attribute}-pairs",
-        records=[about | _make_pair_record(pair) for pair in compared.pairs],
+        paper=_select_paper_notes(compared),
+        blocks=(4,),
+        records=[about | _make_pair_record(pair, compared) for pair in compared.pairs],
         columns=_COLUMNS,
         document={
             **_identify(compared),
             **{"attribute": compared.attribute, "tests": tests},
-            "pairs": [asdict(pair) for pair in compared.pairs],
+            "pairs": _describe_pairs(compared),
         },
     )
     ranked = sorted(compared.pairs, key=lambda pair: 2.0 if pair.test.p is None else pair.test.p)
     lines = [(_name_pair(pair), *_write_pair(pair)[1:]) for pair in ranked[:_PAIRS]]
-    beyond = sum((pair.adjusted or 1.0) < 1 - compared.confidence for pair in compared.pairs)
-    result = "no difference can be tested"
-    if tests:
-        result = f"{beyond} of {tests} differences that can be tested are beyond chance"
     text = (
         f"{len(lines)} of {len(ranked)} differences in percentage points, the smallest p first"
         f"{'; all: -v' if len(lines) < len(ranked) else ''}."
@@ -492,9 +545,12 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         text += f" {untested} of the {len(ranked)} cannot be tested: p is -."
     text += " Intervals are not adjusted for the number of tests; p is."
     count = f"{len(compared.values)} values of {sanitize_line(compared.attribute, 40)}"
+    summary = f"Every two of the {count}, corrected by the labels:"  # the result is above
+    if not compared.corrected:
+        summary = _summarize_pairs(compared.pairs, f"every two of the {count}", compared)
     brief = replace(
         table,
-        title=wrap_lines(f"Every two of the {count}{whose}: {result}."),
+        title=wrap_lines(summary),
         header=("code: first - second", "difference", level, "p (Holm)"),
         rows=[(*line[:3], line[4]) for line in lines],
         lines=["", *wrap_line(text, "").split("\n")],
@@ -517,7 +573,15 @@ def _write_pair(pair: PairDifference) -> Line:
     return (name, *points, format_p(pair.test.p), format_p(pair.adjusted))
 
 
-def _make_pair_record(pair: PairDifference) -> dict[str, Any]:
+def _describe_pairs(compared: ConditionComparison) -> list[dict[str, Any]]:
+    return [{"corrected": compared.corrected, **asdict(pair)} for pair in compared.pairs]
+
+
+def _make_pair_record(pair: PairDifference, compared: ConditionComparison) -> dict[str, Any]:
     record: dict[str, Any] = {"row": "pair", "code": pair.code, "condition": pair.first}
-    record |= {"other": pair.second, "adjusted": pair.adjusted}
-    return record | asdict(pair.difference) | flatten({"test": asdict(pair.test)})
+    record["other"] = pair.second
+    test = {"test": asdict(pair.test), "adjusted": pair.adjusted}
+    if not compared.corrected:
+        return record | asdict(pair.difference) | flatten(test)
+    record["n"] = pair.difference.n
+    return record | flatten({"corrected": asdict(pair.difference) | test})

@@ -82,14 +82,14 @@ def tabulate(
     columns = (*_COLUMNS, *labelled, *people, *make_columns("notes"))
     tables = []
     for table in counted:
-        by_share = _sort(table)
+        by_share = sort_by_share(table)
         made = _make_table(by_share if sort == "share" else table, columns, meanings)
         brief = make_brief(table if sort == "rubric" else by_share, made)
         tables.append(made if meanings else replace(made, brief=brief))
     return tables
 
 
-def _sort(table: FrequencyTable) -> FrequencyTable:
+def sort_by_share(table: FrequencyTable) -> FrequencyTable:
     """Return the table with the largest share first; none stays last of its rows."""
     *codes, none = table.rows
     rows = (*sorted(codes, key=_find_size, reverse=True), none)

@@ -6,7 +6,7 @@
 
   function shares(one, link) {
     const drawn = one.rows.map((row) => ({ row, sides: row.sides.map(({ drawn: [share, corrected] }) => ({ share, corrected })) }));
-    const largest = ({ row, sides }) => (row.code === "none" ? -1 : Math.max(0, ...sides.map(({ share }) => share?.[1] ?? 0)));
+    const largest = ({ row, sides }) => (row.code === "none" ? -1 : Math.max(0, ...sides.map(({ share, corrected }) => (corrected ?? share)?.[1] ?? 0)));
     drawn.sort((first, second) => largest(second) - largest(first));
     const top = annotator.ceiling({ rows: drawn.flatMap(({ sides }) => sides) });
     const axis = () => h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`)));
@@ -15,7 +15,7 @@
         one.more.map((cell) => h("th", { rowspan: 2, scope: "col" }, cell))),
       h("tr", one.sides.map(() => [h("th.side", { scope: "col" }, "share"), axis()])),
     ];
-    const corrected = one.rows.some((row) => row.sides.some((side) => side.corrected));
+    const [judged, corrected] = ["share", "corrected"].map((kind) => one.rows.some((row) => row.sides.some((side) => side[kind])));
     const body = drawn.map(({ row, sides }) => h(`tr${row.code === "none" ? ".last" : ""}`,
       h("th", { scope: "row", title: row.name }, name(row.code, 64)),
       row.sides.map((side, n) => [
@@ -24,7 +24,7 @@
       row.more.map((cell) => h("td", cell))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": `Shares by ${one.title}` }, h("table.counts.sides", h("thead", head), h("tbody", body))),
-      h("p.legend", h("span.dot.judged"), " share in percent with its 95 % interval, all on one scale", corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
+      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], "; all on one scale. ", one.cells),
     ];
   }
 
@@ -84,6 +84,7 @@
     return overview.comparisons.map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },
       h("h2", name(one.title, 120)),
       one.problem ? h("p.warning", name(one.problem, 1000)) : [
+        one.sentence && h("p.result", name(one.sentence, 2000)),
         shares(one, link),
         one.pairs.length > 0 && pairs(one, asked.rubric === one.rubric ? asked : {}, source, toTraces, toCompare),
         one.notes.length > 0 && h("details", h("summary", `Notes (${one.notes.length})`), h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))))]));

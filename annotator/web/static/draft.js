@@ -1,4 +1,5 @@
-// A label while it is made: what the panel shows, and what the server is sent of it.
+// A label while it is made: what the panel shows, what the server is sent of it, and what the browser
+// keeps of it until the server has it.
 "use strict";
 
 annotator.Draft = class Draft {
@@ -88,6 +89,13 @@ annotator.Draft = class Draft {
     this.confidence = n;
   }
 
+  // Whether another draft says the same.
+  same(other) {
+    const [one, two] = [this, other].map(({ none, skipped, codes, evidence, note, confidence }) =>
+      JSON.stringify([none, skipped, codes, evidence.map((each) => [each.source, each.start, each.end, each.quote, each.code]), note, confidence]));
+    return one === two;
+  }
+
   // What the server is sent; what is not decided is withdrawn.
   body(choice) {
     if (!this.decided) return { withdrawn: true };
@@ -95,5 +103,33 @@ annotator.Draft = class Draft {
     const many = choice === "many";
     const { evidence, note, confidence } = this.copy();
     return { primary: many ? null : (this.codes[0] ?? null), secondary: this.codes.slice(many ? 0 : 1), evidence, note, confidence };
+  }
+};
+
+// What the server has not got yet, by trace id, kept over a reload. `name` is of one file of labels,
+// one person and one rubric. An entry is {base, draft}: the decision that the draft has changed.
+annotator.Kept = class Kept {
+  constructor(name) {
+    this.place = (id) => `annotator-draft:${name}:${id}`;
+  }
+
+  // Keep an entry, none with null; false if the browser cannot.
+  set(id, entry) {
+    try {
+      if (entry) localStorage.setItem(this.place(id), JSON.stringify(entry));
+      else localStorage.removeItem(this.place(id));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  get(id) {
+    try {
+      const entry = JSON.parse(localStorage.getItem(this.place(id)));
+      return entry && { ...entry, draft: new annotator.Draft(entry.draft) };
+    } catch {
+      return null;
+    }
   }
 };

@@ -110,15 +110,19 @@
   function quote(evidence, key) {
     page.quotes.push(key);
     return h("li", h("button.quote", { type: "button", "data-quote": key, click: () => page.show(key) },
-      h("span.where", name(evidence.source, 120), evidence.match === "typography" && ", as it stands there: the judge's typography differs", evidence.match === "moved" && ", where it stands: the judge named another source", evidence.stale && ": not there as the trace is now"), h("q", annotator.passage(evidence.quote, 500))));
+      h("span.where", name(evidence.source, 120), evidence.match === "typography" && ", as it stands there: the judge's typography differs", evidence.match === "moved" && ", where it stands: the judge named another source", evidence.places && `, found by its words${evidence.places > 1 ? `, the first of ${evidence.places} places` : ""}`, evidence.stale && ": not there as the trace is now"), h("q", annotator.passage(evidence.quote, 500))));
   }
+
+  // A person's quotes with a place, then those that were given without one.
+  const placed = (label) => [...label.spans, ...label.located];
 
   function person(label) {
     const codes = [label.primary, ...label.secondary].filter(Boolean);
     return h("article.card.human", h("header", h("strong", name(label.annotator, 80)), h("span.chip", "person"), label.confidence !== null && h("span.legend", `confidence ${label.confidence} of 5`)),
       h("p", codes.length ? codes.map((code) => codeTitle(label.rubric, code)) : "No code applies."),
       label.note && h("p.rationale", annotator.passage(label.note, 10000)),
-      h("ul.quotes", label.spans.length ? label.spans.map((span, k) => quote(span, keyOf(label, k))) : label.evidence.map((text) => h("li", h("q", annotator.passage(text, 500))))));
+      h("ul.quotes", placed(label).map((span, k) => quote(span, keyOf(label, k))),
+        [...label.missing, ...label.unplaced].map((text) => h("li", label.missing.includes(text) && h("span.where", "Not found in the trace: "), h("q", annotator.passage(text, 500))))));
   }
 
   function votes(one) {
@@ -131,6 +135,8 @@
       h("div.finding.rejected", { id: `finding-${keyOf(one, `r${n}`)}` }, h("h4", codeTitle(one.rubric, claim.code)),
         h("p.reason", name(claim.reason, 3000)), h("ul.quotes", claim.quotes.map((text) => h("li", h("q", annotator.passage(text, 500))))))));
   }
+
+  annotator.findingKey = keyOf;
 
   // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
   // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
@@ -149,7 +155,7 @@
       });
     }
     for (const label of found.labels) {
-      label.spans.forEach((span, k) => mark(span, keyOf(label, k), "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
+      placed(label).forEach((span, k) => mark(span, keyOf(label, k), "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
     }
     return { cards: findings(found), quotes: page.quotes, marks, mark };
   };

@@ -10,6 +10,7 @@
     rubric: (row) => [row.rubric],
     status: (row) => [row.status],
     code: codes,
+    primary: (row) => (row.primary === null ? [] : [row.primary]),
     agreement: (row) => (row.agreement === null ? [] : [row.agreement]),
     rejected: (row) => [String(row.rejected > 0)],
     differ: (row) => row.differing ?? [],
@@ -27,10 +28,12 @@
     return parts;
   }
 
+  const words = (row) => [row.trace_id, row.text, ...row.findings.flatMap((one) => [one.rationale, ...one.quotes.map(([, quote]) => quote)])].join("\n");
+
   function matching(rows, filter, but = null) {
     const parts = wanted(filter).filter(([key]) => key !== but);
     const text = (filter.text || "").toLowerCase();
-    return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || row.text.toLowerCase().includes(text)));
+    return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || words(row).toLowerCase().includes(text)));
   }
 
   // What each side says of a trace, by rubric and trace; the rows get it, and the pairs that differ.
@@ -102,6 +105,16 @@
       const attributes = Object.fromEntries(all.filter(([, values]) => values.length <= MOST));
       const omitted = all.filter(([, values]) => values.length > MOST).map(([key, values]) => [key, values.length]);
       return { ...facets, attributes, omitted };
+    }
+    // The first findings of a code, each of another trace: its row, and its number in that.
+    examples(filter, code, most) {
+      const found = new Map();
+      for (const row of matching(this.all, filter)) {
+        const n = row.findings.findIndex((one) => one.code === code);
+        if (n >= 0 && !found.has(row.trace_id)) found.set(row.trace_id, { row, n });
+        if (found.size === most) break;
+      }
+      return [...found.values()];
     }
     async trace(id) {
       return { row: this.all.find((row) => row.trace_id === id)?.number, ...await this.load(id) };

@@ -1,10 +1,13 @@
-// The panel to label with: the rubric, what is chosen of it, the evidence, and what can be done.
+// The panel to label with: the codes, the definition of one, the evidence, and what can be done.
 "use strict";
 
 (function () {
   const { h, $, all, name } = annotator;
   const said = (text) => annotator.passage(text, 20000); // all that a text of a rubric may have
   const keyOf = (n) => (n < 9 ? String(n + 1) : n < 18 ? `⇧${n - 8}` : "");
+  let folded = true; // on a narrow screen the trace comes first
+  let drawing = false; // focus that comes back is no wish to read
+  let resting = null; // what shows a definition when the pointer stays on a code
 
   // What a click does; focus goes back to the page, so that keys are commands again.
   function act(event, what) {
@@ -17,75 +20,109 @@
   // Make the panel. `on`: what its buttons do. The foot stays as it is, so that its state is heard.
   annotator.panel = function panel(on) {
     const foot = h("div.foot", h("p.state", { id: "state", role: "status" }),
-      h("div.actions", fold(),
+      h("div.actions", h("button.fold", { type: "button", "data-focus": "fold", "aria-controls": "choices about given", click: () => fold(!folded) }, "Codes"),
         h("button", { type: "button", "data-focus": "add", mousedown: (event) => event.preventDefault(), click: (event) => act(event, on.add) }, h("kbd", "e"), "Add quote"),
-        button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo")));
-    return h("aside", { id: "panel", "aria-label": "Label" }, h("div", { id: "choices" }), h("div", { id: "given" }), foot);
+        button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo"), button("redo", on.redo, h("span.said", "Redo"), h("span", { "aria-hidden": "true", title: "Redo" }, "↷"))));
+    const about = h("section", { id: "about", tabindex: 0, "aria-label": "Definition" });
+    const panel = h("aside", { id: "panel", "aria-label": "Label" }, h("div.sheet", h("div.read-of-it", h("div", { id: "choices" }), about), h("div", { id: "given" })), foot);
+    fold(folded, panel);
+    return panel;
   };
 
-  // On a narrow screen the trace needs the room.
-  function fold() {
-    const folds = h("button.fold", { type: "button", "data-focus": "fold", "aria-expanded": "true", "aria-controls": "choices given" }, "Codes");
-    folds.addEventListener("click", () => folds.setAttribute("aria-expanded", String(!$("#panel").classList.toggle("folded"))));
-    return folds;
+  function fold(shut, panel = $("#panel")) {
+    folded = shut;
+    panel.classList.toggle("folded", shut);
+    annotator.set($(".fold", panel), { "aria-expanded": String(!shut) });
   }
 
-  // Show a draft: `paper` is {item, draft, active}. What is open, focused or scrolled stays so.
+  annotator.unfold = () => fold(false);
+
+  // Show a draft: `paper` is {item, draft, active, reading}. What is focused or scrolled stays so.
   annotator.drawPanel = function drawPanel(rubric, paper, on) {
+    drawing = true;
+    clearTimeout(resting);
     const focused = document.activeElement?.dataset?.focus;
-    const open = new Set(all("#choices details[open]").map((one) => one.dataset.of));
     const [choices, given] = [$("#choices"), $("#given")];
     const [top, quotes] = [choices.scrollTop, all(".evidence li", given).length];
     choices.replaceChildren(...[
       paper.item.others && two(rubric, paper, on),
-      h("h2", name(rubric.title)),
-      h("details", { "data-of": "instructions", open: open.has("instructions") }, h("summary", "Instructions"), h("p.rationale", said(rubric.instructions)),
-        rubric.precedence.length > 0 && h("p.rationale", h("strong", "Precedence: "), rubric.precedence.join(" > "))),
-      h("ol.codes", { "aria-label": "Codes" }, rubric.codes.map((one, n) => shownCode(rubric, paper, on, one, n, open)), h(`li${paper.draft.none ? ".primary" : ""}`,
+      h("header.rubric", h("h2", name(rubric.title)), h("button", { type: "button", "data-focus": "instructions", click: (event) => act(event, () => on.read(null)) }, h("kbd", "i"), "Instructions")),
+      h("ol.codes", { "aria-label": "Codes" }, rubric.codes.map((one, n) => shownCode(rubric, paper, on, one, n)), h(`li${paper.draft.none ? ".primary" : ""}`,
         h("button.pick", { type: "button", "data-focus": "none", "aria-pressed": String(paper.draft.none), click: (event) => act(event, on.none) }, h("kbd", "0"), "none: no code applies"))),
     ].filter(Boolean));
-    given.replaceChildren(...evidence(rubric, paper, on), note(paper, on), confidence(paper, on));
+    given.replaceChildren(...evidence(paper, on), h("div.said-of-it", note(paper, on), confidence(paper, on)));
+    annotator.drawAbout(rubric, paper);
+    annotator.drawNeeds(paper);
+    $('[data-focus="redo"]').hidden = !on.redoes();
     choices.scrollTop = top;
     const list = $(".evidence", given);
     if (paper.draft.evidence.length > quotes) list.scrollTop = list.scrollHeight;
     if (focused && !document.activeElement?.dataset?.focus) annotator.focusOn(focused);
+    drawing = false;
   };
 
   // Give focus back to what has the same name now, or if it is gone to what adds evidence.
   annotator.focusOn = (focused) => ($(`[data-focus="${CSS.escape(focused)}"]`) ?? $('[data-focus="add"]'))?.focus({ preventScroll: true });
 
-  function shownCode(rubric, { draft }, on, one, n, open) {
+  // A code is read when it gets focus, or when the pointer rests on it: on its way to the definition
+  // it passes over others.
+  function shownCode(rubric, { draft }, on, one, n) {
     const place = draft.codes.indexOf(one.id);
     const role = place < 0 ? "" : rubric.choice === "many" ? "chosen" : place === 0 ? "primary" : "secondary";
-    return h(`li${role ? `.${role === "secondary" ? role : "primary"}` : ""}`, { "data-code": one.id },
-      h("button.pick", { type: "button", "data-focus": `code-${one.id}`, "aria-pressed": String(place >= 0), click: (event) => act(event, () => on.pick(one.id)) },
-        keyOf(n) && h("kbd", keyOf(n)), `${one.id === one.name ? "" : `${one.id}: `}${name(one.name)}`, h("span.role", role)),
+    const read = () => on.read(one.id);
+    const rest = (event) => {
+      clearTimeout(resting);
+      if (event.pointerType === "mouse") resting = setTimeout(read, 250);
+    };
+    const same = one.id.replaceAll("_", " ").toLowerCase() === one.name.toLowerCase();
+    return h(`li${role ? `.${role === "secondary" ? role : "primary"}` : ""}`, { "data-code": one.id, pointerenter: rest, pointerleave: () => clearTimeout(resting) },
+      h("button.pick", { type: "button", "data-focus": `code-${one.id}`, "aria-pressed": String(place >= 0), focus: () => drawing || read(), click: (event) => act(event, () => on.pick(one.id)) },
+        h("kbd", keyOf(n)), h("span.code-name", same ? null : h("span.id", one.id), name(one.name)), h("span.role", role)),
       role === "secondary" && button(`first-${one.id}`, () => on.primary(one.id), "Make primary", h("span.said", one.id)),
-      h("p", said(one.definition)),
-      h("details", { "data-of": one.id, open: open.has(one.id) }, h("summary", "Evidence, near misses, example", h("span.said", ` of ${one.id}`)),
-        h("p", h("strong", "Evidence: "), said(one.evidence), ` (${annotator.count(one.quotes, "quote")} at least)`),
-        one.not && h("p", h("strong", "Not: "), said(one.not)),
-        one.example && [one.example.quotes.map((text) => h("blockquote", said(text))), h("p", said(one.example.why))]));
+      h("button.read", { type: "button", tabindex: -1, "aria-label": `Definition of ${one.id}`, click: read }, "i"));
   }
 
-  function evidence(rubric, { draft, active }, on) {
+  // Show the definition of the code that is read now, or the instructions.
+  annotator.drawAbout = function drawAbout(rubric, { reading }) {
+    const one = rubric.codes.find((code) => code.id === reading);
+    for (const row of all(".codes > li")) row.classList.toggle("read", row.dataset.code === reading);
+    $('[data-focus="instructions"]').setAttribute("aria-pressed", String(!one));
+    const about = $("#about");
+    about.setAttribute("aria-label", one ? `Definition of ${one.id}` : "Instructions");
+    about.replaceChildren(...(one ? [
+      h("h3", one.id === one.name ? "" : `${one.id}: `, name(one.name)), h("p", said(one.definition)),
+      h("p", h("strong", "Evidence: "), said(one.evidence), ` (quotes: ${one.wants})`),
+      one.not && h("p", h("strong", "Not: "), said(one.not)),
+      one.example && h("div.example", h("strong", "Example"), one.example.quotes.map((text) => h("blockquote", said(text))), h("p", said(one.example.why))),
+    ].filter(Boolean) : [
+      h("p.rationale", said(rubric.instructions)),
+      ...(rubric.precedence.length ? [h("p.rationale", h("strong", "Precedence: "), rubric.precedence.join(" > "))] : []),
+    ]));
+    about.scrollTop = 0;
+  };
+
+  // What the rubric still wants for the codes chosen, as the server has them: a hint, no bar.
+  annotator.drawNeeds = function drawNeeds({ item, draft }) {
+    const needs = (draft.decided && item.needs) || [];
+    $("#needs").replaceChildren(...needs.filter((one) => draft.codes.includes(one.code)).map((one) => h("p.legend", h("strong", one.code), ` needs ${name(one.gap, 600)}.`)));
+  };
+
+  function evidence({ draft, active }, on) {
     const rows = draft.evidence.map((one, k) => h("li",
       h("button.quote", { type: "button", "data-focus": `quote-${k}`, click: () => on.reveal(`own.${k}`) },
         h("span.where", `${one.source ? name(one.source, 120) : "quoted without its place"}${one.code ? ` · ${one.code}` : ""}`), h("q", annotator.passage(one.quote, 300))),
       h("button", { type: "button", "aria-label": `Remove the quote ${k + 1}`, "data-focus": `remove-${k}`, click: (event) => act(event, () => on.remove(k)) }, "×")));
-    const needed = (id) => rubric.codes.find((one) => one.id === id).quotes;
-    const lacking = draft.codes.filter((id) => draft.evidence.filter((one) => one.code === id || one.code === null).length < needed(id));
     return [
-      h("h3", "Evidence"),
+      h("h3", "Evidence", rows.length ? "" : h("span.legend", " select text of the trace, then e")),
       draft.codes.length > 1 && h("div.aim", { role: "group", "aria-label": "The next evidence is for" }, h("span", h("kbd", "c"), "for"),
         draft.codes.map((id) => h("button", { type: "button", "data-focus": `aim-${id}`, "aria-pressed": String(id === active), click: (event) => act(event, () => on.aim(id)) }, id))),
       h("ul.evidence", { "aria-label": "Evidence" }, rows),
-      lacking.length > 0 && h("p.legend", `The rubric wants ${lacking.map((id) => `${annotator.count(needed(id), "quote")} for ${id}`).join(", ")}.`),
+      h("div", { id: "needs", role: "status" }),
     ].filter(Boolean);
   }
 
   function note({ draft }, on) {
-    const field = h("textarea", { id: "note", rows: 2, maxlength: 10000, "data-focus": "note", input: () => on.note(field.value), blur: on.noted });
+    const field = h("textarea", { id: "note", rows: 1, maxlength: 10000, "data-focus": "note", placeholder: " ", input: () => on.note(field.value), blur: on.noted });
     field.value = draft.note;
     return h("label.field", h("span", h("kbd", "m"), "Note"), field);
   }

@@ -4,26 +4,44 @@
 (function () {
   const { h, name } = annotator;
 
-  function table(one, toTraces) {
-    const plotted = one.rows.some((row) => row.share);
+  function table(one, toTraces, proof) {
+    const plotted = one.rows.some((row) => row.share || row.corrected);
     const top = plotted ? ceiling(one) : 1;
-    const head = h("tr", one.header.map((cell, n) => h("th", { scope: "col" }, n === 0 ? "code" : cell)),
+    const width = one.header.length + (plotted ? 1 : 0);
+    const head = h("tr", one.header.map((cell) => h("th", { scope: "col" }, cell)),
       plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
     const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
     const listed = !one.group || one.group[1] !== "-"; // traces without the attribute cannot be filtered by it
     const body = one.rows.map((row, n) => {
-      const [first, ...rest] = row.cells;
-      return h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
-        h("th", { scope: "row" }, listed && row.kind !== "group" ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : h("span.label", name(first, 80)), h("span.name", name(row.name, 80))),
-        rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
+      const own = { ...filter, [one.primary && row.kind === "code" ? "primary" : "code"]: row.code };
+      const linked = listed && row.kind !== "group";
+      const line = h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
+        h("th", { scope: "row" }, linked ? h("a", { href: toTraces(own), title: row.name }, name(row.code, 64)) : h("span.label", name(row.code, 80), row.kind === "group" && " (group)"), says(row) && h("span.name", name(row.name, 80))),
+        row.cells.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
+      const quotes = linked && row.kind === "code" && row.count ? proof(own, row.code) : [];
+      return [line, quotes.length > 0 && h("tr.proof", h("td", { colspan: width }, h("ul", quotes.map((quote, k) => shownProof(quote,
+        k + 1 === quotes.length && row.count > quotes.length && h("a.more", { href: toTraces(own) }, `all ${annotator.count(row.count, "trace")}`))))))];
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },
-      h("h2", name(one.title, 400)), h("p.heading", annotator.passage(one.heading, 2000)),
+      h("h2", name(one.title, 400)), h("p.result", name(one.sentence, 2000)),
       one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
-      plotted && h("p.legend", h("span.dot.judged"), " judged, Wilson 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
+      plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
       one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
-      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
+      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
+      one.full.rows.length > 0 && h("details", h("summary", `All columns${one.more.length ? ` and ${annotator.count(one.more.length, "more note")}` : ""}`),
+        h("p.heading", annotator.passage(one.full.title, 2000)),
+        h("div.scroll", scrolled(`All columns of ${one.rubric}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
+          h("tbody", one.full.rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, name(first, 80)), rest.map((cell) => h("td", cell))))))),
+        h("ul.notes", one.more.map((note) => h("li", name(note, 2000))))));
   }
+
+  // A table without links in it: the keyboard can scroll it.
+  const scrolled = (label) => ({ tabindex: "0", role: "region", "aria-label": name(label) });
+
+  // Whether the name of a code says more than the code.
+  const says = (row) => row.kind !== "code" || row.name.toLowerCase().replaceAll(" ", "_") !== row.code.toLowerCase();
+
+  const shownProof = (one, more) => h("li", h("a", { href: one.href }, h("q", annotator.passage(one.quote, 300))), " ", h("span.where", `${name(one.id, 80)} · ${name(one.trace, 120)}`), " ", more);
 
   function ceiling(one) {
     const ends = one.rows.flatMap((row) => [row.share?.[2], row.corrected?.[2]]).filter((end) => end !== undefined && end !== null);
@@ -48,14 +66,14 @@
       if (value !== null) make("rect", { class: kind, x: x(value) - 1.5, y: y - 4, width: 3, height: 8 });
     };
     draw(row.share, "judged", row.corrected ? 6 : 10);
-    draw(row.corrected, "corrected", 14);
+    draw(row.corrected, "corrected", row.share ? 14 : 10);
     return svg;
   }
 
   function together(one) {
     const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
     return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
-      h("div.scroll", h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
+      h("div.scroll", scrolled(`Codes in one trace: ${one.title}`), h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
         h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
           one.counts[n].map((count) => {
             const cell = h("td", count === null ? "-" : count);
@@ -74,6 +92,7 @@
   Object.assign(annotator, { ceiling, drawInterval: interval });
 
   // `toTraces(filter)` is the address of the traces that a filter lets through.
-  annotator.showTables = (overview, toTraces) =>
-    [overview.tables.map((one) => table(one, toTraces)), overview.together.map(together), overview.runs.map(about)];
+  // `proof(filter, code)` are quotes of a code with the addresses of their places.
+  annotator.showTables = (overview, toTraces, proof) =>
+    [overview.tables.map((one) => table(one, toTraces, proof)), overview.together.map(together), overview.runs.map(about)];
 })();

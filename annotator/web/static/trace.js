@@ -44,9 +44,9 @@
 
   // The parts of a text to show: all of it, or its beginning, what was `seen` of it already, and
   // what is around the quotes.
-  function windows(text, marks, seen) {
+  function windows(text, shown, seen) {
     if (text.length <= WHOLE) return [[0, text.length]];
-    const wanted = [[0, HEAD], ...seen, ...marks.map((one) => [one.start - AROUND, one.end + AROUND])]
+    const wanted = [[0, HEAD], ...seen, ...shown.map((one) => [one.start - AROUND, one.end + AROUND])]
       .map(([from, to]) => [whole(text, Math.max(0, from)), whole(text, Math.min(text.length, to))])
       .sort((one, other) => one[0] - other[0]);
     const merged = [wanted[0]];
@@ -61,11 +61,17 @@
   // An offset that cuts no pair of surrogates.
   const whole = (text, at) => ((text.charCodeAt(at) & 0xfc00) === 0xdc00 ? at + 1 : at);
 
-  function fill(holder, text, marks, lines, seen) {
+  function fill(holder, text, marks, lines, seen, overlaps) {
     let at = 0;
-    for (const [from, to] of windows(text, marks, seen)) {
+    for (const [from, to] of windows(text, [...marks, ...overlaps], seen)) {
       if (from > at) holder.append(gap(text, at, from, marks, lines));
-      holder.append(piece(text, from, to, marks, lines));
+      at = from;
+      for (const one of overlaps.filter((one) => one.start >= from && one.start < to)) {
+        if (one.start > at) holder.append(piece(text, at, one.start, marks, lines));
+        holder.append(one.jump);
+        at = one.start;
+      }
+      holder.append(piece(text, at, to, marks, lines));
       at = to;
     }
     if (at < text.length) holder.append(gap(text, at, text.length, marks, lines));
@@ -94,9 +100,9 @@
       return element;
     }
     for (const line of between(lines, from, to)) {
-      const shown = h(`span.line.${line.kind}`, { "data-n": line.n ?? "" });
+      const shown = line.kind === "plain" ? element : h(`span.${line.kind}`, line.n !== undefined && { "data-n": line.n });
       runs(shown, text, Math.max(from, line.start), Math.min(to, line.end), marks);
-      element.append(shown);
+      if (shown !== element) element.append(shown);
     }
     return element;
   }
@@ -158,7 +164,7 @@
       const next = text.indexOf("\n", start);
       const end = next < 0 ? text.length : next + 1;
       const sign = text[start];
-      const line = { start, end, kind: "other" };
+      const line = { start, end, kind: "other", n: "" };
       if (oldLeft > 0 || freshLeft > 0) {
         if (sign === "+") [line.kind, line.n, freshLeft] = ["added", fresh++, freshLeft - 1];
         else if (sign === "-") [line.kind, line.n, oldLeft] = ["removed", old++, oldLeft - 1];
@@ -176,19 +182,101 @@
           line.kind = "file";
         }
       }
+      line.kind = `line.${line.kind}`;
       lines.push(line);
       start = end;
     }
     return lines;
   }
 
+  // The parts of a message that is written in Markdown: fenced code, and diffs in it; headings; code
+  // and bold words in a line. No character is left out.
+  function messageParts(text) {
+    const parts = [];
+    const add = (start, end, kind) => {
+      const last = parts[parts.length - 1];
+      if (kind === "plain" && last?.kind === kind) last.end = end;
+      else if (end > start) parts.push({ start, end, kind });
+    };
+    let fence = null;
+    for (let start = 0, end; start < text.length; start = end) {
+      const next = text.indexOf("\n", start);
+      end = next < 0 ? text.length : next + 1;
+      const [, marks, after] = /^ {0,3}(`{3,}|~{3,})([^`]*)$/.exec(text.slice(start, Math.min(end, start + 200)).trimEnd()) ?? [];
+      if (fence && marks?.startsWith(fence.marks) && !after) {
+        add(start, end, "md.code.fence");
+        fence = null;
+      } else if (fence) {
+        const kind = fence.diff && { "+": ".added", "-": ".removed", "@": ".hunk" }[text[start]];
+        add(start, end, `md.code${kind || ""}`);
+      } else if (marks) {
+        fence = { marks, diff: /^\s*(diff|patch)\b/i.test(after) || /^(diff --git|--- |@@ -)/.test(text.slice(end, end + 12)) };
+        add(start, end, "md.code.fence");
+      } else if (/^#{1,6} /.test(text.slice(start, start + 8))) {
+        add(start, end, "md.strong");
+      } else {
+        let at = start;
+        for (const found of text.slice(start, end).matchAll(/`[^`\n]+`|\*\*[^*\n]+\*\*/g)) {
+          add(at, start + found.index, "plain");
+          at = start + found.index + found[0].length;
+          add(start + found.index, at, found[0][0] === "*" ? "md.strong" : "md.tick");
+        }
+        add(at, end, "plain");
+      }
+    }
+    return parts;
+  }
+
   function source(view, id, text, { diff = false, seen = [] } = {}) {
     const units = toUnits(text);
     const marks = (view.marks.get(id) || []).map((one) => ({ ...one, start: units(one.start), end: units(one.end) }));
     const element = h(diff ? "div.source.diff" : "div.source", { "data-source": id, dir: "auto" });
-    fill(element, text, marks, diff ? patchLines(text) : null, seen);
+    const lines = diff ? patchLines(text) : id.startsWith("message:") ? messageParts(text) : null;
+    const overlaps = diff ? overlapsOf(view, id, units) : [];
+    for (const one of overlaps) for (const line of between(lines, one.start, one.end)) line.kind += ".overlap";
+    fill(element, text, marks, lines, seen, overlaps);
     view.texts.set(id, text);
     return element;
+  }
+
+  // Where a patch changes lines that another one changes too, with a button that leads there.
+  function overlapsOf(view, id, units) {
+    const found = (view.facts?.overlaps ?? []).flatMap((one, n) => one.places.map((at, side) => ({ ...at, one, n, side })).filter((at) => at.source === id));
+    return found.sort((one, other) => one.start - other.start).map(({ one, n, side, start, end }) => {
+      const other = annotator.name(one.places[1 - side].agent, 60);
+      const jump = h("button.jump", { type: "button", "data-jump": `${n}.${side}`, click: () => leap(view, `${n}.${1 - side}`) }, `${overlapName(one)}: show ${other}'s lines`);
+      return { start: units(start), end: units(end), jump };
+    });
+  }
+
+  const overlapName = (one) => `${one.conflict ? "conflict" : one.same ? "same change" : "overlap"} in ${annotator.name(one.path || "?", 120)}, ${one.last > one.first ? `lines ${one.first} to ${one.last}` : `line ${one.first}`}`;
+
+  function leap(view, key) {
+    const button = annotator.all("button.jump", view.element).find((one) => one.dataset.jump === key);
+    button?.scrollIntoView({ block: "center" });
+    button?.focus({ preventScroll: true });
+  }
+
+  // What is counted from the trace, on one line each.
+  function strip(view) {
+    const { facts } = view;
+    if (!facts) return null;
+    const sent = Object.entries(facts.messages).map(([agent, n]) => `${annotator.name(agent, 60)} ${n}`);
+    const total = Object.values(facts.messages).reduce((sum, n) => sum + n, 0);
+    const files = facts.shared.map((one) => annotator.name(one, 120)).join(", ") + (facts.shared_count > facts.shared.length ? " …" : "");
+    return h("ul.strip", { "aria-label": "Counted from the trace, no judgement" },
+      h("li", annotator.count(total, "message"), sent.length > 0 && ` (${sent.join(", ")})`),
+      facts.patches.map((one) => h("li", `${annotator.name(one.agent, 60)}'s patch +${one.added} −${one.removed} in ${annotator.count(one.files, "file")}`)),
+      facts.patches.length > 1 && h("li", files ? `changed by several: ${files}` : "no file is changed by several"));
+  }
+
+  const OVERLAPS = 5; // that are named above; all are in the patches
+
+  function meetings(view) {
+    const found = view.facts?.overlaps ?? [];
+    const order = found.map((one, n) => [one, n]).sort(([one], [other]) => one.same - other.same);
+    return found.length > 0 && h("p.meetings", order.slice(0, OVERLAPS).map(([one, n]) =>
+      [h(`button${one.conflict ? ".conflict" : ""}`, { type: "button", click: () => leap(view, `${n}.0`) }, overlapName(one)), " "]), found.length > OVERLAPS && `and ${found.length - OVERLAPS} more`);
   }
 
   const agentTone = (view, agent) => `agent-${Math.max(0, view.trace.agents.indexOf(agent)) % 6}`;
@@ -207,23 +295,26 @@
 
   function outcome(view) {
     const end = view.trace.outcome;
-    const row = (name, value) => value !== null && value !== undefined && [h("dt", name), h("dd", annotator.name(value, 300))];
+    const row = (name, value) => value !== null && value !== undefined && h("div", h("dt", name), h("dd", annotator.name(value, 300)));
+    const why = end.features.some((one) => one.alone_reason);
     const features = end.features.map((one) =>
       h("tr", h("th", { scope: "row" }, annotator.name(one.name, 80)), h("td", one.agent === null ? "-" : annotator.name(one.agent, 60)),
         h("td", known(one.passed, "passed", "failed")), h("td", known(one.passed_alone, "passed", "failed")),
-        h("td", one.alone_reason ? annotator.name(one.alone_reason, 200) : "")));
+        why && h("td", one.alone_reason ? annotator.name(one.alone_reason, 200) : "")));
+    const lost = end.features.filter((one) => one.passed === false && one.passed_alone === true);
     return [
-      h("dl.facts", row("Result", known(end.passed, "passed", "failed")), row("Merge", end.merge), row("Strategy", end.strategy),
+      h("dl.ending", row("Result", known(end.passed, "passed", "failed")), row("Merge", end.merge), row("Strategy", end.strategy),
         end.agents.map((one) => row(annotator.name(one.agent, 60), [one.status, one.error].filter(Boolean).join(": ") || "-"))),
-      features.length > 0 && h("div.scroll", h("table.plain", h("thead", h("tr", ["feature", "agent", "after the merge", "alone", "why"].map((one) => h("th", { scope: "col" }, one)))),
+      lost.length > 0 && h("p.lost", `${lost.map((one) => (/^\d+$/.test(one.name) ? "feature " : "") + annotator.name(one.name, 80)).join(", ")} lost: passed alone, failed after the merge.`),
+      meetings(view), strip(view),
+      features.length > 0 && h("div.scroll", h("table.plain", h("thead", h("tr", ["feature", "agent", "after the merge", "alone", ...(why ? ["why"] : [])].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", features))),
-      end.text && h("div.report", source(view, "outcome", end.text)),
     ];
   }
 
   function step(view, one) {
     const what = one.author === "agent" ? "wrote" : one.author === "tool" ? "was given" : "task";
-    return h(`article.step.${one.role}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
+    return h(`article.step.${one.author}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
       h("header", `#${one.n} ${what}${one.tool ? ` · ${annotator.name(one.tool, 60)}` : ""}`), source(view, one.id, one.text));
   }
 
@@ -260,9 +351,10 @@
   }
 
   // Put a trace on the page. `marks`: source id -> [{start, end, key, tone, title}], offsets in
-  // characters. `load(agent, from)` gets steps; null where there are none to get.
-  annotator.showTrace = function showTrace(trace, marks, load) {
-    const view = { trace, marks, texts: new Map() };
+  // characters. `load(agent, from)` gets steps; null where there are none to get. `facts` are what
+  // is counted from the trace, if that is shown.
+  annotator.showTrace = function showTrace(trace, marks, load, facts = null) {
+    const view = { trace, marks, facts, texts: new Map() };
     const section = (name, ...content) => h("section", { "aria-label": name }, h("h2", name), content);
     const chat = trace.messages.length ? trace.messages.map((one) => message(view, one)) : h("p.none", "No messages.");
     const patches = trace.patches.map((one) =>
@@ -270,9 +362,10 @@
     const walked = steps(view, load).filter(Boolean);
     view.element = h("div.trace",
       trace.problems.length > 0 && h("p.warning", "Not read as it should be: ", trace.problems.map((one) => annotator.name(one, 300)).join("; ")),
+      section("Outcome", outcome(view)),
       section("Conversation", h("div.chat", chat)),
       section("Patches", patches.length ? h("div.patches", patches) : h("p.none", "No patches are known.")),
-      section("Outcome", outcome(view)),
+      trace.outcome.text && section("Merge report and tests", h("div.report", source(view, "outcome", trace.outcome.text))),
       walked.length > 0 && section("Steps", walked),
       !load && h("p.none", "The agents' own steps are not in this page, but for quoted ones; annotate view shows them."));
     return view;
@@ -284,9 +377,25 @@
     for (const one of annotator.all(".source", view.element)) {
       if (one.dataset.source !== id) continue;
       const seen = annotator.all(".piece", one).map((part) => [Number(part.dataset.at), Number(part.dataset.at) + part.textContent.length]);
-      one.replaceWith(source(view, id, view.texts.get(id), { diff: one.classList.contains("diff"), seen }));
+      keepSelection(one, source(view, id, view.texts.get(id), { diff: one.classList.contains("diff"), seen }));
     }
   };
+
+  // Put a source in place of what was shown of it; what is selected in it stays selected.
+  function keepSelection(shown, fresh) {
+    const selection = getSelection();
+    const { anchorNode, anchorOffset, focusNode, focusOffset } = selection;
+    const inside = !selection.isCollapsed && shown.contains(anchorNode) && shown.contains(focusNode);
+    const ends = inside && [place(anchorNode, anchorOffset, false), place(focusNode, focusOffset, true)];
+    shown.replaceWith(fresh);
+    if (inside) selection.setBaseAndExtent(...ends.flatMap(({ at }) => pointOf(fresh, at)));
+  }
+
+  // The point of the page that is at an offset in a source's text.
+  function pointOf(holder, at) {
+    const piece = annotator.all(".piece", holder).findLast((one) => Number(one.dataset.at) <= at);
+    return pointIn(piece, at - Number(piece.dataset.at));
+  }
 
   // Bring a marked quote on screen; false if it is not on the page.
   annotator.reveal = function reveal(view, key) {
@@ -362,28 +471,51 @@
     return first && { holder: first.closest(".source"), at: Number(first.dataset.at) };
   }
 
-  // The units that the keyboard moves through: lines of every source with something on them.
+  // The units that the keyboard moves through: the sentences of messages and of agents' own steps,
+  // the lines of code, patches and reports; only those with a letter or a digit.
   annotator.units = function units(view) {
-    const found = [];
-    for (const holder of annotator.all(".source", view.element)) {
-      if (holder.closest("details:not([open])")) continue;
-      for (const one of annotator.all(".piece", holder)) {
-        const text = one.textContent;
-        for (let start = 0; start < text.length; ) {
-          const next = text.indexOf("\n", start);
-          const end = next < 0 ? text.length : next;
-          if (/[\p{L}\p{N}]/u.test(text.slice(start, end))) found.push({ piece: one, start, end });
-          start = end + 1;
-        }
-      }
-    }
-    return found;
+    const open = annotator.all(".source", view.element).filter((one) => !one.closest("details:not([open])"));
+    return open.flatMap((holder) => annotator.all(".piece", holder).flatMap((one) => {
+      if (!divided.has(one)) divided.set(one, divide(one, holder.closest(".message, .step.agent") !== null));
+      return divided.get(one);
+    }));
   };
 
-  annotator.selectUnits = function selectUnits(first, last) {
+  const divided = new WeakMap(); // piece -> its units
+  const sentences = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
+
+  function divide(piece, prose) {
+    const found = [];
+    let fenced = false;
+    let at = 0;
+    for (const line of piece.textContent.split("\n")) {
+      const fence = prose && /^\s*(```|~~~)/.test(line);
+      if (fence) fenced = !fenced;
+      const code = !prose || !sentences || fence || fenced || /^(\t| {4})/.test(line);
+      let from = 0; // "2." is no sentence: it goes with the next
+      for (const { index, segment } of code ? [{ index: 0, segment: line }] : sentences.segment(line)) {
+        const end = index + segment.length;
+        if (end < line.length && !/\p{L}{2}/u.test(line.slice(from, end))) continue;
+        if (/[\p{L}\p{N}]/u.test(line.slice(from, end))) found.push({ piece, start: at + from, end: at + from + line.slice(from, end).trimEnd().length });
+        from = end;
+      }
+      at += line.length + 1;
+    }
+    return found;
+  }
+
+  // Where a unit is on the screen.
+  annotator.unitBox = (unit) => unitRange(unit, unit).getBoundingClientRect();
+
+  function unitRange(first, last) {
     const range = document.createRange();
     range.setStart(...pointIn(first.piece, first.start));
     range.setEnd(...pointIn(last.piece, last.end));
+    return range;
+  }
+
+  annotator.selectUnits = function selectUnits(first, last) {
+    const range = unitRange(first, last);
     const selection = getSelection();
     selection.removeAllRanges();
     selection.addRange(range);

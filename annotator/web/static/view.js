@@ -5,6 +5,7 @@
 (function () {
   const { h, $, all, name } = annotator;
   const PAGE = 100;
+  const PROOFS = 2; // quotes of a code on the first page
   let source;
   let overview;
   let view = null; // the trace on the page
@@ -28,7 +29,7 @@
     try { return decodeURIComponent(text); } catch { return text; }
   }
 
-  const FIELDS = ["run", "rubric", "status", "code", "agreement", "rejected", "differ", "text"];
+  const FIELDS = ["run", "rubric", "status", "code", "primary", "agreement", "rejected", "differ", "text"];
   function filterOf(given) {
     const filter = { attributes: new Map(), sides: new Map() };
     for (const [key, value] of given) {
@@ -88,7 +89,14 @@
   }
 
   // ---- the tables ----
-  const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces)];
+  const overviewPage = () => [h("h1", overview.title), annotator.showTables(overview, toTraces, proof)];
+
+  // The first quotes of a code, with their places: two clicks lead to any other.
+  const proof = (filter, code) => source.examples(filter, code, PROOFS).map(({ row, n }) => {
+    const [[id, quote] = ["", ""]] = row.findings[n].quotes;
+    return { href: toFinding(row, n, filter), quote, id, trace: row.trace_id };
+  });
+  const toFinding = (row, n, filter) => toTrace(row.trace_id, filter, { row: row.number, finding: row.findings[n] && annotator.findingKey(row, n) });
 
   const comparePage = () => [h("h1", "Comparison"), annotator.showComparison(overview, source, place.asked, toTraces, toCompare)];
 
@@ -146,6 +154,7 @@
       several(facets.rubric || [], filter.rubric) && choose("rubric", "Rubric", facets.rubric, filter.rubric),
       choose("status", "Status", facets.status || [], filter.status),
       choose("code", "Code", facets.code || [], filter.code),
+      filter.primary !== undefined && choose("primary", "Primary code", facets.primary || [], filter.primary),
       overview.labelled && choose("agreement", "Label", facets.agreement || [], filter.agreement),
       several(facets.differ || [], filter.differ) && choose("differ", "Differ", (facets.differ || []).filter(([value]) => inOrder(value)), filter.differ),
       choose("rejected", "Rejected", facets.rejected || [], filter.rejected),
@@ -155,8 +164,9 @@
       h("a.button", { href: "#/traces" }, "Clear"),
     ].filter(Boolean));
     const { omitted } = facets;
+    const narrow = matchMedia("(max-width: 900px)").matches; // there they would fill the screen
     return [
-      form,
+      h("details.filtering", { open: !narrow }, h("summary", ["Filter", ...wanted(filter)].join(" · ")), form),
       filter.sides.size > 0 && h("p.legend", "Only traces where ", [...filter.sides].map(([side, label], n) => [n > 0 && " and ", `${sideName(side)} says `, h("strong", name(label, 64))]), "."),
       ...(omitted.length ? [h("p.legend", `Too many values to choose from: ${omitted.map(([key, count]) => `${name(key, 40)} (${count})`).join(", ")}.`)] : []),
     ];
@@ -168,6 +178,10 @@
     return one < other;
   };
 
+  // What is filtered by now, in words.
+  const wanted = (filter) => [...Object.entries(filter).filter(([key]) => !["attributes", "sides"].includes(key)), ...filter.attributes]
+    .filter(([, value]) => value !== "").map(([key, value]) => `${name(key, 40)} ${shownValue(key, value)}`);
+
   const codesOf = (row) => [row.primary, ...row.secondary].filter(Boolean);
 
   function item(row, filter) {
@@ -175,18 +189,23 @@
       ? codesOf(row).map((code) => h(`span.chip.code${code === row.primary || !row.primary ? "" : ".second"}`, name(code, 64)))
       : h(`span.chip.${row.status}`, row.status);
     const { passed, merge, model } = row.values;
-    return h("li", h("a", { href: toTrace(row.trace_id, filter, { row: row.number }), "data-number": row.number },
+    const n = Math.max(0, row.findings.findIndex((one) => one.code === (filter.primary || filter.code || row.primary)));
+    const [[, quote] = []] = row.findings[n]?.quotes ?? [];
+    const [why] = (row.findings[n]?.rationale ?? "").trim().split("\n");
+    return h("li", h("a", { href: toFinding(row, n, filter), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
       h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), h("span.rubric", name(row.rubric, 64)), chips,
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
         row.agreement && row.agreement !== "unlabelled" && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
-        h("span.facts", [passed === "true" && "task passed", passed === "false" && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
+        h("span.facts", [passed === "true" && "task passed", passed === "false" && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · "))),
+      quote && h("q", annotator.passage(quote, 300)), why && h("span.why", name(why, 400))));
   }
 
   // ---- one trace ----
   async function tracePage(mine) {
     const { id, asked, filter } = place;
     const found = await source.trace(id);
+    view = found.error ? null : view;
     if (found.error) return [h("h1", name(id ?? "", 400)), warning(name(found.error, 600))];
     const row = asked.row ?? found.row ?? null;
     const near = row === null ? null : source.neighbours(row, filter);
@@ -195,18 +214,19 @@
     const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
     const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }) });
     if (asked.source && start < end) shown.mark({ source: asked.source, start, end }, "found", "found", "found");
-    view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null);
-    view.quotes = shown.quotes;
-    view.element.addEventListener("click", toFinding);
+    view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null, found.facts);
+    Object.assign(view, { quotes: shown.quotes, walk: walked(found, shown.quotes, filter), near, at: h("span.legend", { role: "status" }) });
+    view.element.addEventListener("click", toCard);
     return [
-      h("header.title", h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
-        near?.total > 0 && h("span.legend", `${near.position} of ${near.total}`)), h("h1", name(id, 400)), h("p.facts", attributes(found.trace))),
+      h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
+        near?.total > 0 && h("span.legend", `${near.position} of ${near.total}`),
+        h("span.walk", turner(-1, "‹", "Previous quote"), view.at, turner(1, "›", "Next quote"))), h("header.title", h("h1", name(id, 400)), h("p.facts", attributes(found.trace))),
       h("div.reading", h("aside", { "aria-label": "Findings" }, shown.cards), view.element),
     ];
   }
 
   // From a marked passage to the finding that rests on it.
-  function toFinding(event) {
+  function toCard(event) {
     const mark = getSelection().isCollapsed && event.target.closest("mark");
     const button = mark && all("button.quote").find((one) => mark.dataset.keys.split(" ").includes(one.dataset.quote));
     if (button) button.focus();
@@ -219,21 +239,56 @@
   const attributes = (trace) =>
     Object.entries(trace.attributes).filter(([, value]) => value !== null).map(([key, value]) => [h("span.chip", `${name(key, 40)} ${name(typeof value === "object" ? JSON.stringify(value) : value, 80)}`), " "]);
 
+  // The quotes to walk through: of the findings and of people's labels that the filter lets
+  // through, if it lets any.
+  function walked(found, quotes, filter) {
+    const code = filter.primary || filter.code;
+    const keys = found.annotations
+      .filter((one) => [["run", String(one.run)], ["rubric", one.rubric]].every(([key, value]) => !filter[key] || filter[key] === value))
+      .flatMap((one) => one.findings.map((finding, n) => (!code || finding.code === code) && annotator.findingKey(one, n)));
+    const people = found.labels
+      .filter((one) => (!filter.rubric || filter.rubric === one.rubric) && (!code || [one.primary, ...one.secondary].includes(code)))
+      .map((one) => annotator.findingKey(one, ""));
+    const some = quotes.filter((key) => [...keys, ...people].some((one) => key.startsWith(one.endsWith(".") ? one : `${one}.`)));
+    return some.length ? some : quotes;
+  }
+
+  const turner = (by, sign, label) => h("button", { type: "button", "aria-label": label, title: label, click: () => turn(by) }, sign);
+
+  // The next quote; after the last one the next trace of the list.
+  function turn(by) {
+    if (!view) return undefined;
+    const beyond = view.walk.filter((key) => by * (view.quotes.indexOf(key) - (view.now ?? -by * Infinity)) > 0);
+    if (beyond.length) return show(beyond.at(by > 0 ? 0 : -1));
+    const to = by > 0 ? view.near?.next : view.near?.previous;
+    if (!to) return annotator.say(by > 0 ? "This is the last quote." : "This is the first quote.");
+    return (location.hash = toTrace(to.trace_id, place.filter, { row: to.number, at: by > 0 ? null : "last" }));
+  }
+
   // Show a quote in its place, and which finding it belongs to.
   function show(key) {
     view.now = view.quotes.indexOf(key);
-    for (const one of all("button.quote")) one.classList.toggle("current", one.dataset.quote === key);
-    if (!annotator.reveal(view, key)) annotator.say("This quote cannot be shown in its place.", "error");
+    const n = view.walk.indexOf(key);
+    view.at.textContent = n < 0 ? "" : `quote ${n + 1} of ${view.walk.length}`;
+    for (const one of all("button.quote")) {
+      one.classList.toggle("current", one.dataset.quote === key);
+      if (one.dataset.quote === key) one.scrollIntoView({ block: "nearest" });
+    }
+    const there = annotator.reveal(view, key);
+    if (!there) annotator.say("This quote cannot be shown in its place.", "error");
   }
 
   function arrive() {
+    if (!view) return scrollTo(0, 0);
     const { finding, quote: asked, source: id } = place.asked;
     const first = finding && (view.quotes.find((key) => key === `${finding}.${asked ?? 0}`) || view.quotes.find((key) => key.startsWith(`${finding}.`)));
     if (first) return show(first);
     const element = finding && document.getElementById(`finding-${finding}`);
     if (element) return element.scrollIntoView({ block: "center" });
     if (id && annotator.reveal(view, "found")) return undefined;
-    return scrollTo(0, 0);
+    const own = new Set(all("mark", view.element).flatMap((one) => one.dataset.keys.split(" ")));
+    const marked = id ? [] : view.walk.filter((key) => own.has(key));
+    return marked.length ? show(marked.at(place.asked.at === "last" ? -1 : 0)) : scrollTo(0, 0);
   }
 
   // ---- the search ----
@@ -286,11 +341,6 @@
       const now = links.indexOf(document.activeElement);
       links[Math.min(links.length - 1, Math.max(0, now + by))].focus();
     };
-    const turn = (by) => {
-      if (!view?.quotes.length) return annotator.say("No quotes in this trace.");
-      const n = view.quotes.length;
-      return show(view.quotes[view.now === undefined ? (by > 0 ? 0 : n - 1) : (view.now + by + n) % n]);
-    };
     const trace = place.page === "trace";
     const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding") ?? $(".finding:has(.review)");
     const press = (key) => trace && overview.review && (key === "c" ? $("[data-review=c]", current ?? document)?.focus() : $(`[data-review=${key}]`, (key === "d" ? null : current) ?? document)?.click());
@@ -328,7 +378,7 @@
     $("nav [data-page=compare]").hidden = !overview.comparisons.length;
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on a finding"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
+    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on a finding"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#help").addEventListener("click", openHelp);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();
