@@ -182,7 +182,7 @@ def _compare_runs(
 def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
     """Return the comparison of the conditions, with the numbers of ``annotate compare --by``."""
     by, cluster = pages.by or "", pages.cluster
-    uncorrected: list[str] = []
+    uncorrected = ""
     try:
         try:
             compared = compare(
@@ -190,7 +190,7 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
             )
         except AnnotatorError as error:  # no labels of one condition, say
             compared = compare(pages.runs, by, None, cluster=cluster)
-            uncorrected = [f"Not corrected by the calibration: {error}."]
+            uncorrected = f"Not corrected by the calibration: {error}. "
     except AnnotatorError as error:
         return [{"title": str(pages.by), "problem": str(error)}]
     return [
@@ -216,10 +216,10 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
                 }
                 for row in table.rows
             ],
-            "cells": explain_cells(table, intervals=True),
+            "cells": uncorrected + explain_cells(table, intervals=True),
             "pairs": [],
             "many": False,
-            "notes": [*uncorrected, *table.notes],
+            "notes": list(table.notes),
         }
         for table in compared
     ]

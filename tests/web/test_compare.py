@@ -64,22 +64,43 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     assert f"kappa {shown}" in printed
 
 
-def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, visit):
-    """The numbers are those of ``annotate compare --by``."""
+@pytest.mark.parametrize(
+    ("arms", "labelled"), [(2, 0), (2, 24), (3, 24), (3, 2)], ids=["two", "two2", "three", "few"]
+)
+def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, visit, arms, labelled):
+    """The numbers are those of ``annotate compare --by``: corrected ones only where each condition
+    has labels; else the page says why not.
+    """
     traces = [
-        said(f"t{n}", "alpha" if n % 3 else "beta", model=f"m{n % 2}", task=str(n))
-        for n in range(24)
+        said(f"t{n}", "beta" if n % 5 == 0 else "alpha", model=f"m{n % arms}", task=str(n))
+        for n in range(36)
     ]
     run = make_run(tmp_path / "run", rubric, traces)
+    if labelled:
+        codes = ["gamma" if n % 7 == 0 else traces[n].primary for n in range(labelled)]
+        rows = [label(f"t{n}", rubric, code) for n, code in enumerate(codes)]
+        file = write_labels(tmp_path / "labels.jsonl", rows)
+        assert annotate_cli("calibrate", run, "--labels", file).code == 0
     out = tmp_path / "report.html"
     done = annotate_cli("report", run, "--by", "model", "--format", "html", "--out", out)
     assert done.code == 0, done.err
     page = visit(f"{out.as_uri()}#/compare")
     page.wait_for_selector("section.comparison")
-    done = annotate_cli("compare", run, "--by", "model", "--format", "json")
-    [table] = json.loads(done.out)
-    text = page.inner_text(".sides")
+    [table] = json.loads(annotate_cli("compare", run, "--by", "model", "--format", "json").out)
+    corrected = labelled == 24
     for row in table["rows"]:
-        for side in ("first", "second"):
-            assert f"{100 * row[side]['value']:.1f} [{100 * row[side]['low']:.1f}," in text
+        p = row["corrected_adjusted" if corrected else "adjusted"]
+        sides = row.get("shares") and row["corrected" if corrected else "shares"]
+        sides = sides or [row[f"corrected_{x}" if corrected else x] for x in ("first", "second")]
+        line = page.locator(".sides tbody tr", has=page.locator(f"text={row['code']}"))
+        cells = [" ".join(cell.split()) for cell in line.locator("td").all_inner_texts()]
+        assert list(filter(None, cells[: 2 * arms])) == [
+            f"{100 * x['value']:.1f} [{100 * x['low']:.1f}, {100 * x['high']:.1f}]" for x in sides
+        ]
+        assert cells[-1] == ("-" if p is None else f"{p:.4f}")
+    text = page.inner_text("main")
+    assert (page.locator(".dot.judged").count() == 0) == corrected
+    assert ("corrected by people's labels" in text) == corrected
+    reason = "Not corrected by the calibration: no trace of m2 has a label."
+    assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0

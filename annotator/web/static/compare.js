@@ -24,7 +24,7 @@
       row.more.map((cell) => h("td", cell))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": `Shares by ${one.title}` }, h("table.counts.sides", h("thead", head), h("tbody", body))),
-      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], "; all on one scale. ", one.cells),
+      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], "; all on one scale. ", one.cells && name(one.cells, 2000)),
     ];
   }
 
