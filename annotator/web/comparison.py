@@ -14,10 +14,17 @@ from annotator.calibration.model import Request
 from annotator.labels import LabelFiles
 from annotator.reports.calibration import write_estimate
 from annotator.reports.comparison import ComparedCode, ConditionComparison, compare
-from annotator.reports.digits import Share, format_limits, format_p, format_percent, format_points
+from annotator.reports.digits import (
+    UNDEFINED,
+    Share,
+    format_limits,
+    format_p,
+    format_percent,
+    format_points,
+)
 from annotator.reports.frequency import FrequencyTable
 from annotator.reports.people import count_people
-from annotator.reports.tables.comparison import explain_cells, summarize
+from annotator.reports.tables.comparison import explain_cells, summarize, tabulate
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
@@ -119,8 +126,27 @@ def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> 
             for first, second in combinations(sides, 2)
         ],
         "many": scheme.choice == "many",
-        "notes": [f"{side.name}: no shares ({side.problem})." for side in sides if side.problem],
+        "first": [
+            f"{side.name}: {share} ({reason})."
+            for side in sides
+            for share, reason in _list_undefined(side)
+        ],
+        "notes": [],
     }
+
+
+def _list_undefined(side: _Side) -> Iterator[tuple[str, str]]:
+    """Yield why a side has no shares, or no shares of some codes."""
+    if not side.table:
+        yield "no shares", side.problem
+        return
+    codes: dict[str, list[str]] = {}
+    for row in side.table.rows:
+        if row.share is None and row.unknown:
+            codes.setdefault(row.unknown, []).append(row.code)
+    for reason, ids in codes.items():
+        names = "any code" if len(ids) == len(side.table.rows) else ", ".join(ids)
+        yield f"no share of {names}", reason
 
 
 def _serialize_side(
@@ -136,7 +162,9 @@ def _serialize_side(
 
 
 def _write(share: Share | None) -> str:
-    return "-" if share is None else f"{format_percent(share)} {format_limits(share)}"
+    if share is None or share.value is None:
+        return UNDEFINED
+    return f"{format_percent(share)} {format_limits(share)}"
 
 
 def _list_numbers(share: Share | None) -> list[float | None] | None:
@@ -193,6 +221,7 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
             uncorrected = f"Not corrected by the calibration: {error}. "
     except AnnotatorError as error:
         return [{"title": str(pages.by), "problem": str(error)}]
+    notes = [_divide_notes(table) for table in compared]
     return [
         {
             "rubric": table.rubric.id,
@@ -219,10 +248,18 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
             "cells": uncorrected + explain_cells(table, intervals=True),
             "pairs": [],
             "many": False,
-            "notes": list(table.notes),
+            "first": first,
+            "notes": more,
         }
-        for table in compared
+        for table, (first, more) in zip(compared, notes, strict=True)
     ]
+
+
+def _divide_notes(table: ConditionComparison) -> tuple[list[str], list[str]]:
+    """Return the notes that a terminal shows, and the others."""
+    brief = tabulate([table])[0].brief
+    first = [note for note in brief.notes if note in table.notes] if brief else []
+    return first, [note for note in table.notes if note not in first]
 
 
 def _list_tests(row: ComparedCode, table: ConditionComparison) -> list[str]:

@@ -104,3 +104,10 @@ def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, vis
     reason = "Not corrected by the calibration: no trace of m2 has a label."
     assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    # Each condition stands above its own shares.
+    heads, cells = (
+        [cell.bounding_box()["x"] for cell in page.locator(f".sides {where} .side").all()][:arms]
+        for where in ("thead tr:first-child", "tbody tr:first-child")
+    )
+    assert heads == cells

@@ -86,7 +86,8 @@
       one.problem ? h("p.warning", name(one.problem, 1000)) : [
         one.sentence && h("p.result", name(one.sentence, 2000)),
         shares(one, link),
+        one.first.length > 0 && h("ul.notes", one.first.map((note) => h("li", name(note, 2000)))),
         one.pairs.length > 0 && pairs(one, asked.rubric === one.rubric ? asked : {}, source, toTraces, toCompare),
-        one.notes.length > 0 && h("details", h("summary", `Notes (${one.notes.length})`), h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))))]));
+        one.notes.length > 0 && h("details", h("summary", annotator.count(one.notes.length, "more note")), h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))))]));
   };
 })();
