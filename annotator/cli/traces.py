@@ -239,7 +239,7 @@ def _render_summary(summary: _Summary) -> str:
     if summary.fallbacks:
         counts["merges"] += f"; {describe_fallbacks(summary.fallbacks)}"
     counts["steps"] = str(fields["steps"])
-    if fields["own_steps"] < fields["steps"]:
+    if 0 < fields["own_steps"] < fields["steps"]:
         counts["steps"] += f", of them {fields['own_steps']} of the agents (calls, else texts)"
     values = sorted(fields["attributes"].items(), key=lambda item: item[1])
     texts = (f"{sanitize_line(name, 60)} ({format_count(n, 'value')})" for name, n in values)
