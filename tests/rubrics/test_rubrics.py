@@ -265,7 +265,7 @@ def test_every_problem_of_a_file_is_named(rubric_file):
         pytest.param("[" * 20_000, "not valid YAML", id="deep"),
         pytest.param("2025-13-45: x\n", "", id="wrong-date"),
         pytest.param("1: x\n", "1: ", id="number-as-a-field"),
-        pytest.param("codes: &a [*a]\n", "or for itself", id="codes-that-hold-themselves"),
+        pytest.param("codes: &a [*a]\n", "codes: an empty list", id="codes-that-hold-themselves"),
     ],
 )
 def test_file_that_is_no_rubric(rubric_file, text, message):

@@ -362,7 +362,7 @@ def test_lines_in_lines_out(runs):
     [
         ("{", (["symptoms"],), "not a line of JSON"),
         ("", ([],), "rubric: name one"),
-        ("", (["symptoms"] * 2,), "rubric: name one"),
+        ("", (["symptoms"] * 2,), "two rubrics have the id 'symptoms'"),
         (
             "",
             (["symptoms"], {"model": "m", "base_url": "http://127.0.0.1:9", "batch": True}),
