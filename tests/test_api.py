@@ -420,6 +420,7 @@ def test_values_say_what_they_are(tmp_path):
     run = an.annotate(ROOT / "examples" / "traces", "symptoms", out=tmp_path / "run")
     judged = "3 labelled, 12 undecided, 2 skipped"
     assert repr(run) == f"<Run {tmp_path}/run: symptoms, judge rules, {judged}>"
+    assert "<th>undecided</th><td>12</td>" in run._repr_html_()
     [table] = an.count(run)
     assert re.fullmatch(r"<Table symptoms v4 .*: 14 rows>", repr(table))
     labels = shutil.copy(ROOT / "examples" / "labels.jsonl", tmp_path)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,13 +50,26 @@ class Run:
         return name_place(self.folder) if self.folder else IN_MEMORY
 
     def __repr__(self) -> str:
-        totals = self.manifest.totals
-        counts = [f"{totals[status]} {status}" for status in _STATUSES if totals.get(status)]
+        counts = [f"{count} {status}" for status, count in self._count_statuses()]
         rubrics = ", ".join(self.schemes)
         if self.manifest.status != "finished":  # whose totals may be older
             counts = [self.manifest.status]
         text = f"{rubrics}, judge {self.judge}, {', '.join(counts) or 'no annotations'}"
         return f"<Run {sanitize_line(f'{self}: {text}', 400)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the run as a notebook shows it."""
+        facts = [("run", str(self)), ("rubrics", ", ".join(self.schemes)), ("judge", self.judge)]
+        facts += [(status, str(count)) for status, count in self._count_statuses()]
+        rows = (
+            f"<tr><th>{escape(name)}</th><td>{escape(sanitize_line(text, 200))}</td></tr>"
+            for name, text in facts
+        )
+        return f"<table>{''.join(rows)}</table>"
+
+    def _count_statuses(self) -> list[tuple[str, float]]:
+        totals = self.manifest.totals
+        return [(status, count) for status in _STATUSES if (count := totals.get(status))]
 
     @property
     def id(self) -> str:
