@@ -236,7 +236,7 @@ def test_generated_pages_are_those_of_today(name: str) -> None:
     "names",
     [
         [each.name for each in fields(Annotation)],
-        [each.name for each in fields(Options) if each.name != "warm"],
+        [each.name for each in fields(Options)],
         FIELDS,
         Manifest.model_fields,
         [name for name, each in Rubric.model_fields.items() if not each.exclude],

@@ -54,7 +54,7 @@ _CORRECTED = _SHARES | {"--calibration", "--transfer", "--joint"}
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
 _ROWS = frozenset(("--sort", "--meanings"))
 _NUMBERS = _CORRECTED | _PEOPLE | {"--of-labelled", "--co-occurrence"}
-# The options that mean something in a format, and beside an option that decides what is printed.
+# Which options go with a format, or with an option that decides the table.
 _GOES_WITH = {
     "--format csv": _NUMBERS,
     "--format json": _NUMBERS,

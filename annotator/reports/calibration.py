@@ -41,7 +41,6 @@ _DESIGNS = {
     "uniform": "A uniform random sample.",
     "stratified": "A stratified sample.",
 }
-_WIDTH = 80
 _FEWEST = 10  # traces whose agreement is told in the sentence
 _NOTES = 2  # of a brief table
 _ORDER = ("reviewed", "left-out", "fitted", "judges", "one-task")  # of its notes, before all others
@@ -66,7 +65,7 @@ def make_brief(calibration: Calibration) -> Table:
     )
     if not any(row.judged for row in codes):  # a judge may have no shares
         columns = {title: columns[title] for title in titles[2:]}
-    header, rows = fit_rows("code", [row[0] for row in cells], columns)
+    header, rows = fit_rows([row[0] for row in cells], columns)
     notes = sorted((*calibration.cautions, *calibration.warnings), key=_rank_note)
     hidden = len(notes[_NOTES:])
     more = f"{format_count(hidden, 'more note')}, precision" if hidden else "Precision"

@@ -198,21 +198,16 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     many = any(row.anywhere not in (None, row.count) for row in rows)
     if shares and many and not table.correction:
         columns["in all"] = [UNDEFINED if r.anywhere is None else str(r.anywhere) for r in rows]
-    return fit_rows("code", [_write_name(row) for row in rows], columns)
+    return fit_rows([_write_name(row) for row in rows], columns)
 
 
-def fit_rows(
-    head: str,
-    names: Sequence[str],
-    columns: Mapping[str, Sequence[str]],
-    shortest: int = LEAST_NAME,
-) -> tuple[Line, list[Line]]:
-    """Return the header and the rows of a table of 80 columns. The names in its first column lose
-    their middle if they are too long, but keep ``shortest`` characters.
+def fit_rows(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> tuple[Line, list[Line]]:
+    """Return the header and the rows of a table of 80 columns. The codes' names in its first column
+    lose their middle if they are too long, but keep ``LEAST_NAME`` characters.
     """
     used = sum(2 + max(map(measure, (title, *cells))) for title, cells in columns.items())
-    names = cut_names(names, max(shortest, WIDTH - used))
-    return (head, *columns), list(zip(names, *columns.values(), strict=True))
+    names = cut_names(names, max(LEAST_NAME, WIDTH - used))
+    return ("code", *columns), list(zip(names, *columns.values(), strict=True))
 
 
 def _write_name(row: Row) -> str:

@@ -18,11 +18,10 @@ from annotator.reports.digits import (
 )
 from annotator.reports.notes import describe_fallbacks, rank_notes, select_notes
 from annotator.reports.table import Line, Table
+from annotator.reports.tables.brief import LEAST_NAME, WIDTH
 from annotator.traces.model import NOTHING
 from validation import Estimate
 
-_WIDTH = 80
-_LEAST_NAME = 16  # characters of a value in the table by an attribute
 _COLUMNS = "coop, solo: runs that passed; messages: a run that has any, and these runs"
 
 _Shares = Sequence[tuple[str, Estimate]]  # name -> share; "passed: spoke" is of a group
@@ -129,7 +128,7 @@ def _tabulate_groups(groups: Sequence[Group]) -> tuple[Line, list[Line]]:
     means = [group.communication.measures[0].every for group in groups]
     if any(mean.n for mean in means):
         columns.append(("messages", *map(_write_mean, means)))
-    room = max(_LEAST_NAME, _WIDTH - sum(2 + max(map(len, column)) for column in columns))
+    room = max(LEAST_NAME, WIDTH - sum(2 + max(map(len, column)) for column in columns))
     attribute = next(group.group[0] for group in groups if group.group)
     values = [group.group[1] if group.group else "all" for group in groups]
     names = cut_names([sanitize_line(name, 80) for name in (attribute, *values)], room)
