@@ -98,7 +98,7 @@ class Plan:
             concurrency=self.concurrency,
             shard=self.traces.shard and str(self.traces.shard),
             pilot=pilot,
-            chosen=len(sampled) if sampled and not pilot else None,
+            selection=len(sampled) if sampled and not pilot else None,
             redaction=self.traces.redacted and hash_patterns(),
             conditions=self.conditions,
         )
