@@ -37,6 +37,8 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
+AnswerKind = Considered | Literal["proposal"]
+"""A judge's answer, by the items that it considers, or the changes of a rubric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Layout:
 
     # Its repr is part of the tags: new names would void every cached answer.
 
-    considered: Considered = "codes"
+    considered: AnswerKind = "codes"
     rubric_last: bool = False
 
 
@@ -82,7 +84,7 @@ class Prompt:
     @property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
-        return f"last-{_spell_tag(f'last {self.tag}')}"
+        return f"last-{spell_tag(f'last {self.tag}')}"
 
     @cached_property
     def user(self) -> str:
@@ -92,20 +94,20 @@ class Prompt:
     @cached_property
     def trace_section(self) -> str:
         """The part of ``user`` about the trace: its parts between markers, and the ``aside``."""
-        return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
+        return fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
 
     @cached_property
     def end(self) -> str:
         """The end of ``user``: a reminder, and the rubric if it comes last."""
         closed = any(section.closed for section in self.parts)
         last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
-        return _fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
+        return fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
 
     @cached_property
     def aside(self) -> str:
         """The section of the proposals in ``trace_section``, or ""."""
         lines = self.proposals
-        return _fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
+        return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +124,7 @@ def render_json_request(schema: str) -> tuple[str, str]:
     """Return the JSON schema as text for the system's message, and a reminder before the last line
     of the user's, for endpoints that take no response format.
     """
-    return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
+    return fill_in("json.j2", schema=schema), fill_in("json_end.j2")
 
 
 def render_retry(reasons: Iterable[str], *, quotes: bool) -> str:
@@ -135,15 +137,16 @@ def render_retry(reasons: Iterable[str], *, quotes: bool) -> str:
     content = "\n".join(lines).encode(errors="surrogatepass")
     key = hashlib.sha256(f"reasons {hash_prompts()}".encode()).digest()
     tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
-    return _fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
+    return fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
 
 
 def render_probe() -> str:
     """Return the message that tests the response formats of an endpoint."""
-    return _fill_in("probe.j2")
+    return fill_in("probe.j2")
 
 
-def _fill_in(name: str, **values: object) -> str:
+def fill_in(name: str, **values: object) -> str:
+    """Return a template with these values."""
     # A trace may hold lone surrogates, which no request can.
     return replace_surrogates(_load_templates().get_template(name).render(values))
 
@@ -305,7 +308,7 @@ def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
 @lru_cache(maxsize=1)
 def _measure_frame() -> int:
     """Return the number of characters around the parts of a trace."""
-    return len(_fill_in("trace.j2", nonce="0" * 32, parts=()))
+    return len(fill_in("trace.j2", nonce="0" * 32, parts=()))
 
 
 @lru_cache(maxsize=1)
@@ -321,7 +324,7 @@ def _load_templates() -> Environment:
 
 @lru_cache(maxsize=16)
 def _render_system(rubric: Rubric, layout: Layout) -> str:
-    return _fill_in(
+    return fill_in(
         "system.j2",
         rubric=rubric,
         first_tag=_make_first_tag(rubric, layout),
@@ -332,10 +335,10 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{_spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
+    return f"first-{spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
 
 
-def _spell_tag(text: str) -> str:
+def spell_tag(text: str) -> str:
     """Return six digits from a text's hash; small models miscopy letters and words."""
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return f"{int.from_bytes(digest) % 1_000_000:06}"

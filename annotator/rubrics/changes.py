@@ -14,6 +14,7 @@ from annotator.rubrics.model import Rubric
 
 Field = Literal["definition", "evidence", "not", "near_miss", "example", "instructions"]
 FIELDS: tuple[Field, ...] = get_args(Field)
+MOST_QUOTES = 4  # of an example
 _RULES = "CLOSE CALLS"  # the heading of added rules in the instructions
 
 
@@ -40,6 +41,32 @@ class Change:
     def is_added(self) -> bool:
         """Whether it adds a text and replaces none."""
         return self.field in ("near_miss", "instructions")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A clause on which the difference of a judge and a person on one trace turns."""
+
+    trace_id: str
+    clause: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """A change with a summary in a few words, and the traces whose differences it should settle."""
+
+    change: Change
+    summary: str
+    trace_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A model's answer to differences of judge and people: their clauses, and changes."""
+
+    turns: tuple[Turn, ...] = ()
+    candidates: tuple[ProposedChange, ...] = ()
 
 
 def derive_rubric(rubric: Rubric, changes: Sequence[Change]) -> Rubric:

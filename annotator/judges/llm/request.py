@@ -21,7 +21,7 @@ from annotator.judges.llm.answer import (
 from annotator.judges.llm.response import CallFailed, ModelResponse
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import (
-    Considered,
+    AnswerKind,
     Prompt,
     render,
     render_confirmation,
@@ -281,7 +281,7 @@ def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[
 @lru_cache(maxsize=64)
 def _hash_request_format(
     rubric: Rubric,
-    considered: Considered,
+    considered: AnswerKind,
     response_format: ResponseFormat,
     identity: str,
     system: str,
@@ -313,7 +313,7 @@ def hash_format() -> str:
 
 @lru_cache(maxsize=16)
 def _render_schema(
-    rubric: Rubric, considered: Considered, response_format: ResponseFormat
+    rubric: Rubric, considered: AnswerKind, response_format: ResponseFormat
 ) -> tuple[str, str]:
     """Return the texts added to the system's message and before the user's last line."""
     if response_format != "json":
@@ -324,7 +324,7 @@ def _render_schema(
 
 @lru_cache(maxsize=64)
 def build_format(
-    rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
+    rubric: Rubric, considered: AnswerKind, response_format: ResponseFormat, api: str
 ) -> Mapping[str, Any]:
     """Return the fields of a request that demand an answer in this format.
 
