@@ -76,9 +76,23 @@ def derive_rubric(rubric: Rubric, changes: Sequence[Change]) -> Rubric:
     Raises:
         RubricError: a change names a code that the rubric lacks, or leads to an invalid rubric.
     """
-    fields = _get_fields(rubric) | {"version": rubric.version + 1}
+    fields = _get_fields(rubric)
     for change in changes:
         _apply(change, fields)
+    return _build(rubric, fields)
+
+
+def strip_examples(rubric: Rubric) -> Rubric:
+    """Return the rubric without its examples and near misses, of the next version."""
+    fields = _get_fields(rubric)
+    for code in fields["codes"]:
+        code.pop("example", None)
+        code.pop("near_misses", None)
+    return _build(rubric, fields)
+
+
+def _build(rubric: Rubric, fields: dict[str, Any]) -> Rubric:
+    fields["version"] = rubric.version + 1
     try:
         derived = Rubric.model_validate(fields)
     except ValidationError as error:
