@@ -24,6 +24,7 @@ from validation.resampling import (
     Resamples,
     bootstrap_mean,
     check_weights,
+    estimate_jackknife_error,
     index_clusters,
     sum_by_number,
 )
@@ -141,7 +142,8 @@ def estimate_kappa_difference(
 ) -> Estimate:
     """Return the difference of Cohen's kappa of two pairs of raters on the same items.
 
-    The interval is the percentile one of resampled clusters.
+    The interval is the percentile one of resampled clusters. ``inputs`` holds ``standard_error``,
+    by the jackknife over clusters.
 
     Args:
         first: the labels of two raters, one per item.
@@ -175,7 +177,8 @@ def estimate_kappa_difference(
 
     tables = sum_by_number(columns, clusters)
     draws = Resamples.draw(tables, resamples=resamples, seed=seed)
-    return draws.estimate("kappa_difference", difference, items, confidence=confidence)
+    inputs = {"standard_error": estimate_jackknife_error(difference, tables)}
+    return draws.estimate("kappa_difference", difference, items, inputs, confidence=confidence)
 
 
 def measure_retest_agreement(

@@ -1,0 +1,118 @@
+"""How often the printed gain of a tuning covers 0 if no change of the rubric has an effect.
+
+    python bench/tuning.py [STUDIES]
+
+A study: people's labels and a judge whose errors are random, with an effect of the task (ICC .15).
+Each candidate leaves most answers as they are and draws the others anew by the same law, so that it
+helps or harms by chance only. The tuning itself is that of annotate tune; only models are replaced.
+"""
+
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+
+from annotator.calibration.tuning import (
+    JudgeTask,
+    LabelledSet,
+    Tuning,
+    TuningPlan,
+    conclude_tuning,
+    run_steps,
+    tune_and_check,
+)
+from annotator.rubrics import Rubric
+from annotator.rubrics.changes import Change, Proposal, ProposedChange
+
+CODES = ("a", "b", "c", "none")
+SHARES = (0.4, 0.2, 0.1, 0.3)
+RIGHT, ICC = 0.7, 0.15
+RUBRIC = Rubric.model_validate(
+    {
+        **{"id": "bench", "version": 1, "title": "x", "source": "x", "choice": "primary"},
+        **{"instructions": "x", "precedence": list(CODES[:-1]), "sha256": "0" * 64},
+        "codes": [{"id": x, "name": x, "definition": x, "evidence": "x"} for x in CODES[:-1]],
+    }
+)
+
+
+class Study:
+    """Labels of ``tasks`` tasks, and a judge that redraws a share of its answers for a rubric."""
+
+    def __init__(self, seed: int, tasks: int, per_task: int, redrawn: float) -> None:
+        self.random = np.random.default_rng(seed)
+        self.redrawn = redrawn
+        ids = [f"{task}/{n}" for task in range(tasks) for n in range(per_task)]
+        groups = {name: name.partition("/")[0] for name in ids}
+        spread = (1 - ICC) / ICC
+        rates = {
+            task: self.random.beta(RIGHT * spread, (1 - RIGHT) * spread) for task in groups.values()
+        }
+        human = dict(zip(ids, self.random.choice(CODES, len(ids), p=SHARES).tolist(), strict=True))
+        self.rates = {name: rates[groups[name]] for name in ids}
+        self.labels = LabelledSet(human, groups)
+        self.base = {name: self.draw(name) for name in ids}
+
+    def draw(self, name: str) -> str:
+        """Return a new answer on a trace."""
+        truth = self.labels.human[name]
+        if self.random.random() < self.rates[name]:
+            return truth
+        return str(self.random.choice([code for code in CODES if code != truth]))
+
+    def judge_again(self, name: str) -> str:
+        """Return the answer by another rubric."""
+        return self.draw(name) if self.random.random() < self.redrawn else self.base[name]
+
+    def tune(self, plan: TuningPlan) -> Tuning:
+        """Tune, with answers in the place of models."""
+        steps = run_steps(tune_and_check(self.labels, self.base, RUBRIC, plan))
+        reply = None
+        judged: dict[tuple[str, str], str] = {}  # a judge answers the same question the same way
+        while True:
+            try:
+                tasks = next(steps) if reply is None else steps.send(reply)
+            except StopIteration as stop:
+                return conclude_tuning(
+                    stop.value, self.labels, self.base, RUBRIC, plan, 0.95, split="all"
+                )
+            reply = []
+            for task in tasks:
+                if isinstance(task, JudgeTask):
+                    answers: Mapping[str, str] = {
+                        name: judged.setdefault((task.rubric.sha256, name), self.judge_again(name))
+                        for name in task.trace_ids
+                    }
+                    reply.append(answers)
+                else:
+                    texts = [f"{task.name} {n}" for n in range(plan.candidates)]
+                    changes = [Change("", "instructions", text) for text in texts]
+                    reply.append(
+                        Proposal((), tuple(ProposedChange(x, "a rule", ()) for x in changes))
+                    )
+
+
+def main(studies: int) -> None:
+    """Print a line for each setting."""
+    print("tasks  traces  redrawn  covers 0  mean gain  kept")
+    for tasks, per_task, redrawn in (
+        *((20, 4, 0.05), (20, 4, 0.2), (20, 4, 1.0)),
+        *((8, 5, 0.2), (12, 10, 0.2), (40, 3, 0.1)),
+    ):
+        covered, gains, kept = 0, [], 0
+        for seed in range(studies):
+            tuning = Study(seed, tasks, per_task, redrawn).tune(TuningPlan(seed=seed))
+            low, high = tuning.gain.low, tuning.gain.high
+            covered += low is None or high is None or low <= 0 <= high
+            gains.append(tuning.gain.value or 0.0)
+            kept += bool(tuning.product.changes)
+        mean = float(np.mean(gains))
+        print(
+            f"{tasks:5} {tasks * per_task:7} {redrawn:8} {covered / studies:9.3f} {mean:10.4f}"
+            f" {kept / studies:5.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
