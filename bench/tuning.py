@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from annotator.calibration.tuning import (
+    Gain,
     JudgeTask,
     LabelledSet,
-    Tuning,
+    Procedure,
     TuningPlan,
-    conclude_tuning,
     run_steps,
     tune_and_check,
 )
@@ -64,7 +64,7 @@ class Study:
         """Return the answer by another rubric."""
         return self.draw(name) if self.random.random() < self.redrawn else self.base[name]
 
-    def tune(self, plan: TuningPlan) -> Tuning:
+    def tune(self, plan: TuningPlan) -> tuple[Procedure, Gain]:
         """Tune, with answers in the place of models."""
         steps = run_steps(tune_and_check(self.labels, self.base, RUBRIC, plan))
         reply = None
@@ -73,9 +73,9 @@ class Study:
             try:
                 tasks = next(steps) if reply is None else steps.send(reply)
             except StopIteration as stop:
-                return conclude_tuning(
-                    stop.value, self.labels, self.base, RUBRIC, plan, 0.95, split="all"
-                )
+                product, *folds = stop.value
+                tuned = {name: x for _, answers in folds for name, x in answers.items()}
+                return product, self.labels.measure_gain(tuned, self.base)
             reply = []
             for task in tasks:
                 if isinstance(task, JudgeTask):
@@ -101,11 +101,11 @@ def main(studies: int) -> None:
     ):
         covered, gains, kept = 0, [], 0
         for seed in range(studies):
-            tuning = Study(seed, tasks, per_task, redrawn).tune(TuningPlan(seed=seed))
-            low, high = tuning.gain.low, tuning.gain.high
+            product, gain = Study(seed, tasks, per_task, redrawn).tune(TuningPlan(seed=seed))
+            low, high = gain.kappa.low, gain.kappa.high
             covered += low is None or high is None or low <= 0 <= high
-            gains.append(tuning.gain.value or 0.0)
-            kept += bool(tuning.product.changes)
+            gains.append(gain.kappa.value or 0.0)
+            kept += bool(product.changes)
         mean = float(np.mean(gains))
         print(
             f"{tasks:5} {tasks * per_task:7} {redrawn:8} {covered / studies:9.3f} {mean:10.4f}"

@@ -5,11 +5,13 @@ folds advance in step, and a simulation can answer in the place of models.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.agreement import Answers
+from annotator.calibration.ledger import hash_label_files
+from annotator.calibration.model import Request
 from annotator.rubrics import Rubric
 from annotator.rubrics.changes import Change, Proposal, ProposedChange, Turn, derive_rubric
 from validation import (
@@ -75,7 +77,7 @@ class LabelledSet:
         return replace(self, human={name: self.human[name] for name in trace_ids})
 
     def compare(
-        self, second: Answers, first: Answers, confidence: float = 0.95, **options: int
+        self, second: Answers, first: Answers, confidence: float = 0.95, **options: Any
     ) -> Estimate:
         """Return the kappa of the ``second`` answers less that of the ``first``."""
         ids, people, basis = self._list_sides(confidence)
@@ -86,23 +88,25 @@ class LabelledSet:
             **options,
         )
 
-    def compare_shares(
-        self, second: Answers, first: Answers, confidence: float = 0.95, seed: int = 0
-    ) -> Estimate:
-        """Return the agreement of the ``second`` answers less that of the ``first``."""
-        ids, people, basis = self._list_sides(confidence)
-        pairs = [(second[name], first[name]) for name in ids]
-        gains = [float(b == x) - (a == x) for (b, a), x in zip(pairs, people, strict=True)]
-        return bootstrap_mean("agreement_difference", gains, seed=seed, **basis)
-
     def count_more(self, second: Answers, first: Answers) -> int:
         """Return how many more of the ``second`` answers are right than of the ``first``."""
         return sum((second[x] == y) - (first[x] == y) for x, y in self.human.items())
 
-    def agree(self, answers: Answers, confidence: float = 0.95) -> RaterAgreement:
-        """Return the agreement of people and these answers; an open one is a disagreement."""
+    def measure_gain(
+        self, second: Answers, first: Answers, confidence: float = 0.95, seed: int = 0
+    ) -> "Gain":
+        """Return the agreement of people with both answers, and the differences."""
         ids, people, basis = self._list_sides(confidence)
-        return measure_agreement(people, [answers[name] for name in ids], **basis)
+        sides = [[answers[name] for name in ids] for answers in (first, second)]
+        gains = [float(b == x) - (a == x) for a, b, x in zip(*sides, people, strict=True)]
+        return Gain(
+            measure_agreement(people, sides[0], **basis),
+            measure_agreement(people, sides[1], **basis),
+            self.compare(second, first, confidence, seed=seed),
+            bootstrap_mean("agreement_difference", gains, seed=seed, **basis),
+            len(ids),
+            len({self.tasks[name] for name in ids}),
+        )
 
     def _list_sides(self, confidence: float) -> tuple[list[str], list[str], dict[str, Any]]:
         ids = sorted(self.human)
@@ -273,88 +277,82 @@ def check_on(
     return result, answers
 
 
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Two rubrics compared with people on the same ``n`` traces of so many ``tasks``.
+
+    ``kappa`` and ``agreement``: those of the second rubric less those of the first. An undecided or
+    failed trace is a disagreement.
+    """
+
+    first: RaterAgreement
+    second: RaterAgreement
+    kappa: Estimate
+    agreement: Estimate
+    n: int
+    tasks: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval of the gain in kappa lies above 0."""
+        return self.kappa.low is not None and self.kappa.low > 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """A rubric tuned on labels, and whether it helped.
+    """A rubric tuned on labels, and whether that helped.
 
     Attributes:
-        product: the rubric tuned on all labels, with its candidates.
-        folds: the same on the labels outside each fold; ``gain`` and ``agreement_gain`` are of
-            their rubrics on their folds, less the base. No label that proposed or checked a change
-            counts there.
-        base, tuned: the agreement with people, pooled over the folds.
-        n, tasks: the numbers of labels and of tasks.
-        final_gain: on the test split, of the product less the base; None if it stayed closed.
-        final_n, final_look: its labels, and the number of the look at it.
-        annotators, label_files, labels_sha256: the labels.
-        calls, cost_usd: of everything, without known answers; None: the cost is unknown.
-        open: undecided and failed judgements, which count as disagreements.
+        rubric: the one before.
+        product: the result on all labels, with its candidates.
+        folds: the same on the labels outside each fold.
+        gain: their rubrics on their folds, less ``rubric``: no label there has proposed or checked
+            a change.
+        final: the product less ``rubric`` on the test split; None if it stayed closed.
+        split: ``dev``, or ``all`` if the labels have no split.
+        look: the number of the look at the labels used last.
+        calls, cost_usd: of everything but known answers; None: the cost is unknown.
+        judged_open: undecided and failed judgements.
+        failures: requests for changes without a usable answer, which count as no change.
     """
 
     rubric: Rubric
     product: Procedure
     folds: tuple[Procedure, ...]
-    base: RaterAgreement
-    tuned: RaterAgreement
-    gain: Estimate
-    agreement_gain: Estimate
-    n: int
-    tasks: int
-    split: str
+    gain: Gain
+    final: Gain | None
     plan: TuningPlan
-    final_base: RaterAgreement | None = None
-    final_tuned: RaterAgreement | None = None
-    final_gain: Estimate | None = None
-    final_n: int = 0
-    final_look: int | None = None
-    annotators: tuple[str, ...] = ()
-    label_files: tuple[str, ...] = ()
-    labels_sha256: str = ""
-    calls: int = 0
-    cost_usd: float | None = 0.0
-    open: int = 0
+    split: str
+    look: int
+    annotators: tuple[str, ...]
+    label_files: tuple[str, ...]
+    labels_sha256: str
+    calls: int
+    cost_usd: float | None
+    judged_open: int
+    failures: tuple[str, ...]
 
     def __repr__(self) -> str:
         kept = len(self.product.changes)
-        return f"<Tuning of {self.rubric.id}: {kept} changes kept, gain {self.gain.value}>"
+        return f"<Tuning of {self.rubric.id}: {kept} changes kept, gain {self.gain.kappa.value}>"
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("base", "tuned", "gain", "agreement_gain", *_OF_TEST):
-            fields[name] = fields[name] and fields[name].as_dict()
-        fields["rubric"] = _identify(self.rubric)
-        fields["plan"] = asdict(self.plan)
-        fields["product"] = _write_procedure(self.product)
-        fields["folds"] = [_write_procedure(fold) for fold in self.folds]
-        return fields
+        value: dict[str, Any] = _serialize(self)
+        return value
 
 
-_OF_TEST = ("final_base", "final_tuned", "final_gain")
-
-
-def _identify(rubric: Rubric) -> dict[str, Any]:
-    return {"id": rubric.id, "version": rubric.version, "sha256": rubric.sha256}
-
-
-def _write_procedure(procedure: Procedure) -> dict[str, Any]:
-    candidates = [
-        {
-            **asdict(replace(candidate, difference=None)),  # type: ignore[arg-type]
-            "clause": candidate.change.clause,
-            "difference": candidate.difference.as_dict(),
-        }
-        for candidate in procedure.candidates
-    ]
-    return {
-        "name": procedure.name,
-        "rubric": _identify(procedure.rubric),
-        "proposing": procedure.proposing,
-        "checking": procedure.checking,
-        "turns": [asdict(turn) for turn in procedure.turns],
-        "candidates": candidates,
-        "together": procedure.together and procedure.together.as_dict(),
-    }
+def _serialize(value: Any) -> Any:
+    if isinstance(value, Rubric):
+        return {"id": value.id, "version": value.version, "sha256": value.sha256}
+    if isinstance(value, Estimate | RaterAgreement):
+        return value.as_dict()
+    if isinstance(value, tuple | list):
+        return [*map(_serialize, value)]
+    if is_dataclass(value):
+        content = {item.name: _serialize(getattr(value, item.name)) for item in fields(value)}
+        return content | ({"clause": value.clause} if isinstance(value, Change) else {})
+    return value
 
 
 def check_size(labelled: LabelledSet, folds: int) -> int:
@@ -409,22 +407,33 @@ def conclude_tuning(
     base: Answers,
     rubric: Rubric,
     plan: TuningPlan,
-    confidence: float,
+    request: Request,
+    test: tuple[LabelledSet, Answers, Answers] | None = None,
     **about: Any,
 ) -> Tuning:
-    """Return the tuning from the results of :func:`tune_and_check`; ``about``: its other fields."""
+    """Return the tuning from the results of :func:`tune_and_check`.
+
+    Args:
+        results: that on all labels, then one of each fold.
+        labelled: the labels.
+        base: the answers by ``rubric``.
+        rubric: the rubric before.
+        plan: how it was tuned.
+        request: the label files and the options of the statistics.
+        test: the labels of the test split, and the answers by both rubrics.
+        about: other fields of the result.
+    """
     product, *folds = results
     tuned = {trace_id: x for _, answers in folds for trace_id, x in answers.items()}
+    paths, digests = request.labels.paths, request.labels.digests
     return Tuning(
         rubric=rubric,
         product=product,
         folds=tuple(procedure for procedure, _ in folds),
-        base=labelled.agree(base, confidence),
-        tuned=labelled.agree(tuned, confidence),
-        gain=labelled.compare(tuned, base, confidence, seed=plan.seed),
-        agreement_gain=labelled.compare_shares(tuned, base, confidence, plan.seed),
-        n=len(labelled.human),
-        tasks=len({labelled.tasks[name] for name in labelled.human}),
+        gain=labelled.measure_gain(tuned, base, request.confidence, request.seed),
+        final=test and test[0].measure_gain(test[2], test[1], request.confidence, request.seed),
         plan=plan,
+        label_files=tuple(map(str, paths)),
+        labels_sha256=hash_label_files(paths, digests),
         **about,
     )

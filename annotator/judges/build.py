@@ -358,6 +358,30 @@ def read_settings(file: Path, **more: Any) -> ModelSettings:
     return parse_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
+def dump_settings(settings: ModelSettings) -> str:
+    """Return the settings of models as the text of a judge file: those that are no default."""
+    import yaml
+
+    from annotator.judges.llm.settings import Options
+
+    models = []
+    for options in settings.models:
+        usual = Options(options.model, api=options.api)
+        values = {item.name: getattr(options, item.name) for item in fields(options)}
+        models.append(
+            {
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in values.items()
+                if name == "model" or value != getattr(usual, name)
+            }
+        )
+    votes = {"samples": settings.samples, "require": settings.require}
+    usual_votes = {"samples": 1, "require": "majority"}
+    changed = {name: value for name, value in votes.items() if value != usual_votes[name]}
+    content = {**(models[0] if len(models) == 1 else {"models": models}), **changed}
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
 _NO_LIMITS = {"models", "samples", "require", "source"}
 _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
@@ -390,6 +414,18 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
 
         judge = Panel(members, settings.samples, settings.require)
     return BuiltJudge(judge, settings, settings, members, session)
+
+
+def build_proposer(settings: ModelSettings, concurrency: int) -> BuiltJudge:
+    """Return the first model of the settings, as a
+    :class:`~annotator.judges.llm.proposal.Proposer`. Raises as :func:`build_judge`.
+    """
+    from annotator.judges.llm.proposal import Proposer
+
+    single = replace(settings, models=settings.models[:1], samples=1, require="majority")
+    built = _build_models(single, concurrency, offline=False)
+    proposer = Proposer(built.members[0].options, built.session)
+    return replace(built, judge=proposer, members=(proposer,))
 
 
 def _set_default_temperature(options: "Options") -> "Options":
