@@ -29,6 +29,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.api.tuning import TuningForecast, forecast_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -50,6 +51,7 @@ __all__ = [
     "Run",
     "RunProgress",
     "StatsSummary",
+    "TuningForecast",
     "aannotate",
     "annotate",
     "calibrate",
@@ -66,6 +68,7 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
+    "forecast_tuning",
     "group_calibrations",
     "group_runs",
     "is_run",
@@ -77,4 +80,5 @@ __all__ = [
     "open_runs",
     "project_usage",
     "summarize",
+    "tune",
 ]

@@ -12,7 +12,6 @@ from annotator.base.errors import AnnotatorError, Pending, SettingsError
 from annotator.base.files import write_file
 from annotator.base.text import dump_json, format_count
 from annotator.judges.build import ModelSettings, build_judge, dump_settings
-from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
@@ -359,8 +358,9 @@ class _Tuner:
         names = ["proposals", *(task.name for task in tasks)]
         requests = [locate_requests(self.trial.folder / name) for name in names]
         data = b"".join(path.read_bytes() for path in requests if path.exists())
-        write_file(file, data, private=True)
-        number = format_count(data.count(b"\n"), "request")
+        lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # folds may try the same change
+        write_file(file, b"".join(lines), private=True)
+        number = format_count(len(lines), "request")
         return (
             f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
             " and --resume --batch-results FILE"
@@ -404,6 +404,8 @@ class _Tuner:
 
     def forecast(self) -> TuningForecast:
         """Return the expected usage, without calls."""
+        from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER
+
         ids = tuple(sorted(self.labels))
         base = Arm("base", self.rubric, self.settings, ids)
         trial = replace(self.trial, traces=self.traces, arms=[base])

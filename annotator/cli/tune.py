@@ -1,7 +1,7 @@
 """``annotate tune``."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,8 +20,18 @@ from annotator.cli.options import (
     task_option,
     verbose_option,
 )
-from annotator.cli.output import name_sources, put_tables, say, say_next, say_notice
+from annotator.cli.output import (
+    name_sources,
+    put_tables,
+    say,
+    say_next,
+    say_notice,
+    say_written,
+)
 from annotator.traces import load_traces
+
+if TYPE_CHECKING:
+    from annotator import Tuning
 
 _SECTIONS = {
     "Options": "files rubric_name models judge_name base_url out resume final dry_run max_cost"
@@ -33,6 +43,10 @@ _SECTIONS = {
     "Batches": "batch batch_file batch_results",
     "Output": "verbose as_json confidence",
 }
+_PASSED = (
+    *("candidates", "rounds", "folds", "quote_traces", "resume", "final", "seed"),
+    *("annotators", "design", "ledger", "confidence"),
+)
 
 
 @click.command(
@@ -40,7 +54,10 @@ _SECTIONS = {
 )
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES|RUN")
 @add_option(
-    "--labels FILE...", "People's labels, as of annotate calibrate.", PATH, name="files",
+    "--labels FILE...",
+    "People's labels, as of annotate calibrate.",
+    PATH,
+    name="files",
     required=True,
 )
 @add_option("--rubric NAME|FILE", "The rubric to improve.", name="rubric_name")
@@ -53,7 +70,9 @@ _SECTIONS = {
 )
 @add_option("--resume", "Go on with what is in --out; answers that are there cost nothing.")
 @add_option("--final", "Then open the test split once (labels with a split).")
-@add_option("--candidates N", "The most changes to try in a round.", click.IntRange(1, 20), default=6)
+@add_option(
+    "--candidates N", "The most changes to try in a round.", click.IntRange(1, 20), default=6
+)
 @add_option("--rounds N", "How often to propose changes.", click.IntRange(1, 10), default=1)
 @add_option("--folds N", "The folds of tasks that check it.", click.IntRange(2, 20), default=4)
 @add_option("--quote-traces", "Let examples quote labelled traces.")
@@ -95,9 +114,59 @@ def command(
     3 stopped before --max-cost was exceeded.
     """
     load_keys()
-    names = ("candidates", "rounds", "folds", "quote_traces", "resume", "final", "seed")
-    names = (*names, "annotators", "design", "ledger", "confidence")
-    passed = {name: options.pop(name) for name in names}
+    passed = {name: options.pop(name) for name in _PASSED}
     passed |= {"cluster": parse_attributes(cluster), "concurrency": concurrency}
-    source, rubric, judge = _find_base(traces, rubric_name, judge_name, options)
-    ...
+    if rubric_name is None:
+        raise click.UsageError("--rubric NAME|FILE is missing: the rubric to improve")
+    built = choose_judge(judge_name, concurrency, True, options, say_notice)
+    loaded = load_traces(*traces, format=format_, redact=redact)
+    arguments = (loaded, files, rubric_name, built, out)
+    if dry_run:
+        _show_forecast(api.forecast_tuning(*arguments, **passed), as_json=as_json)
+        return
+    try:
+        tuning = api.tune(*arguments, **passed, on_notice=say_notice)
+    except Pending as error:
+        say_notice(str(error))
+        return
+    except BudgetReached as error:
+        raise BudgetReached(
+            f"{error}; go on with a larger one: the same command and --resume"
+        ) from error
+    from annotator.reports.tuning import tabulate_tuning
+
+    put_tables([tabulate_tuning(tuning)], "json" if as_json else "table", verbose=verbose)
+    _say_next(traces, files, rubric_name, out, tuning)
+
+
+def _say_next(
+    traces: tuple[str, ...], files: tuple[Path, ...], rubric: str, out: Path, tuning: "Tuning"
+) -> None:
+    """Print the commands that may come next."""
+    say_written(out / "tuning.json")
+    if not tuning.product.changes:
+        return
+    new, judge = out / "rubric.yaml", out / "judge.yaml"
+    say_next("rubric", "diff", rubric, new, purpose="what was changed")
+    say_next("run", *name_sources(traces), "--rubric", new, "--judge", judge)
+    if tuning.split == "dev" and not tuning.final:
+        labels = [word for file in files for word in ("--labels", file)]
+        say_next("calibrate", "RUN", *labels, "--final", purpose="once, on the test split")
+
+
+def _show_forecast(expected: api.TuningForecast, *, as_json: bool) -> None:
+    low, high = expected.usage.low, expected.usage.high
+    if as_json:
+        ends = {"low": low, "high": high}
+        value = {name: {x: getattr(end, x) for x in _FORECAST} for name, end in ends.items()}
+        say(dump_json({"traces": expected.traces, **value, "assumption": expected.assumption}, 1))
+        return
+    price = "no price known"
+    if low.cost_usd is not None and high.cost_usd is not None:
+        price = f"about ${low.cost_usd:.2f} to ${high.cost_usd:.2f}"
+    labels = format_count(expected.traces, "label")
+    say(wrap_line(f"{labels}: {low.calls:,} to {high.calls:,} calls, {price}."))
+    say(f"\nAssumed:\n{wrap_line(f'- {expected.assumption}')}")
+
+
+_FORECAST = ("calls", "input_tokens", "output_tokens", "cost_usd")

@@ -87,8 +87,8 @@ def _write(estimate: Estimate) -> str:
 
 
 def _write_gain(estimate: Estimate) -> str:
-    """Return a gain with its interval; without one if no answer changed."""
-    return _write(estimate) if estimate.low is None else write_estimate(estimate)
+    """Return a gain with its interval, which it lacks if no answer changed."""
+    return write_estimate(estimate) if estimate.value else _write(estimate)
 
 
 def _list_notes(tuning: Tuning) -> Iterator[str]:

@@ -80,7 +80,7 @@ async def ask_proposals(
             write_file(folder / name / _FILE, f"{text}\n", private=True)
 
     if left := [name for name in prompts if name not in kept]:
-        folder.mkdir(parents=True, exist_ok=True)
+        (settings.batch_file or folder / _FILE).parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
         built.begin(_Purse(folder, digest), notice)
         try:
