@@ -167,7 +167,9 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    visible, missing = _fit_parts(list(split_trace(trace, rubric, facts=layout.facts)), max_characters)
+    visible, missing = _fit_parts(
+        list(split_trace(trace, rubric, facts=layout.facts)), max_characters
+    )
     return _assemble(visible, rubric, missing, layout)
 
 
@@ -232,7 +234,9 @@ def render_confirmation(
     passages = [(item.source, item.start, item.end) for item in evidence]
     codes = [rubric.code(claim.code) for claim in claims]
     absences = {code.shows_absence for code in codes if code.shows_absence}
-    parts = mark_priorities(list(split_trace(trace, rubric, facts=layout.facts)), passages, absences)
+    parts = mark_priorities(
+        list(split_trace(trace, rubric, facts=layout.facts)), passages, absences
+    )
     visible, missing = _fit_parts(parts, max_characters, AROUND_QUOTES)
     proposals = tuple(map(_describe_claim, claims))
     return _assemble(visible, rubric, missing, layout, proposals)
