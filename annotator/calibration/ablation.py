@@ -1,12 +1,17 @@
 """Arms measured by people's labels: one row for each rubric or setting, and the choice of one."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.judged_sample import read_judged_sample
-from annotator.calibration.ledger import hash_label_files
+from annotator.calibration.ledger import (
+    hash_label_files,
+    hash_labels,
+    locate_ledgers,
+    note_look,
+)
 from annotator.calibration.matching import (
     MatchedLabels,
     join_labels,
@@ -19,6 +24,7 @@ from annotator.calibration.sample.design import find_design, list_trace_ids
 from annotator.labels import Label
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Usage
+from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 from validation import Estimate, RaterAgreement
 from validation.selection import check_choice, compare_arms
@@ -63,6 +69,7 @@ class ArmResult:
 
     Attributes:
         settings: the settings that the arms differ in, with this arm's values.
+        id, run: the run's id and directory.
         agreement: judge and people on all traces; an undecided or failed one is a disagreement.
         undecided, failed: the numbers of such traces.
         difference: the kappa less that of the first arm; None for the first one.
@@ -72,6 +79,7 @@ class ArmResult:
 
     name: str
     settings: Mapping[str, str]
+    id: str
     run: str
     judge: str
     judge_sha256: str
@@ -196,6 +204,7 @@ def measure_arms(
             ArmResult(
                 name=arm.name,
                 settings=arm.settings,
+                id=arm.run.id,
                 run=str(arm.run),
                 judge=arm.run.judge,
                 judge_sha256=arm.run.judge_sha256,
@@ -257,3 +266,31 @@ def _choose_unit(costs: Sequence[Cost]) -> tuple[list[float], Unit]:
     if len(dollars) == len(costs):
         return dollars, "dollars"
     return [cost.tokens for cost in costs], "tokens"
+
+
+def note_looks(
+    result: Ablation,
+    labels: Mapping[str, Label],
+    request: Request,
+    notice: Callable[[str], object],
+) -> None:
+    """Write a look of every arm into the ledgers beside the labels; ``notice`` is called if they
+    cannot be written.
+    """
+    ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
+    shared = {
+        "time": format_now(),
+        "rubric": result.rubric,
+        "split": result.split,
+        "n": result.n,
+        "labels_sha256": result.labels_sha256,
+        "labels": hash_labels(labels.values()),
+    }
+    try:
+        for arm in result.arms:
+            about = {
+                name: getattr(arm, name) for name in ("judge", "judge_sha256", "rubric_sha256")
+            }
+            note_look(ledgers, {"run": arm.id, "folder": arm.run, **about, **shared}, notice)
+    except AnnotatorError as error:
+        notice(f"the looks at these labels were not noted: {error}")
