@@ -18,7 +18,6 @@ from annotator.calibration.tuning import (
     LabelledSet,
     Procedure,
     TuningPlan,
-    run_steps,
     tune_and_check,
 )
 from annotator.rubrics import Rubric
@@ -66,16 +65,15 @@ class Study:
 
     def tune(self, plan: TuningPlan) -> tuple[Procedure, Gain]:
         """Tune, with answers in the place of models."""
-        steps = run_steps(tune_and_check(self.labels, self.base, RUBRIC, plan))
+        steps = tune_and_check(self.labels, self.base, RUBRIC, plan)
         reply = None
         judged: dict[tuple[str, str], str] = {}  # a judge answers the same question the same way
         while True:
             try:
                 tasks = next(steps) if reply is None else steps.send(reply)
             except StopIteration as stop:
-                product, *folds = stop.value
-                tuned = {name: x for _, answers in folds for name, x in answers.items()}
-                return product, self.labels.measure_gain(tuned, self.base)
+                product, _, answers = stop.value
+                return product, self.labels.compare(answers, self.base)
             reply = []
             for task in tasks:
                 if isinstance(task, JudgeTask):

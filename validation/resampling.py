@@ -123,24 +123,6 @@ class Resamples:
         )
 
 
-def estimate_jackknife_error(statistic: Statistic, tables: Floats) -> float | None:
-    """Return the standard error of a statistic of totals, from leaving out one cluster at a time;
-    None for fewer than 2 clusters, or if the statistic is undefined without one of them.
-
-    Args:
-        statistic: as in :meth:`Resamples.estimate`.
-        tables: totals by cluster, shape (G, K).
-
-    Source: B. Efron, R. J. Tibshirani, An Introduction to the Bootstrap (1993), sec. 11.2.
-    """
-    count = len(tables)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = statistic(tables.sum(axis=0) - tables)
-    if count < 2 or not np.isfinite(values).all():
-        return None
-    return float(np.sqrt((count - 1) * values.var()))
-
-
 def bootstrap_mean(
     measure: str,
     values: Sequence[float],

@@ -1,7 +1,6 @@
 """Tuning a rubric on people's labels."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +24,8 @@ from annotator.runs.arms import (
 )
 from annotator.runs.execute import Callbacks, RubricSource, ignore, refuse_running_loop
 from annotator.runs.forecast import forecast
-from annotator.runs.run import Run
+from annotator.runs.recover import recover_rubric, recover_settings
+from annotator.runs.run import Run, is_run, open_run
 from annotator.traces import Traces, TraceSource, load_traces
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ class TuningForecast:
 def tune(
     traces: TraceSource | Traces,
     labels: str | Path | Sequence[str | Path],
-    rubric: RubricSource,
-    judge: Any,
+    rubric: RubricSource | None = None,
+    judge: Any = None,
+    *,
     out: str | Path,
     **options: Any,
 ) -> "Tuning":
@@ -67,16 +68,17 @@ def tune(
     ``out/judge.yaml``.
 
     Args:
-        traces: as of :func:`annotate`.
+        traces: as of :func:`annotate`, or one run directory, whose rubric and judge are then the
+            defaults.
         labels: people's labels, as of :func:`calibrate`.
         rubric: the rubric to improve.
-        judge: a model's name, a judge file, or settings (:func:`llm`). ``max_cost`` of the settings
-            is for everything.
+        judge: a model's name, a judge file, or settings (:func:`llm`).
         out: the directory of the result, and of the runs that it rests on.
         options: ``candidates`` (tried in a round, 6), ``rounds`` (1), ``folds`` (that check, 4),
             ``quote_traces`` (examples may quote labelled traces), ``resume`` (go on with what is in
-            ``out``), ``concurrency``, ``on_notice``; ``final`` (open the test split), ``seed``,
-            ``annotators``, ``cluster`` and others of a calibration.
+            ``out``), ``max_cost`` (in dollars, for everything), ``concurrency``, ``on_notice``;
+            ``final`` (open the test split), ``seed``, ``annotators``, ``cluster`` and others of a
+            calibration.
 
     Raises:
         BudgetReached: the next call may cost more than is left; ``resume=True`` goes on.
@@ -84,7 +86,7 @@ def tune(
         AnnotatorError: labels, rubric, traces or judge cannot be used, or there are too few labels.
     """
     refuse_running_loop("call annotator.tune in a thread of its own")
-    return asyncio.run(_prepare(traces, labels, rubric, judge, Path(out), **options).tune())
+    return asyncio.run(_prepare(traces, labels, rubric, judge, out=out, **options).tune())
 
 
 def forecast_tuning(*arguments: Any, **options: Any) -> TuningForecast:
@@ -95,16 +97,19 @@ def forecast_tuning(*arguments: Any, **options: Any) -> TuningForecast:
 def _prepare(
     traces: TraceSource | Traces,
     labels: Any,
-    rubric: RubricSource,
+    rubric: RubricSource | None,
     judge: Any,
-    out: Path,
     *,
+    out: str | Path,
     candidates: int = 6,
     rounds: int = 1,
     folds: int = 4,
     quote_traces: bool = False,
     resume: bool = False,
+    max_cost: float | None = None,
     concurrency: int = 8,
+    batch_file: Path | None = None,
+    batch_results: tuple[Path, ...] = (),
     on_notice: Callable[[str], None] = ignore,
     **options: Any,
 ) -> "_Tuner":
@@ -112,14 +117,27 @@ def _prepare(
     from annotator.calibration.sample.design import list_trace_ids
     from annotator.calibration.tuning import TuningPlan
 
-    request = make_request(labels, **options)
-    loaded = rubric if isinstance(rubric, Rubric) else load_rubric(str(rubric))
-    traces = traces if isinstance(traces, Traces) else load_traces(traces)
-    settings = build_judge(judge, offline=True).settings
+    run = open_run(traces) if isinstance(traces, (str, Path)) and is_run(traces) else None
+    if run:
+        of_run = run.manifest
+        traces = load_traces(*of_run.sources, format=of_run.format, redact=bool(of_run.redaction))
+        judge = judge or recover_settings(run)
+        if not isinstance(rubric, Rubric):
+            rubric = recover_rubric(run, None if rubric is None else str(rubric))
+    if rubric is None:
+        raise SettingsError("--rubric NAME|FILE is missing: the rubric to improve")
+    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(str(rubric))
+    settings = build_judge(judge or "rules", offline=True).settings
     if settings is None:
         raise SettingsError("tuning asks a model: name it with --model")
-    scheme, design = loaded.scheme(), request.design
-    trace_ids = list_trace_ids(None, scheme.id, design, request.labels.paths)
+    if settings.batch:
+        raise SettingsError(
+            "--batch would wait for one rubric after the other: use --batch-file, which has all of"
+            " a stage"
+        )
+    traces = traces if isinstance(traces, Traces) else load_traces(traces)
+    request, scheme = make_request(labels, **options), rubric.scheme()
+    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
     read = request.labels.read(scheme, trace_ids, traces.places)
     selected, annotators = select_labels(read, request.annotators)
     dev, split = select_split(selected, final=False)
@@ -127,8 +145,7 @@ def _prepare(
         raise AnnotatorError("--final opens the test split, and the labels have none")
     test = select_split(selected, final=True)[0] if request.final else {}
     tuner = _Tuner(
-        traces=SelectedTraces(traces, {*dev, *test}),
-        rubric=loaded,
+        rubric=rubric,
         settings=settings,
         request=request,
         plan=TuningPlan(candidates, rounds, folds, request.seed),
@@ -137,11 +154,8 @@ def _prepare(
         test=test,
         about={"split": split, "annotators": annotators},
         trial=Trial(
-            *(traces, (), (), Path(out)),
-            concurrency=concurrency,
-            max_cost=settings.max_cost,
-            batch_file=settings.batch_file,
-            batch_results=settings.batch_results,
+            *(SelectedTraces(traces, {*dev, *test}), (), (), Path(out), "rubric", concurrency),
+            *(max_cost, batch_file, batch_results),
         ),
         resume=resume,
         notice=on_notice,
@@ -154,7 +168,6 @@ def _prepare(
 class _Tuner:
     """Executes the tasks of a tuning. Its arms are the runs of one trial, a stage at a time."""
 
-    traces: SelectedTraces
     rubric: Rubric
     settings: ModelSettings
     request: "Request"
@@ -179,51 +192,50 @@ class _Tuner:
         tasks = {
             item.id: find_cluster(item.attributes, self.request.cluster)
             or name_lone_cluster(item.id)
-            for item in self.traces
+            for item in self.trial.traces
             if item.id in self.labels and not self.rubric.excludes(item, any_outcome=True)
         }
         check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
 
     async def tune(self) -> "Tuning":
         """Tune, and write the result."""
-        from annotator.calibration.tuning import (
-            JudgeTask,
-            conclude_tuning,
-            run_steps,
-            tune_and_check,
-        )
+        from annotator.calibration.ledger import hash_label_files
+        from annotator.calibration.tuning import JudgeTask, Tuning, tune_and_check
 
         [base] = await self._execute([JudgeTask("base", self.rubric, tuple(sorted(self.labels)))])
         labelled = self._match("base", self.labels)
-        steps = run_steps(tune_and_check(labelled, base, self.rubric, self.plan))
-        reply: list[Any] | None = None
-        while True:
-            try:
-                tasks = next(steps) if reply is None else steps.send(reply)
-            except StopIteration as stop:
-                results = stop.value
-                break
-            reply = await self._execute(tasks)
-        product = results[0]
+        steps = tune_and_check(labelled, base, self.rubric, self.plan)
+        try:
+            tasks = next(steps)
+            while True:
+                tasks = steps.send(await self._execute(tasks))
+        except StopIteration as stop:
+            product, folds, answers = stop.value
+        confidence, final = self.request.confidence, None
         if self.test and product.changes:
-            ids = tuple(sorted(self.test))
-            pair = [
-                JudgeTask("test/base", self.rubric, ids),
-                JudgeTask("test/tuned", product.rubric, ids),
-            ]
-            answers = await self._execute(pair)
-            test = self._match("test/base", self.test)
-            self.about["test"] = (test, *answers)
-        counts = Counter[str]()
-        for run in self.runs.values():
-            counts.update({name: int(run.manifest.totals[name] or 0) for name in _OPEN})
-        tuning = conclude_tuning(
-            *(results, labelled, base, self.rubric, self.plan, self.request),
+            ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
+            pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
+            first, second = await self._execute(pair)
+            final = self._match("test/base", self.test).compare(second, first, confidence)
+        files = self.request.labels
+        tuning = Tuning(
+            rubric=self.rubric,
+            product=product,
+            folds=tuple(folds),
+            gain=labelled.compare(answers, base, confidence),
+            final=final,
+            plan=self.plan,
+            look=self._note_looks(),
+            label_files=tuple(map(str, files.paths)),
+            labels_sha256=hash_label_files(files.paths, files.digests),
             calls=self.usage.calls,
             cost_usd=self.usage.cost_usd,
-            judged_open=counts.total(),
+            judged_open=sum(
+                int(run.manifest.totals[status] or 0)
+                for run in self.runs.values()
+                for status in ("undecided", "failed")
+            ),
             failures=tuple(self.failures),
-            look=self._note_looks(),
             **self.about,
         )
         self._write(tuning)
@@ -246,7 +258,7 @@ class _Tuner:
         self.notice(f"stage {self.stage}, {names if to_judge else asked}")
         proposals, waiting = await self._propose(questions)
         arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
-        trial = replace(self.trial, traces=self.traces, arms=arms, max_cost=self._left)
+        trial = replace(self.trial, arms=arms, max_cost=self._left)
         # The first run says all that there is to say about the traces.
         callbacks = Callbacks(notice=self.notice if self.stage == 1 else ignore)
         command = "annotator.tune(...)"
@@ -264,7 +276,7 @@ class _Tuner:
 
     @property
     def _left(self) -> float | None:
-        limit = self.settings.max_cost
+        limit = self.trial.max_cost
         return None if limit is None else max(limit - (self.usage.cost_usd or 0.0), 0.0)
 
     def _spend(self, totals: Mapping[str, Any]) -> None:
@@ -285,9 +297,13 @@ class _Tuner:
             )
             for task in tasks
         }
-        folder = self.trial.folder
-        requests = locate_requests(folder / "proposals") if self.settings.by_file else None
-        settings = replace(self.settings, max_cost=self._left, batch_file=requests)
+        folder, files = self.trial.folder, self.trial.batch_file or self.trial.batch_results
+        settings = replace(
+            self.settings,
+            max_cost=self._left,
+            batch_file=locate_requests(folder / "proposals") if files else None,
+            batch_results=self.trial.batch_results,
+        )
         kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
         for name, item in kept.items():
             self.usage += item.usage
@@ -301,7 +317,7 @@ class _Tuner:
         """Return the words of all labelled traces, which no proposal may copy."""
         from annotator.judges.llm.proposal import list_words
 
-        texts = (source.text for trace in self.traces for source in trace.sources())
+        texts = (source.text for trace in self.trial.traces for source in trace.sources())
         return "\n".join(map(list_words, texts))
 
     def _list_opinions(self, task: "ProposalTask") -> Iterator[Any]:
@@ -408,7 +424,7 @@ class _Tuner:
 
         ids = tuple(sorted(self.labels))
         base = Arm("base", self.rubric, self.settings, ids)
-        trial = replace(self.trial, traces=self.traces, arms=[base])
+        trial = replace(self.trial, arms=[base])
         first = forecast_arms(trial).usage
         plan = trial.plan(base, offline=True)
         expected = forecast(plan)
@@ -433,9 +449,6 @@ class _Tuner:
             f" out for the present rubric only; {expected.assumption}"
         )
         return TuningForecast(n, UsageRange(low, high), assumption)
-
-
-_OPEN = ("undecided", "failed")
 
 
 def _scale(usage: Usage, factor: float) -> Usage:

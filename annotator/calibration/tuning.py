@@ -1,7 +1,7 @@
-"""Tune a rubric on people's labels: what to ask, what to keep, and whether it helped.
+"""Tune a rubric on people's labels: what is asked, what is kept, and whether it helped.
 
-The functions are generators: they yield tasks for a judge or a model, and get the answers. So all
-folds advance in step, and a simulation can answer in the place of models.
+The functions are generators: they yield tasks for judges and models, and get the replies. So all
+folds advance in step, and a simulation can reply in the place of models.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -10,20 +10,11 @@ from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.agreement import Answers
-from annotator.calibration.ledger import hash_label_files
-from annotator.calibration.model import Request
 from annotator.rubrics import Rubric
 from annotator.rubrics.changes import Change, Proposal, ProposedChange, Turn, derive_rubric
-from validation import (
-    Estimate,
-    RaterAgreement,
-    bootstrap_mean,
-    estimate_kappa_difference,
-    measure_agreement,
-)
+from validation import Estimate, RaterAgreement, estimate_gains, measure_agreement
 
 LEAST_TASKS, LEAST_LABELS = 4, 30
-_FEW_RESAMPLES = 1_000  # for candidates, which the standard error decides about
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +44,36 @@ Steps = Generator[list[Task], list[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """Two rubrics compared with people on the same ``n`` traces of so many ``tasks``.
+
+    ``kappa`` and ``agreement``: those of the ``second`` less those of the ``first``; ``more``: how
+    many more answers are right. An undecided or failed trace is a disagreement.
+    """
+
+    first: RaterAgreement
+    second: RaterAgreement
+    kappa: Estimate
+    agreement: Estimate
+    more: int
+    n: int
+    tasks: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval of the gain in kappa lies above 0."""
+        return self.kappa.low is not None and self.kappa.low > 0
+
+    @property
+    def helps(self) -> bool:
+        """Whether kappa rises by more than one standard error over tasks, and more than one answer
+        more is right: a single one is a rise of one standard error.
+        """
+        value, error = self.kappa.value, self.kappa.inputs["standard_error"]
+        return self.more > 1 and value is not None and error is not None and value > error + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
 class LabelledSet:
     """People's answers on some traces, and the ``tasks`` and ``weights`` of these, by trace id.
 
@@ -76,74 +97,40 @@ class LabelledSet:
         """Return the same for some traces."""
         return replace(self, human={name: self.human[name] for name in trace_ids})
 
-    def compare(
-        self, second: Answers, first: Answers, confidence: float = 0.95, **options: Any
-    ) -> Estimate:
-        """Return the kappa of the ``second`` answers less that of the ``first``."""
-        ids, people, basis = self._list_sides(confidence)
-        return estimate_kappa_difference(
-            (people, [second[name] for name in ids]),
-            (people, [first[name] for name in ids]),
-            **basis,
-            **options,
-        )
-
-    def count_more(self, second: Answers, first: Answers) -> int:
-        """Return how many more of the ``second`` answers are right than of the ``first``."""
-        return sum((second[x] == y) - (first[x] == y) for x, y in self.human.items())
-
-    def measure_gain(
-        self, second: Answers, first: Answers, confidence: float = 0.95, seed: int = 0
-    ) -> "Gain":
-        """Return the agreement of people with both answers, and the differences."""
-        ids, people, basis = self._list_sides(confidence)
-        sides = [[answers[name] for name in ids] for answers in (first, second)]
-        gains = [float(b == x) - (a == x) for a, b, x in zip(*sides, people, strict=True)]
-        return Gain(
-            measure_agreement(people, sides[0], **basis),
-            measure_agreement(people, sides[1], **basis),
-            self.compare(second, first, confidence, seed=seed),
-            bootstrap_mean("agreement_difference", gains, seed=seed, **basis),
-            len(ids),
-            len({self.tasks[name] for name in ids}),
-        )
-
-    def _list_sides(self, confidence: float) -> tuple[list[str], list[str], dict[str, Any]]:
+    def compare(self, second: Answers, first: Answers, confidence: float = 0.95) -> Gain:
+        """Return the gain of the ``second`` answers over the ``first``."""
         ids = sorted(self.human)
-        weights = self.weights and [self.weights[name] for name in ids]
-        clusters = [self.tasks[name] for name in ids]
-        basis = {"clusters": clusters, "weights": weights, "confidence": confidence}
-        return ids, [self.human[name] for name in ids], basis
+        people, old, new, tasks = (
+            [values[name] for name in ids] for values in (self.human, first, second, self.tasks)
+        )
+        basis: dict[str, Any] = {"clusters": tasks, "confidence": confidence}
+        basis["weights"] = self.weights and [self.weights[name] for name in ids]
+        sides = measure_agreement(people, old, **basis), measure_agreement(people, new, **basis)
+        right = [sum(a == b for a, b in zip(people, side, strict=True)) for side in (old, new)]
+        gains = estimate_gains(people, new, old, **basis)
+        return Gain(*sides, *gains, right[1] - right[0], len(ids), len(set(tasks)))
 
 
 @dataclass(frozen=True, slots=True)
 class TriedChange:
-    """A change that was tried.
-
-    ``difference``: kappa with it less without it, on traces that did not propose it; ``more``: how
-    many more of them are right. ``kept`` says whether the rubric has it.
+    """A change that was tried: its ``gain`` on traces that did not propose it, and whether the
+    rubric has it. ``trace_ids``: those whose differences it should settle.
     """
 
     name: str
     change: Change
     summary: str
     trace_ids: tuple[str, ...]
-    difference: Estimate
-    more: int
+    gain: Gain
     kept: bool = False
-
-    @property
-    def helps(self) -> bool:
-        """Whether it is better than the rubric without it."""
-        return is_better(self.difference, self.more)
 
 
 @dataclass(slots=True)
 class Procedure:
     """One way from labels to a rubric: on all labels, or on those outside a fold.
 
-    ``proposing`` and ``checking``: the numbers of traces. ``together``: the difference of all
-    candidates that are better, put together; None for fewer than two.
+    ``proposing`` and ``checking``: the numbers of traces. ``together``: the gain of all candidates
+    that help, put together; None for fewer than two.
     """
 
     name: str
@@ -152,7 +139,7 @@ class Procedure:
     checking: int
     turns: list[Turn] = field(default_factory=list)
     candidates: list[TriedChange] = field(default_factory=list)
-    together: Estimate | None = None
+    together: Gain | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -170,134 +157,6 @@ class TuningPlan:
     seed: int = 0
 
 
-def is_better(difference: Estimate, more: int) -> bool:
-    """Whether a difference of kappa is above one standard error over tasks, and ``more`` than one
-    answer more is right: a single one has a difference of one standard error.
-    """
-    value, error = difference.value, difference.inputs["standard_error"]
-    return more > 1 and value is not None and error is not None and value > error + 1e-9
-
-
-def tune_on(
-    name: str, labelled: LabelledSet, base: Answers, rubric: Rubric, plan: TuningPlan
-) -> Steps:
-    """Tune a rubric on labels; return a :class:`Procedure`.
-
-    Some tasks propose changes, the others check them. ``base``: the answers by the rubric.
-    """
-    checking, proposing = labelled.divide(2, plan.seed)
-    check, answers, judged = labelled.select(checking), dict(base), "base"
-    result = Procedure(name, rubric, len(proposing), len(checking))
-    for n in range(1, plan.rounds + 1):
-        stage = name if n == 1 else f"{name}/round-{n}"
-        if n > 1:
-            judged = f"{stage}/before"
-            answers |= (yield [JudgeTask(judged, result.rubric, proposing)])[0]
-        if all(answers[trace_id] == labelled.human[trace_id] for trace_id in proposing):
-            break
-        [proposal] = yield [ProposalTask(stage, result.rubric, proposing, judged)]
-        result.turns += proposal.turns
-        tried = yield from _try_candidates(stage, proposal, check, answers, rubric, result)
-        result.candidates += tried
-        if not any(candidate.kept for candidate in tried):
-            break
-        result.rubric = derive_rubric(rubric, result.changes)
-    return result
-
-
-def _try_candidates(
-    stage: str,
-    proposal: Proposal,
-    check: LabelledSet,
-    answers: dict[str, str],
-    base: Rubric,
-    result: Procedure,
-) -> Generator[list[Task], list[Answers], list[TriedChange]]:
-    """Judge by each candidate, then by those together that help; return the candidates.
-
-    ``answers`` become those of what is kept.
-    """
-    ids, before = tuple(sorted(check.human)), result.changes
-
-    def make_task(name: str, proposed: Sequence[ProposedChange | TriedChange]) -> JudgeTask:
-        changes = [each.change for each in proposed]
-        return JudgeTask(f"{stage}/{name}", derive_rubric(base, [*before, *changes]), ids)
-
-    def compare(reply: Answers) -> tuple[Estimate, int]:
-        difference = check.compare(reply, answers, resamples=_FEW_RESAMPLES)
-        return difference, check.count_more(reply, answers)
-
-    tasks = [make_task(f"candidate-{n}", [x]) for n, x in enumerate(proposal.candidates, 1)]
-    replies = (yield [*tasks]) if tasks else []
-    tried = [
-        TriedChange(task.name, x.change, x.summary, x.trace_ids, *compare(reply))
-        for task, x, reply in zip(tasks, proposal.candidates, replies, strict=True)
-    ]
-    gains = {n: x.difference.value or 0.0 for n, x in enumerate(tried) if x.helps}
-    chosen = _leave_out_rivals(tried, sorted(gains, key=lambda n: -gains[n]))
-    kept, reply = chosen[:1], replies[chosen[0]] if chosen else {}
-    if len(chosen) > 1:
-        [together] = yield [make_task("together", [tried[n] for n in chosen])]
-        result.together, more = compare(together)
-        value = result.together.value or 0.0
-        if is_better(result.together, more) and value >= gains[chosen[0]] - 1e-9:
-            kept, reply = chosen, together
-    answers |= reply
-    return [replace(candidate, kept=n in kept) for n, candidate in enumerate(tried)]
-
-
-def _leave_out_rivals(candidates: Sequence[TriedChange], order: Sequence[int]) -> list[int]:
-    """Return the candidates in this order without those that replace a text of an earlier one."""
-    clauses: set[str] = set()
-    numbers = []
-    for n in order:
-        change = candidates[n].change
-        if change.clause not in clauses or change.is_added:
-            numbers.append(n)
-        clauses.add(change.clause)
-    return numbers
-
-
-def check_on(
-    name: str,
-    fold: Sequence[str],
-    labelled: LabelledSet,
-    base: Answers,
-    rubric: Rubric,
-    plan: TuningPlan,
-) -> Steps:
-    """Tune on all traces but those of a fold; return the :class:`Procedure`, and the answers of its
-    rubric on the fold.
-    """
-    others = [trace_id for trace_id in labelled.human if trace_id not in set(fold)]
-    result = yield from tune_on(name, labelled.select(others), base, rubric, plan)
-    if not result.changes:
-        return result, {trace_id: base[trace_id] for trace_id in fold}
-    [answers] = yield [JudgeTask(f"{name}/held-out", result.rubric, tuple(fold))]
-    return result, answers
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """Two rubrics compared with people on the same ``n`` traces of so many ``tasks``.
-
-    ``kappa`` and ``agreement``: those of the second rubric less those of the first. An undecided or
-    failed trace is a disagreement.
-    """
-
-    first: RaterAgreement
-    second: RaterAgreement
-    kappa: Estimate
-    agreement: Estimate
-    n: int
-    tasks: int
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the interval of the gain in kappa lies above 0."""
-        return self.kappa.low is not None and self.kappa.low > 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """A rubric tuned on labels, and whether that helped.
@@ -306,9 +165,9 @@ class Tuning:
         rubric: the one before.
         product: the result on all labels, with its candidates.
         folds: the same on the labels outside each fold.
-        gain: their rubrics on their folds, less ``rubric``: no label there has proposed or checked
-            a change.
-        final: the product less ``rubric`` on the test split; None if it stayed closed.
+        gain: their rubrics on their folds over ``rubric``: no label there has proposed or checked a
+            change.
+        final: the product over ``rubric`` on the test split; None if it stayed closed.
         split: ``dev``, or ``all`` if the labels have no split.
         look: the number of the look at the labels used last.
         calls, cost_usd: of everything but known answers; None: the cost is unknown.
@@ -356,7 +215,7 @@ def _serialize(value: Any) -> Any:
 
 
 def check_size(labelled: LabelledSet, folds: int) -> int:
-    """Return the number of folds: as many as there are tasks at most.
+    """Return the number of folds: at most that of the tasks.
 
     Raises:
         AnnotatorError: there are too few labels or tasks.
@@ -372,27 +231,33 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
 
 def tune_and_check(
     labelled: LabelledSet, base: Answers, rubric: Rubric, plan: TuningPlan
-) -> list[Steps]:
-    """Return the generators of a tuning: that on all labels, then one for each fold."""
+) -> Generator[list[Task], list[Any], tuple[Procedure, list[Procedure], Answers]]:
+    """Tune on all labels, and on those outside each fold.
+
+    ``base``: the answers by ``rubric``.
+
+    Returns:
+        The first procedure, those of the folds, and the answers of their rubrics on their folds.
+    """
     folds = labelled.divide(check_size(labelled, plan.folds), plan.seed)
-    return [
-        tune_on("all", labelled, base, rubric, plan),
-        *(
-            check_on(f"fold-{n}", fold, labelled, base, rubric, plan)
-            for n, fold in enumerate(folds, 1)
-        ),
+    steps = [
+        _tune("all", labelled, base, rubric, plan),
+        *(_check(f"fold-{n}", x, labelled, base, rubric, plan) for n, x in enumerate(folds, 1)),
     ]
+    product, *checked = yield from _run_in_step(steps)
+    answers = {trace_id: answer for _, part in checked for trace_id, answer in part.items()}
+    return product, [procedure for procedure, _ in checked], answers
 
 
-def run_steps(steps: Sequence[Steps]) -> Generator[list[Task], list[Any], list[Any]]:
-    """Run generators in step: yield the next tasks of all, and return their results."""
+def _run_in_step(steps: Sequence[Steps]) -> Generator[list[Task], list[Any], list[Any]]:
+    """Yield the next tasks of all generators at once, and return their results."""
     results: list[Any] = [None] * len(steps)
     replies: dict[int, list[Any] | None] = dict.fromkeys(range(len(steps)))
     while replies:
         waiting: dict[int, list[Task]] = {}
         for n, reply in replies.items():
             try:
-                waiting[n] = steps[n].send(reply) if reply is not None else next(steps[n])
+                waiting[n] = next(steps[n]) if reply is None else steps[n].send(reply)
             except StopIteration as stop:
                 results[n] = stop.value
         tasks = [task for each in waiting.values() for task in each]
@@ -401,39 +266,89 @@ def run_steps(steps: Sequence[Steps]) -> Generator[list[Task], list[Any], list[A
     return results
 
 
-def conclude_tuning(
-    results: Sequence[Any],
+def _check(
+    name: str,
+    fold: Sequence[str],
     labelled: LabelledSet,
     base: Answers,
     rubric: Rubric,
     plan: TuningPlan,
-    request: Request,
-    test: tuple[LabelledSet, Answers, Answers] | None = None,
-    **about: Any,
-) -> Tuning:
-    """Return the tuning from the results of :func:`tune_and_check`.
+) -> Steps:
+    """Tune on the traces outside a fold; return the procedure, and its answers on the fold."""
+    others = [trace_id for trace_id in labelled.human if trace_id not in set(fold)]
+    result = yield from _tune(name, labelled.select(others), base, rubric, plan)
+    if not result.changes:
+        return result, {trace_id: base[trace_id] for trace_id in fold}
+    [answers] = yield [JudgeTask(f"{name}/held-out", result.rubric, tuple(fold))]
+    return result, answers
 
-    Args:
-        results: that on all labels, then one of each fold.
-        labelled: the labels.
-        base: the answers by ``rubric``.
-        rubric: the rubric before.
-        plan: how it was tuned.
-        request: the label files and the options of the statistics.
-        test: the labels of the test split, and the answers by both rubrics.
-        about: other fields of the result.
+
+def _tune(
+    name: str, labelled: LabelledSet, base: Answers, rubric: Rubric, plan: TuningPlan
+) -> Steps:
+    """Return the procedure on some labels: half of the tasks propose changes, the others check."""
+    checking, proposing = labelled.divide(2, plan.seed)
+    check, answers, judged = labelled.select(checking), dict(base), "base"
+    result = Procedure(name, rubric, len(proposing), len(checking))
+    for n in range(1, plan.rounds + 1):
+        stage = name if n == 1 else f"{name}/round-{n}"
+        if n > 1:
+            judged = f"{stage}/before"
+            answers |= (yield [JudgeTask(judged, result.rubric, proposing)])[0]
+        if all(answers[trace_id] == labelled.human[trace_id] for trace_id in proposing):
+            break
+        [proposal] = yield [ProposalTask(stage, result.rubric, proposing, judged)]
+        result.turns += proposal.turns
+        tried = yield from _try(stage, proposal, check, answers, rubric, result)
+        result.candidates += tried
+        if not any(candidate.kept for candidate in tried):
+            break
+        result.rubric = derive_rubric(rubric, result.changes)
+    return result
+
+
+def _try(
+    stage: str,
+    proposal: Proposal,
+    check: LabelledSet,
+    answers: dict[str, str],
+    base: Rubric,
+    result: Procedure,
+) -> Generator[list[Task], list[Answers], list[TriedChange]]:
+    """Judge by each candidate, then by all that help; return them. ``answers`` become those by what
+    is kept.
     """
-    product, *folds = results
-    tuned = {trace_id: x for _, answers in folds for trace_id, x in answers.items()}
-    paths, digests = request.labels.paths, request.labels.digests
-    return Tuning(
-        rubric=rubric,
-        product=product,
-        folds=tuple(procedure for procedure, _ in folds),
-        gain=labelled.measure_gain(tuned, base, request.confidence, request.seed),
-        final=test and test[0].measure_gain(test[2], test[1], request.confidence, request.seed),
-        plan=plan,
-        label_files=tuple(map(str, paths)),
-        labels_sha256=hash_label_files(paths, digests),
-        **about,
-    )
+    ids, before = tuple(sorted(check.human)), result.changes
+
+    def make_task(name: str, proposed: Sequence[ProposedChange | TriedChange]) -> JudgeTask:
+        changes = [*before, *(each.change for each in proposed)]
+        return JudgeTask(f"{stage}/{name}", derive_rubric(base, changes), ids)
+
+    tasks = [make_task(f"candidate-{n}", [x]) for n, x in enumerate(proposal.candidates, 1)]
+    replies = (yield [*tasks]) if tasks else []
+    tried = [
+        TriedChange(task.name, x.change, x.summary, x.trace_ids, check.compare(reply, answers))
+        for task, x, reply in zip(tasks, proposal.candidates, replies, strict=True)
+    ]
+    gains = {n: x.gain.kappa.value or 0.0 for n, x in enumerate(tried) if x.gain.helps}
+    best = _leave_out_rivals(tried, sorted(gains, key=lambda n: -gains[n]))
+    kept, reply = best[:1], replies[best[0]] if best else {}
+    if len(best) > 1:
+        [together] = yield [make_task("together", [tried[n] for n in best])]
+        gain = result.together = check.compare(together, answers)
+        if gain.helps and (gain.kappa.value or 0.0) >= gains[best[0]] - 1e-9:
+            kept, reply = best, together
+    answers |= reply
+    return [replace(candidate, kept=n in kept) for n, candidate in enumerate(tried)]
+
+
+def _leave_out_rivals(candidates: Sequence[TriedChange], order: Sequence[int]) -> list[int]:
+    """Return the candidates in this order without those that replace a text of an earlier one."""
+    clauses: set[str] = set()
+    numbers = []
+    for n in order:
+        change = candidates[n].change
+        if change.clause not in clauses or change.is_added:
+            numbers.append(n)
+        clauses.add(change.clause)
+    return numbers

@@ -1,5 +1,6 @@
 """``annotate tune``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from annotator import api
 from annotator.base.errors import BudgetReached, Pending
 from annotator.base.text import dump_json, format_count, wrap_line
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import add_model_options, choose_judge
+from annotator.cli.judges import add_model_options, make_judge_settings
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
@@ -28,7 +29,7 @@ from annotator.cli.output import (
     say_notice,
     say_written,
 )
-from annotator.traces import load_traces
+from annotator.traces import check_exists, load_traces
 
 if TYPE_CHECKING:
     from annotator import Tuning
@@ -60,7 +61,9 @@ _PASSED = (
     name="files",
     required=True,
 )
-@add_option("--rubric NAME|FILE", "The rubric to improve.", name="rubric_name")
+@add_option(
+    "--rubric NAME|FILE", "The rubric to improve.  [default: the run's]", name="rubric_name"
+)
 @add_model_options
 @add_option(
     "--out DIR",
@@ -116,11 +119,15 @@ def command(
     load_keys()
     passed = {name: options.pop(name) for name in _PASSED}
     passed |= {"cluster": parse_attributes(cluster), "concurrency": concurrency}
-    if rubric_name is None:
-        raise click.UsageError("--rubric NAME|FILE is missing: the rubric to improve")
-    built = choose_judge(judge_name, concurrency, True, options, say_notice)
-    loaded = load_traces(*traces, format=format_, redact=redact)
-    arguments = (loaded, files, rubric_name, built, out)
+    names = ("max_cost", "batch_file", "batch_results")
+    passed |= {name: options.pop(name) for name in names}
+    for source in traces:
+        check_exists(source)
+    make_judge = make_judge_settings(judge_name, options)
+    judge = make_judge({}) if make_judge else None
+    run = api.open_run(traces[0]) if len(traces) == 1 and api.is_run(traces[0]) else None
+    loaded = traces[0] if run else load_traces(*traces, format=format_, redact=redact)
+    arguments, passed = (loaded, files, rubric_name, judge), passed | {"out": out}
     if dry_run:
         _show_forecast(api.forecast_tuning(*arguments, **passed), as_json=as_json)
         return
@@ -136,18 +143,22 @@ def command(
     from annotator.reports.tuning import tabulate_tuning
 
     put_tables([tabulate_tuning(tuning)], "json" if as_json else "table", verbose=verbose)
-    _say_next(traces, files, rubric_name, out, tuning)
+    _say_next(run.manifest.sources if run else traces, files, rubric_name, out, tuning)
 
 
 def _say_next(
-    traces: tuple[str, ...], files: tuple[Path, ...], rubric: str, out: Path, tuning: "Tuning"
+    traces: Sequence[str],
+    files: tuple[Path, ...],
+    rubric_name: str | None,
+    out: Path,
+    tuning: "Tuning",
 ) -> None:
     """Print the commands that may come next."""
     say_written(out / "tuning.json")
     if not tuning.product.changes:
         return
     new, judge = out / "rubric.yaml", out / "judge.yaml"
-    say_next("rubric", "diff", rubric, new, purpose="what was changed")
+    say_next("rubric", "diff", rubric_name or tuning.rubric.id, new, purpose="what was changed")
     say_next("run", *name_sources(traces), "--rubric", new, "--judge", judge)
     if tuning.split == "dev" and not tuning.final:
         labels = [word for file in files for word in ("--labels", file)]

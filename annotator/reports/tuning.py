@@ -43,7 +43,7 @@ def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
 
 
 def _write_row(tried: TriedChange, room: int) -> tuple[str, ...]:
-    value, error = tried.difference.value, tried.difference.inputs["standard_error"]
+    value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
     return (
         sanitize_line(tried.change.clause, 30),
         sanitize_line(tried.summary, room),

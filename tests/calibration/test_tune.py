@@ -174,7 +174,7 @@ def test_changes_that_help_are_put_together(annotate_cli, labelled) -> None:
     with Server(Scripted(propose(more, MENDING), judge=judge)) as server:
         done = tune(annotate_cli, server)
         assert [kept for _, kept in verdicts()] == [True, True]
-        assert result()["product"]["together"]["value"] > 0
+        assert result()["product"]["together"]["more"] == 10
         rubric = load_rubric("out/rubric.yaml")
         assert (rubric.code("alpha").evidence, rubric.code("alpha").not_) == (more[2], MENDING[2])
         assert "→ 1.00" in done.out
@@ -332,3 +332,19 @@ def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None
     assert load_rubric(str(tmp_path / "new.yaml")) == derived
     assert derived.version == rubric.version + 1
     assert "CLOSE CALLS\n- If both, none.\n" in f"{derived.instructions}\n"
+
+
+def test_a_run_gives_traces_rubric_and_judge(annotate_cli, labelled) -> None:
+    with Server(Scripted(propose(IDLE, MENDING))) as server:
+        model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1))
+        assert annotate_cli("logs", "--rubric", "faults.yaml", *model, "--out", "run").code == 0
+        judged = server.calls
+        more = ("--labels", "labels.jsonl", "--rubric", "faults.yaml", "--folds", 2)
+        done = annotate_cli("tune", "run", *more, "--out", "out")
+        assert "kappa 0.19 → 1.00" in done.out, done.err
+        assert not any(
+            each.user in [x.user for x in server.seen[:judged]]
+            for each in server.seen[judged:]
+            if "Find faults" not in each.system
+        )
+        assert "--judge out/judge.yaml" in done.err

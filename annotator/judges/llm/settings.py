@@ -227,6 +227,8 @@ CUSTOM_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """The environment variables with headers that openai's client sends of itself."""
 _NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples", "require", "batch_wait")
+SETTING_NAMES = (*_NAMES, "samples", "require")
+"""The settings of a judge of one model, by the names of a judge file."""
 
 
 def read_judge_file(path: Path) -> dict[str, Any]:
