@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; each name is imported when it is first used
     from annotator.api import aannotate as aannotate
+    from annotator.api import ablate as ablate
     from annotator.api import annotate as annotate
     from annotator.api import calibrate as calibrate
     from annotator.api import compare as compare
@@ -60,6 +61,7 @@ _NAMES = {
     "Traces": "annotator.traces",
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
+    "ablate": "annotator.api",
     "annotate": "annotator.api",
     "calibrate": "annotator.api",
     "compare": "annotator.api",

@@ -46,8 +46,9 @@ def summarize(result: Ablation) -> str:
     text = f"Use {winner.name}: kappa {_write_kappa(winner.agreement.kappa)} on {of}."
     if winner is not best:
         text += (
-            f" {best.name} has {_write(best.agreement.kappa)}, at most one standard error more, and"
-            f" {'costs more' if result.unit else 'is not the base'}."
+            f" {best.name} has {_write(best.agreement.kappa)}, at most one standard error more, at"
+            f" {'the same' if _get_cost(best, result) == _get_cost(winner, result) else 'a higher'}"
+            " cost."
         )
     if result.checked and result.gain:
         text += (
@@ -95,11 +96,11 @@ def _list_notes(result: Ablation) -> Iterator[str]:
             " judged by every arm because its rubric is not for it."
         )
     yield (
-        "An undecided or failed trace counts as a disagreement. > is the cheapest arm whose kappa is"
-        " at most one standard error below the best; of equally cheap ones the first."
+        "An undecided or failed trace counts as a disagreement. > is the cheapest arm whose kappa"
+        " is at most one standard error below the best; of equally cheap ones the first."
     )
     if any(not arm.cost.n for arm in result.arms):
-        yield "A cost is a forecast where most answers of an arm were known from before."
+        yield "Costs are forecasts: most answers of some arm were known from before."
     if result.unit == "tokens":
         yield "The price of a model is not known: arms are cheaper by tokens a trace."
     if result.tasks is None:
@@ -154,6 +155,10 @@ def _write_kappa(number: Estimate) -> str:
 
 def _write_gap(number: Estimate) -> str:
     return f"{_write(number, '+')} {_write_ends(number)}"
+
+
+def _get_cost(arm: ArmResult, result: Ablation) -> float | None:
+    return arm.cost.dollars if result.unit == "dollars" else arm.cost.tokens
 
 
 def _write_cost(arm: ArmResult, unit: str) -> str:
