@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
     from annotator.base.errors import AnnotatorError as AnnotatorError
+    from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
 __version__ = "0.1.0"
 
 _NAMES = {
+    "Ablation": "annotator.calibration.ablation",
     "Annotation": "annotator.rubrics.annotations",
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",

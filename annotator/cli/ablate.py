@@ -1,7 +1,7 @@
 """``annotate ablate``."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,9 @@ from annotator.cli.options import (
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
 from annotator.reports.ablation import tabulate
 from annotator.traces import check_exists, load_traces
+
+if TYPE_CHECKING:
+    from annotator import Ablation
 
 _SECTIONS = {
     "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
@@ -179,7 +182,7 @@ def _parse_vary(texts: tuple[str, ...]) -> dict[str, list[str]]:
     return vary
 
 
-def _say_next(plan: api.AblationPlan, result: api.Ablation, sources: tuple[str, ...]) -> None:
+def _say_next(plan: api.AblationPlan, result: "Ablation", sources: tuple[str, ...]) -> None:
     """Print the commands that may come next."""
     folder = plan.trial.folder
     say_written(folder / "ablation.json")
