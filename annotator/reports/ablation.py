@@ -1,11 +1,12 @@
 """Arms beside each other, as a table: which rubric, model or setting agrees best with people."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lines
 from annotator.calibration.ablation import Ablation, ArmResult
 from annotator.reports.digits import UNDEFINED, format_number, format_p
+from annotator.reports.notes import select_notes
 from annotator.reports.table import Table, make_columns
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH
 from validation import Estimate
@@ -24,11 +25,10 @@ def tabulate(result: Ablation) -> Table:
     header, rows = _make_rows(result)
     notes = list(_list_notes(result))
     title = f"{sanitize_line(result.rubric)}: {format_count(len(result.arms), 'arm')}"
-    return Table(
-        title=f"{title}\n\n{wrap_lines(summarize(result))}",
-        header=header,
-        rows=rows,
-        notes=notes,
+    table = Table(f"{title}\n\n{wrap_lines(summarize(result))}", header, rows, notes)
+    return replace(
+        table,
+        brief=replace(table, notes=select_notes(notes)),
         name=f"{result.rubric}-ablation",
         records=[_record(result, n) for n in range(len(result.arms))],
         columns=_COLUMNS,
@@ -52,9 +52,8 @@ def summarize(result: Ablation) -> str:
         )
     if result.checked and result.gain:
         text += (
-            f" Chosen on other tasks than it is checked on, kappa is"
-            f" {_write_kappa(result.checked.kappa)}; gain over the first arm"
-            f" {_write_gap(result.gain)}."
+            f" Checked on tasks that did not choose: kappa {_write_kappa(result.checked.kappa)},"
+            f" gain over the first arm {_write_gap(result.gain)}."
         )
     return text
 
