@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; each name is imported when it is first used
     from annotator.api import aannotate as aannotate
+    from annotator.api import ablate as ablate
     from annotator.api import annotate as annotate
     from annotator.api import calibrate as calibrate
     from annotator.api import compare as compare
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import summarize as summarize
     from annotator.api import tune as tune
     from annotator.base.errors import AnnotatorError as AnnotatorError
+    from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
     from annotator.calibration.tuning import Tuning as Tuning
     from annotator.reports.table import Table as Table
@@ -49,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
 __version__ = "0.1.0"
 
 _NAMES = {
+    "Ablation": "annotator.calibration.ablation",
     "Annotation": "annotator.rubrics.annotations",
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
@@ -63,6 +66,7 @@ _NAMES = {
     "Tuning": "annotator.calibration.tuning",
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
+    "ablate": "annotator.api",
     "annotate": "annotator.api",
     "calibrate": "annotator.api",
     "compare": "annotator.api",

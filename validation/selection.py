@@ -281,9 +281,9 @@ def estimate_checked_gain(
     tables = _Tables.count(human, [answers, base], clusters, weight)
     draws = Resamples.draw(tables.sums, resamples=resamples, seed=seed)
     kappas = tables.compute_kappas(draws.observed)[0]
-    drawn = tables.compute_kappas(draws.draws)
+    samples = tables.compute_kappas(draws.draws)
     value = float(kappas[0] - kappas[1])
-    spread = _measure_spread(drawn[:, 0] - drawn[:, 1])
+    spread = _measure_spread(samples[:, 0] - samples[:, 1])
     low = high = reason = None
     if not np.isfinite(value):
         reason = "kappa is undefined"
@@ -314,8 +314,8 @@ def _choose(
     if not np.isfinite(kappas).any():
         return None, None, [None] * tables.arms
     best = int(np.nanargmax(kappas))
-    drawn = tables.compute_kappas(draws.draws)
-    errors = [_measure_spread(drawn[:, best] - drawn[:, arm]) for arm in range(tables.arms)]
+    samples = tables.compute_kappas(draws.draws)
+    errors = [_measure_spread(samples[:, best] - samples[:, arm]) for arm in range(tables.arms)]
     near = [
         arm
         for arm, kappa in enumerate(kappas.tolist())

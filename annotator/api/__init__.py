@@ -4,6 +4,7 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 :class:`~annotator.base.errors.AnnotatorError`.
 """
 
+from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
@@ -41,6 +42,7 @@ from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
     "ENGINES",
+    "AblationPlan",
     "Annotation",
     "ConflictSummary",
     "Forecast",
@@ -53,6 +55,7 @@ __all__ = [
     "StatsSummary",
     "TuningForecast",
     "aannotate",
+    "ablate",
     "annotate",
     "calibrate",
     "calibrate_rubrics",
@@ -78,6 +81,7 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
+    "plan_ablation",
     "project_usage",
     "summarize",
     "tune",

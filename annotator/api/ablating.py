@@ -15,13 +15,12 @@ from annotator.base.errors import Pending, SettingsError
 from annotator.base.files import write_file
 from annotator.base.text import dump_json, find_repeated, suggest
 from annotator.judges.build import ModelSettings, dump_settings, parse_settings, read_settings
-from annotator.judges.llm.settings import SETTING_NAMES
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.changes import dump_rubric, strip_examples
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.recover import recover_rubric, recover_settings
+from annotator.runs.restore import restore_rubric, restore_settings
 from annotator.runs.run import is_run, open_run
 from annotator.traces import Traces, load_traces
 
@@ -58,15 +57,20 @@ class AblationPlan:
         """Return the expected usage of all arms, without calls; raises as :func:`ablate`."""
         return forecast_arms(self.trial)
 
-    async def judge(
-        self, callbacks: Callbacks, command: str = "", *, resume: bool = False
+    def run(
+        self,
+        on_notice: Callable[[str], None] = ignore,
+        command: str = "annotator.ablate(...)",
+        *,
+        resume: bool = False,
     ) -> "Ablation":
         """Judge the labelled traces in every arm, and compare the arms; raises as
         :func:`ablate`.
         """
         from annotator.calibration.ablation import JudgedArm, measure_arms, note_looks
 
-        runs = await judge_arms(self.trial, callbacks, command, resume=resume)
+        callbacks = Callbacks(notice=on_notice)
+        runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
         if any(run.manifest.status == "waiting" for run in runs):
             raise Pending(f"the requests of all arms are in {self.trial.batch_file}")
         arms = [
@@ -74,7 +78,7 @@ class AblationPlan:
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
         result = measure_arms(arms, self.labels, self.request)
-        note_looks(result, self.labels, self.request, callbacks.notice)
+        note_looks(result, self.labels, self.request, on_notice)
         self._write(result)
         return result
 
@@ -145,6 +149,8 @@ def ablate(
     """
     refuse_running_loop("call annotator.ablate in a thread of its own")
     source = judge if isinstance(judge, Mapping) or judge is None else str(judge)
+    if source is None and "model" in vary:
+        source = {}
     plan = plan_ablation(
         *(traces, labels, vary),
         rubric=rubric,
@@ -154,9 +160,7 @@ def ablate(
         concurrency=concurrency,
         **options,
     )
-    return asyncio.run(
-        plan.judge(Callbacks(notice=on_notice), "annotator.ablate(...)", resume=resume)
-    )
+    return plan.run(on_notice, resume=resume)
 
 
 def make_settings(judge: str | Mapping[str, Any]) -> JudgeMaker:
@@ -197,12 +201,12 @@ def plan_ablation(
         else:
             traces = load_traces(*map(str, sources))
     if run and make_judge is None:
-        recorded = recover_settings(run)
+        recorded = restore_settings(run)
         make_judge = None if recorded == "rules" else make_settings(recorded)
     if isinstance(rubric, Rubric):
         base = rubric
     elif run:
-        base = recover_rubric(run, rubric)
+        base = restore_rubric(run, rubric)
     elif rubric or "rubric" in vary:
         base = load_rubric(rubric or vary["rubric"][0])
     else:
@@ -215,6 +219,7 @@ def plan_ablation(
     derived: set[int] = set()
     for values in _list_combinations(vary):
         arm_rubric, is_derived = _make_rubric(values, base)
+        _check_codes(arm_rubric, base)
         settings: Any = "rules"
         if make_judge and values.get("judge") != "rules":
             settings = make_judge(_read_settings(values))
@@ -240,14 +245,16 @@ def plan_ablation(
 
 def check_vary(vary: Vary) -> None:
     """Raise :class:`SettingsError` unless each key is a setting, with values that differ."""
-    known = [*_OF_RUBRIC, "judge", *SETTING_NAMES]
+    from annotator.judges.llm.settings import SETTING_NAMES
+
+    names = [*_OF_RUBRIC, "judge", *SETTING_NAMES]
     if not vary:
         raise SettingsError("--vary is missing: name a setting and its values, model=A,B say")
     for key, values in vary.items():
-        if key not in known:
+        if key not in names:
             raise SettingsError(
-                f"--vary {key}: no setting of that name{suggest(key, known)}; there are"
-                f" {', '.join(known)}"
+                f"--vary {key}: no setting of that name{suggest(key, names)}; there are rubric,"
+                " examples, judge, and the names of a judge file"
             )
         if not values or len({*values}) < len(values) or "" in values:
             raise SettingsError(f"--vary {key}: expected values that differ, separated by commas")
@@ -277,6 +284,16 @@ def _make_rubric(values: Mapping[str, str], base: Rubric) -> tuple[Rubric, bool]
     if values.get("examples") == "off":
         return strip_examples(rubric), True
     return rubric, False
+
+
+def _check_codes(rubric: Rubric, base: Rubric) -> None:
+    """Raise :class:`SettingsError` unless labels by one rubric are labels by the other."""
+    codes = [{code.id for code in each.codes} for each in (rubric, base)]
+    if rubric.id != base.id or codes[0] != codes[1]:
+        raise SettingsError(
+            f"--vary rubric: {rubric.id} has other codes than {base.id}, or another id: people's"
+            " labels by one are not labels by the other"
+        )
 
 
 def _read_settings(values: Mapping[str, str]) -> dict[str, Any]:

@@ -36,8 +36,7 @@ Unit = Literal["dollars", "tokens"]
 class Cost:
     """The mean cost of a trace: ``dollars`` (None if a price is unknown), ``tokens`` and ``calls``.
 
-    ``n``: the traces that it was measured on; 0 if it is a forecast, because all answers came from
-    the cache.
+    ``n``: the traces that it was measured on; 0 for a forecast.
     """
 
     dollars: float | None
@@ -49,7 +48,7 @@ class Cost:
 @dataclass(frozen=True, slots=True)
 class JudgedArm:
     """An arm with its run. ``settings``: those that the arms differ in; ``forecast``: its expected
-    cost, which counts if its answers were known before.
+    cost, which counts if the answers of some arm were known before.
     """
 
     name: str
@@ -158,24 +157,24 @@ def measure_arms(
     """Compare arms with labels, on the traces that all of them judged.
 
     Args:
-        arms: at least one; the first one is the base.
+        arms: at least one, with rubrics of one id and the same codes; the first one is the base.
         labels: by trace, as of :func:`read_dev_labels`.
         request: the label files and the options of the statistics.
 
     Raises:
-        AnnotatorError: the arms have no labelled trace in common, or their codes differ.
+        AnnotatorError: the arms have no labelled trace in common.
     """
     base = arms[0].scheme
-    for arm in arms:
-        if (arm.scheme.id, arm.scheme.ids) != (base.id, base.ids):
-            raise AnnotatorError(f"{arm.name}: its rubric has other codes than that of the first")
-    matches, costs = [], []
+    matches: list[MatchedLabels] = []
+    measured: list[Cost] = []
     for arm in arms:
         sample = read_judged_sample(arm.run, base.id, select=set(labels), cluster=request.cluster)
         paths = request.labels.paths
         design, _ = find_design(arm.run, labels, base.id, request.design, paths)
         matches.append(match_labels(sample, labels, request.cluster, design))
-        costs.append(_measure_cost(sample.selected.values()) or arm.forecast)
+        measured += filter(None, [_measure_cost(sample.selected.values())])
+    # A forecast beside a measured cost would compare two different things.
+    costs = measured if len(measured) == len(arms) else [arm.forecast for arm in arms]
     common = set.intersection(*({trace.trace_id for trace in m.all} for m in matches))
     if not common:
         raise AnnotatorError("the arms judged no labelled trace in common")
@@ -245,9 +244,9 @@ def _measure_cost(annotations: Iterable[Annotation]) -> Cost | None:
     """Return the mean cost of the traces whose answers were not known before; None if more than
     half of them were.
     """
-    asked = [item.usage for item in annotations if item.status != "skipped"]
-    fresh = [usage for usage in asked if not usage.cache_hits]
-    if len(fresh) * 2 <= len(asked):
+    usages = [item.usage for item in annotations if item.status != "skipped"]
+    fresh = [usage for usage in usages if not usage.cache_hits]
+    if len(fresh) * 2 <= len(usages):
         return None
     total = sum(fresh, start=Usage())
     return make_cost(total, len(fresh), measured=len(fresh))

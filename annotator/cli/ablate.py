@@ -1,14 +1,12 @@
 """``annotate ablate``."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.api.ablating import AblationPlan, plan_ablation
+from annotator import api
 from annotator.base.errors import BudgetReached, Pending
-from annotator.calibration.ablation import Ablation
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
@@ -23,9 +21,10 @@ from annotator.cli.options import (
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
 from annotator.reports.ablation import tabulate
-from annotator.runs.execute import Callbacks
-from annotator.runs.run import is_run
 from annotator.traces import check_exists, load_traces
+
+if TYPE_CHECKING:
+    from annotator import Ablation
 
 _SECTIONS = {
     "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
@@ -131,16 +130,17 @@ def command(
     notice = (lambda text: None) if quiet else say_notice
     for source in sources:
         check_exists(source)
-    run = len(sources) == 1 and is_run(sources[0])
+    run = len(sources) == 1 and api.is_run(sources[0])
     max_cost, requests, results = (
         options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
     )
-    plan = plan_ablation(
+    values = _parse_vary(vary)
+    plan = api.plan_ablation(
         sources[0] if run else load_traces(*sources, format=format_),
         files,
-        _parse_vary(vary),
+        values,
         rubric=rubric,
-        make_judge=make_judge_settings(judge_name, options),
+        make_judge=make_judge_settings(judge_name, options, named="model" in values),
         out=out,
         max_cost=max_cost,
         concurrency=concurrency,
@@ -158,7 +158,7 @@ def command(
         return
     text = describe_command(click.get_current_context())
     try:
-        result = asyncio.run(plan.judge(Callbacks(notice=notice), text, resume=resume))
+        result = plan.run(notice, text, resume=resume)
     except Pending as error:
         where = f"{error}; when answered, the same command with --resume --batch-results FILE"
         notice(where)
@@ -182,7 +182,7 @@ def _parse_vary(texts: tuple[str, ...]) -> dict[str, list[str]]:
     return vary
 
 
-def _say_next(plan: AblationPlan, result: Ablation, sources: tuple[str, ...]) -> None:
+def _say_next(plan: api.AblationPlan, result: "Ablation", sources: tuple[str, ...]) -> None:
     """Print the commands that may come next."""
     folder = plan.trial.folder
     say_written(folder / "ablation.json")

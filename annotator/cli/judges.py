@@ -175,15 +175,15 @@ def choose_judge(
 
 
 def make_judge_settings(
-    name: str | None, options: Mapping[str, Any]
-) -> "Callable[[Mapping[str, Any]], ModelSettings] | None":
-    """Return a function from settings that win over the options to a judge of models; None if the
-    options name no model.
+    name: str | None, options: Mapping[str, Any], *, named: bool
+) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
+    """Return a function from settings that win over the options to a judge of models; None if
+    nobody names a model. ``named``: those settings do.
     """
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
     file = Path(name) if name and is_judge_file(name) else None
-    if not file and (name == "rules" or not options["models"]):
+    if not file and (name == "rules" or not (named or options["models"])):
         return None
     return lambda varied: _parse_options(file, options, explicit, varied)
 

@@ -1,11 +1,12 @@
 """Arms beside each other, as a table: which rubric, model or setting agrees best with people."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lines
 from annotator.calibration.ablation import Ablation, ArmResult
 from annotator.reports.digits import UNDEFINED, format_number, format_p
+from annotator.reports.notes import select_notes
 from annotator.reports.table import Table, make_columns
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH
 from validation import Estimate
@@ -24,11 +25,10 @@ def tabulate(result: Ablation) -> Table:
     header, rows = _make_rows(result)
     notes = list(_list_notes(result))
     title = f"{sanitize_line(result.rubric)}: {format_count(len(result.arms), 'arm')}"
-    return Table(
-        title=f"{title}\n\n{wrap_lines(summarize(result))}",
-        header=header,
-        rows=rows,
-        notes=notes,
+    table = Table(f"{title}\n\n{wrap_lines(summarize(result))}", header, rows, notes)
+    return replace(
+        table,
+        brief=replace(table, notes=select_notes(notes)),
         name=f"{result.rubric}-ablation",
         records=[_record(result, n) for n in range(len(result.arms))],
         columns=_COLUMNS,
@@ -46,14 +46,14 @@ def summarize(result: Ablation) -> str:
     text = f"Use {winner.name}: kappa {_write_kappa(winner.agreement.kappa)} on {of}."
     if winner is not best:
         text += (
-            f" {best.name} has {_write(best.agreement.kappa)}, at most one standard error more, and"
-            f" {'costs more' if result.unit else 'is not the base'}."
+            f" {best.name} has {_write(best.agreement.kappa)}, at most one standard error more, at"
+            f" {'the same' if _get_cost(best, result) == _get_cost(winner, result) else 'a higher'}"
+            " cost."
         )
     if result.checked and result.gain:
         text += (
-            f" Chosen on other tasks than it is checked on, kappa is"
-            f" {_write_kappa(result.checked.kappa)}; gain over the first arm"
-            f" {_write_gap(result.gain)}."
+            f" Checked on tasks that did not choose: kappa {_write_kappa(result.checked.kappa)},"
+            f" gain over the first arm {_write_gap(result.gain)}."
         )
     return text
 
@@ -95,11 +95,11 @@ def _list_notes(result: Ablation) -> Iterator[str]:
             " judged by every arm because its rubric is not for it."
         )
     yield (
-        "An undecided or failed trace counts as a disagreement. > is the cheapest arm whose kappa is"
-        " at most one standard error below the best; of equally cheap ones the first."
+        "An undecided or failed trace counts as a disagreement. > is the cheapest arm whose kappa"
+        " is at most one standard error below the best; of equally cheap ones the first."
     )
     if any(not arm.cost.n for arm in result.arms):
-        yield "A cost is a forecast where most answers of an arm were known from before."
+        yield "Costs are forecasts: most answers of some arm were known from before."
     if result.unit == "tokens":
         yield "The price of a model is not known: arms are cheaper by tokens a trace."
     if result.tasks is None:
@@ -154,6 +154,10 @@ def _write_kappa(number: Estimate) -> str:
 
 def _write_gap(number: Estimate) -> str:
     return f"{_write(number, '+')} {_write_ends(number)}"
+
+
+def _get_cost(arm: ArmResult, result: Ablation) -> float | None:
+    return arm.cost.dollars if result.unit == "dollars" else arm.cost.tokens
 
 
 def _write_cost(arm: ArmResult, unit: str) -> str:

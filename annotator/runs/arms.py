@@ -125,6 +125,8 @@ async def judge_arms(
     """
     runs: list[Run] = []
     for arm in trial.arms:
+        trial.plan(arm)  # a wrong setting of the last arm is found before the first one is asked
+    for arm in trial.arms:
         folder = trial.locate(arm)
         is_there = (folder / "run.json").exists()
         if is_there and not resume:

@@ -15,7 +15,7 @@ _CAPS = ("max_completion_tokens", "max_tokens")
 _NAMED = ("temperature", "seed", "reasoning_effort")
 
 
-def recover_rubric(run: Run, name_or_file: str | None = None) -> Rubric:
+def restore_rubric(run: Run, name_or_file: str | None = None) -> Rubric:
     """Return the rubric of a run; ``name_or_file``: where it is, if it is not built in.
 
     Raises:
@@ -38,7 +38,7 @@ def recover_rubric(run: Run, name_or_file: str | None = None) -> Rubric:
     return load_rubric(name_or_file)
 
 
-def recover_settings(run: Run) -> Mapping[str, Any] | str:
+def restore_settings(run: Run) -> Mapping[str, Any] | str:
     """Return the settings of a run's judge by the names of a judge file, or ``rules``.
 
     Keys and headers are not recorded: they come from the environment, as for the run.
