@@ -24,7 +24,7 @@ from annotator.runs.arms import (
 )
 from annotator.runs.execute import Callbacks, RubricSource, ignore, refuse_running_loop
 from annotator.runs.forecast import forecast
-from annotator.runs.recover import recover_rubric, recover_settings
+from annotator.runs.restore import restore_rubric, restore_settings
 from annotator.runs.run import Run, is_run, open_run
 from annotator.traces import Traces, TraceSource, load_traces
 
@@ -121,9 +121,9 @@ def _prepare(
     if run:
         of_run = run.manifest
         traces = load_traces(*of_run.sources, format=of_run.format, redact=bool(of_run.redaction))
-        judge = judge or recover_settings(run)
+        judge = judge or restore_settings(run)
         if not isinstance(rubric, Rubric):
-            rubric = recover_rubric(run, None if rubric is None else str(rubric))
+            rubric = restore_rubric(run, None if rubric is None else str(rubric))
     if rubric is None:
         raise SettingsError("--rubric NAME|FILE is missing: the rubric to improve")
     rubric = rubric if isinstance(rubric, Rubric) else load_rubric(str(rubric))
@@ -212,6 +212,8 @@ class _Tuner:
         except StopIteration as stop:
             product, folds, answers = stop.value
         confidence, final = self.request.confidence, None
+        if self.test and not product.changes:
+            self.notice("the test split stays closed: no change was kept")
         if self.test and product.changes:
             ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
             pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
@@ -254,8 +256,8 @@ class _Tuner:
         questions = [task for task in tasks if isinstance(task, ProposalTask)]
         judged = sum(len(task.trace_ids) for task in to_judge)
         names = f"{format_count(len(to_judge), 'rubric')}: {format_count(judged, 'judgement')}"
-        asked = f"{format_count(len(questions), 'request')} for changes"
-        self.notice(f"stage {self.stage}, {names if to_judge else asked}")
+        requests_text = f"{format_count(len(questions), 'request')} for changes"
+        self.notice(f"stage {self.stage}, {names if to_judge else requests_text}")
         proposals, waiting = await self._propose(questions)
         arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
         trial = replace(self.trial, arms=arms, max_cost=self._left)
@@ -325,10 +327,10 @@ class _Tuner:
         from annotator.calibration.model import count_answer, count_labels
         from annotator.prompts.proposal import Opinion
 
-        run, wanted = self.runs[task.judged], set(task.trace_ids)
+        run, trace_ids = self.runs[task.judged], set(task.trace_ids)
         scheme = run.scheme(self.rubric.id)
         for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):
-            if annotation.trace_id in wanted:
+            if annotation.trace_id in trace_ids:
                 label = self.labels[annotation.trace_id]
                 judge, person = count_answer(annotation, scheme), count_labels(label, scheme)
                 sides = join_labels(judge), join_labels(person)
@@ -433,15 +435,15 @@ class _Tuner:
         few = tries.candidates * checking
         many = tries.rounds * (few + checking) + (tries.rounds - 1) * checking + n
         requests = tries.folds + 1
-        low = first.low + _scale(expected.usage.low, few / n)
-        high = first.high + _scale(expected.usage.high, (many + 2 * len(self.test)) / n)
+        low = first.low + _extrapolate(expected.usage.low, few / n)
+        high = first.high + _extrapolate(expected.usage.high, (many + 2 * len(self.test)) / n)
         for answer, times in ((SHORT_ANSWER, requests), (LONG_ANSWER, requests * tries.rounds)):
             call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
             call = replace(call, cost_usd=member.price.of(call) if member.price else None)
             if answer == SHORT_ANSWER:
-                low += _scale(call, times)
+                low += _extrapolate(call, times)
             else:
-                high += _scale(call, times)
+                high += _extrapolate(call, times)
         assumption = (
             f"at least {requests} requests for changes of {_PROMPT:,} tokens, and"
             f" {tries.candidates} changes of each judged on half of its labels; at most also all"
@@ -451,7 +453,7 @@ class _Tuner:
         return TuningForecast(n, UsageRange(low, high), assumption)
 
 
-def _scale(usage: Usage, factor: float) -> Usage:
+def _extrapolate(usage: Usage, factor: float) -> Usage:
     """Return the usage of ``factor`` times as many judgements."""
     names = ("input_tokens", "output_tokens", "calls")
     dollars = None if usage.cost_usd is None else usage.cost_usd * factor

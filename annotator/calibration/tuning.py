@@ -11,7 +11,7 @@ from typing import Any
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.agreement import Answers
 from annotator.rubrics import Rubric
-from annotator.rubrics.changes import Change, Proposal, ProposedChange, Turn, derive_rubric
+from annotator.rubrics.changes import ClauseChange, Proposal, ProposedChange, Turn, derive_rubric
 from validation import Estimate, RaterAgreement, estimate_gains, measure_agreement
 
 LEAST_TASKS, LEAST_LABELS = 4, 30
@@ -118,7 +118,7 @@ class TriedChange:
     """
 
     name: str
-    change: Change
+    change: ClauseChange
     summary: str
     trace_ids: tuple[str, ...]
     gain: Gain
@@ -142,7 +142,7 @@ class Procedure:
     together: Gain | None = None
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ClauseChange]:
         """The changes that the rubric has."""
         return [candidate.change for candidate in self.candidates if candidate.kept]
 
@@ -210,7 +210,7 @@ def _serialize(value: Any) -> Any:
         return [*map(_serialize, value)]
     if is_dataclass(value):
         content = {item.name: _serialize(getattr(value, item.name)) for item in fields(value)}
-        return content | ({"clause": value.clause} if isinstance(value, Change) else {})
+        return content | ({"clause": value.clause} if isinstance(value, ClauseChange) else {})
     return value
 
 
@@ -245,7 +245,7 @@ def tune_and_check(
         *(_check(f"fold-{n}", x, labelled, base, rubric, plan) for n, x in enumerate(folds, 1)),
     ]
     product, *checked = yield from _run_in_step(steps)
-    answers = {trace_id: answer for _, part in checked for trace_id, answer in part.items()}
+    answers = {trace_id: answer for _, side in checked for trace_id, answer in side.items()}
     return product, [procedure for procedure, _ in checked], answers
 
 
@@ -299,7 +299,7 @@ def _tune(
             break
         [proposal] = yield [ProposalTask(stage, result.rubric, proposing, judged)]
         result.turns += proposal.turns
-        tried = yield from _try(stage, proposal, check, answers, rubric, result)
+        tried = yield from _judge_candidates(stage, proposal, check, answers, rubric, result)
         result.candidates += tried
         if not any(candidate.kept for candidate in tried):
             break
@@ -307,7 +307,7 @@ def _tune(
     return result
 
 
-def _try(
+def _judge_candidates(
     stage: str,
     proposal: Proposal,
     check: LabelledSet,
@@ -331,18 +331,18 @@ def _try(
         for task, x, reply in zip(tasks, proposal.candidates, replies, strict=True)
     ]
     gains = {n: x.gain.kappa.value or 0.0 for n, x in enumerate(tried) if x.gain.helps}
-    best = _leave_out_rivals(tried, sorted(gains, key=lambda n: -gains[n]))
+    best = _drop_rivals(tried, sorted(gains, key=lambda n: -gains[n]))
     kept, reply = best[:1], replies[best[0]] if best else {}
     if len(best) > 1:
         [together] = yield [make_task("together", [tried[n] for n in best])]
         gain = result.together = check.compare(together, answers)
-        if gain.helps and (gain.kappa.value or 0.0) >= gains[best[0]] - 1e-9:
+        if gain.helps and (gain.kappa.value or 0.0) > gains[best[0]] + 1e-9:
             kept, reply = best, together
     answers |= reply
     return [replace(candidate, kept=n in kept) for n, candidate in enumerate(tried)]
 
 
-def _leave_out_rivals(candidates: Sequence[TriedChange], order: Sequence[int]) -> list[int]:
+def _drop_rivals(candidates: Sequence[TriedChange], order: Sequence[int]) -> list[int]:
     """Return the candidates in this order without those that replace a text of an earlier one."""
     clauses: set[str] = set()
     numbers = []

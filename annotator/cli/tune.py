@@ -123,7 +123,7 @@ def command(
     passed |= {name: options.pop(name) for name in names}
     for source in traces:
         check_exists(source)
-    make_judge = make_judge_settings(judge_name, options)
+    make_judge = make_judge_settings(judge_name, options, named=False)
     judge = make_judge({}) if make_judge else None
     run = api.open_run(traces[0]) if len(traces) == 1 and api.is_run(traces[0]) else None
     loaded = traces[0] if run else load_traces(*traces, format=format_, redact=redact)

@@ -59,12 +59,12 @@ def _shorten(text: str) -> str:
 class ProposalPrompt(Prompt):
     """The prompt about the differences among ``opinions``.
 
-    It shows at most ``shown`` of them. An answer has at most ``most_candidates`` changes. If
+    It shows at most ``limit`` of them. An answer has at most ``most_candidates`` changes. If
     ``quote_traces``, these may quote the traces; else they must not repeat six words of ``texts``.
     """
 
     opinions: tuple[Opinion, ...] = field(kw_only=True, repr=False)
-    shown: int = field(kw_only=True)
+    limit: int = field(kw_only=True)
     most_candidates: int = field(kw_only=True)
     texts: str = field(kw_only=True, repr=False)
     quote_traces: bool = field(kw_only=True)
@@ -72,7 +72,7 @@ class ProposalPrompt(Prompt):
     @cached_property
     def differences(self) -> list[Opinion]:
         """The differences that it shows, in order."""
-        return [each for each in self.opinions if each.judge != each.person][: self.shown]
+        return [each for each in self.opinions if each.judge != each.person][: self.limit]
 
     @property
     def system(self) -> str:
@@ -109,7 +109,7 @@ class ProposalPrompt(Prompt):
 def render_proposal(
     rubric: Rubric,
     opinions: Sequence[Opinion],
-    shown: int,
+    limit: int,
     most_candidates: int,
     texts: str,
     *,
@@ -117,7 +117,7 @@ def render_proposal(
 ) -> ProposalPrompt:
     """Return the prompt that asks for changes of a rubric; see :class:`ProposalPrompt`."""
     content = [f"{x.annotation.trace_id} {x.describe()}" for x in opinions]
-    decides = [hash_proposal_prompts(), rubric.sha256, shown, most_candidates, quote_traces]
+    decides = [hash_proposal_prompts(), rubric.sha256, limit, most_candidates, quote_traces]
     key = hashlib.sha256(str(decides).encode()).digest()
     text = "\n".join([str([*map(len, content)]), *content]).encode(errors="surrogatepass")
     return ProposalPrompt(
@@ -126,7 +126,7 @@ def render_proposal(
         (),
         layout=Layout("proposal"),
         opinions=tuple(opinions),
-        shown=shown,
+        limit=limit,
         most_candidates=most_candidates,
         texts=texts,
         quote_traces=quote_traces,

@@ -24,7 +24,7 @@ def tabulate_tuning(tuning: Tuning) -> Table:
     brief = _make_table(tuning, max(room, 16), notes[:_NOTES])
     return Table(
         **{name: getattr(full, name) for name in ("title", "header", "rows", "notes", "texts")},
-        lines=[*_describe_turns(tuning)],
+        lines=[*full.lines, "", *_describe_turns(tuning)],
         brief=brief,
         document=tuning.as_dict(),
     )
@@ -32,12 +32,14 @@ def tabulate_tuning(tuning: Tuning) -> Table:
 
 def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
     rubric = f"{sanitize_line(tuning.rubric.id)} v{tuning.rubric.version}"
+    cost = "cost unknown" if tuning.cost_usd is None else f"${tuning.cost_usd:.2f}"
     rows = [_write_row(change, room) for change in tuning.product.candidates]
     return Table(
         title=f"{rubric}\n\n{wrap_lines(' '.join(_summarize(tuning)))}",
-        header=("clause", "change", "turns on", "kappa", "error", "kept") if rows else (),
+        header=("clause", "change", "settles", "gain", "error", "kept") if rows else (),
         rows=rows,
         notes=notes,
+        lines=[f"{format_count(tuning.calls, 'call')}, {cost}."],
         texts=2,
     )
 
@@ -104,18 +106,17 @@ def _list_notes(tuning: Tuning) -> Iterator[str]:
         judgements = format_count(tuning.judged_open, "judgement")
         yield f"{judgements} undecided or failed: they count as disagreements."
     yield (
-        f"Kept: kappa on {product.checking} labels that did not propose it is more than one"
-        f" standard error (over tasks) higher, and two answers more are right. {product.proposing}"
-        " labels proposed."
+        f"{product.proposing} labels proposed the changes. Gain, error: the rise of kappa on the"
+        f" other {product.checking}, and its standard error over tasks. Kept: a gain above one"
+        " error, with two more right answers."
     )
     yield (
-        f"The gain is that of the whole procedure, repeated on the labels outside each of"
-        f" {len(tuning.folds)} folds. Agreement: {_write_gain(gain.agreement)}."
+        f"The gain above is that of the whole procedure, repeated without each of"
+        f" {len(tuning.folds)} folds, on that fold. In agreement it is"
+        f" {_write_gain(gain.agreement)}."
     )
     if len(tuning.folds) < tuning.plan.folds:
         yield f"{len(tuning.folds)} folds: there are no more tasks."
-    cost = "unknown" if tuning.cost_usd is None else f"${tuning.cost_usd:.2f}"
-    yield f"Cost: {format_count(tuning.calls, 'call')}, {cost}."
 
 
 def _describe_turns(tuning: Tuning) -> Iterator[str]:

@@ -19,7 +19,7 @@ _RULES = "CLOSE CALLS"  # the heading of added rules in the instructions
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClauseChange:
     """A change of one clause of a rubric.
 
     ``definition``, ``evidence`` and ``not`` get a new ``text``. A ``near_miss`` is added and an
@@ -56,7 +56,7 @@ class Turn:
 class ProposedChange:
     """A change with a summary in a few words, and the traces whose differences it should settle."""
 
-    change: Change
+    change: ClauseChange
     summary: str
     trace_ids: tuple[str, ...]
 
@@ -69,7 +69,7 @@ class Proposal:
     candidates: tuple[ProposedChange, ...] = ()
 
 
-def derive_rubric(rubric: Rubric, changes: Sequence[Change]) -> Rubric:
+def derive_rubric(rubric: Rubric, changes: Sequence[ClauseChange]) -> Rubric:
     """Return the rubric with changes, of the next version; its hash is that of the file that
     :func:`dump_rubric` gives.
 
@@ -115,7 +115,7 @@ def _get_fields(rubric: Rubric) -> dict[str, Any]:
     return fields
 
 
-def _apply(change: Change, fields: dict[str, Any]) -> None:
+def _apply(change: ClauseChange, fields: dict[str, Any]) -> None:
     if change.field == "instructions":
         fields["instructions"] = _add_rule(fields["instructions"], change.text)
         return
@@ -142,9 +142,9 @@ class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks, which people can read."""
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(str, _write_text)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from annotator.rubrics import load_rubric
-from annotator.rubrics.changes import Change, derive_rubric, dump_rubric
+from annotator.rubrics.changes import ClauseChange, derive_rubric, dump_rubric
 from tests.calibration.build import write_labels
 from tests.conftest import set_model, write_run
 from tests.server import Reply, Request, Server, finding
@@ -326,7 +326,10 @@ def test_the_forecast_contains_what_it_takes(annotate_cli, labelled) -> None:
 def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None:
     rubric = load_rubric(name)
     code = rubric.codes[0].id
-    changes = [Change(code, "not", "Other: text"), Change("", "instructions", "If both, none.")]
+    changes = [
+        ClauseChange(code, "not", "Other: text"),
+        ClauseChange("", "instructions", "If both, none."),
+    ]
     derived = derive_rubric(rubric, changes)
     (tmp_path / "new.yaml").write_text(dump_rubric(derived))
     assert load_rubric(str(tmp_path / "new.yaml")) == derived

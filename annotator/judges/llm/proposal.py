@@ -18,7 +18,7 @@ from annotator.prompts.proposal import ProposalPrompt
 from annotator.prompts.render import Prompt
 from annotator.rubrics.annotations import Verdict
 from annotator.rubrics.changes import (
-    Change,
+    ClauseChange,
     Proposal,
     ProposedChange,
     Turn,
@@ -56,7 +56,7 @@ class Proposer(LLMJudge):
                 break
             except TooLong as error:
                 verdict = Verdict(error=str(error), failure=error.failure)
-                prompt = replace(prompt, shown=max(len(prompt.differences) // 2, 1))
+                prompt = replace(prompt, limit=max(len(prompt.differences) // 2, 1))
         if cache := self.session.cache:
             cache.bill(judge_call.keys)
             if verdict.error and (not self.outbox or self.outbox.asks_again):
@@ -74,7 +74,7 @@ class Proposer(LLMJudge):
         while self._context and len(prompt.differences) > 1:
             if estimate_max_tokens(prompt.system + prompt.user) + LONGEST_ANSWER < self._context:
                 break
-            prompt = replace(prompt, shown=len(prompt.differences) // 2)
+            prompt = replace(prompt, limit=len(prompt.differences) // 2)
         return prompt
 
     def _read(self, answer: str, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
@@ -105,9 +105,9 @@ def read_proposal(text: str, prompt: ProposalPrompt) -> Proposal:
     )
 
 
-def _build(item: Mapping[str, Any]) -> Change:
+def _build(item: Mapping[str, Any]) -> ClauseChange:
     code = "" if item["code"] == RUBRIC else item["code"]
-    return Change(code, item["field"], item.get("text", ""), tuple(item.get("quotes", ())))
+    return ClauseChange(code, item["field"], item.get("text", ""), tuple(item.get("quotes", ())))
 
 
 def _find_faults(turns: Any, candidates: Any, prompt: ProposalPrompt) -> Iterator[str]:
@@ -129,10 +129,10 @@ def _find_faults(turns: Any, candidates: Any, prompt: ProposalPrompt) -> Iterato
         elif change in changes[: n - 1]:
             yield f"{where}: given twice"
         elif change.code or change.field == "instructions":
-            yield from _try(change, where, prompt)
+            yield from _check_result(change, where, prompt)
 
 
-def _try(change: Change, where: str, prompt: ProposalPrompt) -> Iterator[str]:
+def _check_result(change: ClauseChange, where: str, prompt: ProposalPrompt) -> Iterator[str]:
     try:
         derived = derive_rubric(prompt.rubric, [change])
     except RubricError as error:
@@ -146,13 +146,13 @@ def _find_copies(answer: Mapping[str, Any], prompt: ProposalPrompt) -> Iterator[
     """Yield an error for the first six words of each text that a trace has, and the rubric not."""
     if prompt.quote_traces:
         return
-    own = list_words(dump_rubric(prompt.rubric))
+    in_rubric = list_words(dump_rubric(prompt.rubric))
     for item in (*answer["turns"], *answer["candidates"]):
         texts = [item.get(name, "") for name in ("text", "summary", "because")]
         for text in (*texts, *item.get("quotes", ())):
-            words = list_words(text).split()
-            grams = (" ".join(words[n : n + _COPIED]) for n in range(len(words) - _COPIED + 1))
-            copies = (x for x in grams if f" {x} " in prompt.texts and f" {x} " not in own)
+            tokens = list_words(text).split()
+            grams = (" ".join(tokens[n : n + _COPIED]) for n in range(len(tokens) - _COPIED + 1))
+            copies = (x for x in grams if f" {x} " in prompt.texts and f" {x} " not in in_rubric)
             if copied := next(copies, ""):
                 yield f'"{copied}" stands in a run: say it in other words, or invent the quote'
 
