@@ -30,7 +30,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
-from annotator.api.tuning import TuningForecast, forecast_tuning, tune
+from annotator.api.tuning import forecast_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -53,7 +53,6 @@ __all__ = [
     "Run",
     "RunProgress",
     "StatsSummary",
-    "TuningForecast",
     "aannotate",
     "ablate",
     "annotate",

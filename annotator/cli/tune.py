@@ -165,7 +165,7 @@ def _say_next(
         say_next("calibrate", "RUN", *labels, "--final", purpose="once, on the test split")
 
 
-def _show_forecast(expected: api.TuningForecast, *, as_json: bool) -> None:
+def _show_forecast(expected: Any, *, as_json: bool) -> None:
     low, high = expected.usage.low, expected.usage.high
     if as_json:
         ends = {"low": low, "high": high}

@@ -77,10 +77,11 @@ def _summarize(tuning: Tuning) -> Iterator[str]:
 
 
 def _describe_final(final: Gain, look: int) -> str:
-    kappas = f"{_write(final.first.kappa)} → {_write(final.second.kappa)}"
+    kappas = f"kappa {_write(final.first.kappa)} → {_write(final.second.kappa)}"
+    number = f" (look {look})" if look else ""
     return (
-        f"On the test split (look {look}): kappa {kappas}, gain {_write_gain(final.kappa)} on"
-        f" {final.n} labels of {format_count(final.tasks, 'task')}."
+        f"On the test split{number}: {kappas}, gain {_write_gain(final.kappa)} on {final.n} labels"
+        f" of {format_count(final.tasks, 'task')}."
     )
 
 
