@@ -1,14 +1,15 @@
-"""How often the printed gain of a tuning covers 0 if no change of the rubric has an effect.
+"""How often the printed gain of a tuning covers 0 if no change of the rubric has an effect, and how
+often it does not if one mends a share of the judge's errors.
 
     python bench/tuning.py [STUDIES]
 
 A study: people's labels and a judge whose errors are random, with an effect of the task (ICC .15).
 Each candidate leaves most answers as they are and draws the others anew by the same law, so that it
-helps or harms by chance only. The tuning itself is that of annotate tune; only models are replaced.
+helps or harms by chance only; but the first one mends a share of the errors. The tuning itself is
+that of annotate tune; only models are replaced.
 """
 
 import sys
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -38,9 +39,9 @@ RUBRIC = Rubric.model_validate(
 class Study:
     """Labels of ``tasks`` tasks, and a judge that redraws a share of its answers for a rubric."""
 
-    def __init__(self, seed: int, tasks: int, per_task: int, redrawn: float) -> None:
+    def __init__(self, seed: int, tasks: int, per_task: int, redrawn: float, mended: float) -> None:
         self.random = np.random.default_rng(seed)
-        self.redrawn = redrawn
+        self.redrawn, self.mended = redrawn, mended
         ids = [f"{task}/{n}" for task in range(tasks) for n in range(per_task)]
         groups = {name: name.partition("/")[0] for name in ids}
         spread = (1 - ICC) / ICC
@@ -59,8 +60,10 @@ class Study:
             return truth
         return str(self.random.choice([code for code in CODES if code != truth]))
 
-    def judge_again(self, name: str) -> str:
+    def judge_again(self, name: str, rubric: Rubric) -> str:
         """Return the answer by another rubric."""
+        if "the first" in rubric.instructions and self.random.random() < self.mended:
+            return self.labels.human[name]
         return self.draw(name) if self.random.random() < self.redrawn else self.base[name]
 
     def tune(self, plan: TuningPlan) -> tuple[Procedure, Gain]:
@@ -78,12 +81,14 @@ class Study:
             for task in tasks:
                 if isinstance(task, JudgeTask):
                     answers: Mapping[str, str] = {
-                        name: judged.setdefault((task.rubric.sha256, name), self.judge_again(name))
+                        name: judged.setdefault(
+                            (task.rubric.sha256, name), self.judge_again(name, task.rubric)
+                        )
                         for name in task.trace_ids
                     }
                     reply.append(answers)
                 else:
-                    texts = [f"{task.name} {n}" for n in range(plan.candidates)]
+                    texts = [f"{task.name} {n or 'the first'}" for n in range(plan.candidates)]
                     changes = [ClauseChange("", "instructions", text) for text in texts]
                     reply.append(
                         Proposal((), tuple(ProposedChange(x, "a rule", ()) for x in changes))
@@ -92,19 +97,23 @@ class Study:
 
 def main(studies: int) -> None:
     """Print a line for each setting."""
-    print("tasks  traces  redrawn  covers 0  mean gain  kept")
-    for tasks, per_task, redrawn in ((20, 4, 1.0), (20, 4, 0.2), (8, 5, 0.2), (40, 3, 0.1)):
+    print("tasks  traces  redrawn  mended  covers 0  mean gain  kept")
+    for tasks, per_task, redrawn, mended in (
+        *((20, 4, 1.0, 0.0), (20, 4, 0.2, 0.0), (8, 5, 0.2, 0.0), (40, 3, 0.1, 0.0)),
+        *((20, 4, 0.1, 0.3), (20, 4, 0.1, 0.6), (40, 5, 0.1, 0.3)),
+    ):
         covered, gains, kept = 0, [], 0
         for seed in range(studies):
-            product, gain = Study(seed, tasks, per_task, redrawn).tune(TuningPlan(seed=seed))
+            study = Study(seed, tasks, per_task, redrawn, mended)
+            product, gain = study.tune(TuningPlan(seed=seed))
             low, high = gain.kappa.low, gain.kappa.high
             covered += low is None or high is None or low <= 0 <= high
             gains.append(gain.kappa.value or 0.0)
             kept += bool(product.changes)
         mean = float(np.mean(gains))
         print(
-            f"{tasks:5} {tasks * per_task:7} {redrawn:8} {covered / studies:9.3f} {mean:10.4f}"
-            f" {kept / studies:5.2f}",
+            f"{tasks:5} {tasks * per_task:7} {redrawn:8} {mended:7} {covered / studies:9.3f}"
+            f" {mean:10.4f} {kept / studies:5.2f}",
             flush=True,
         )
 

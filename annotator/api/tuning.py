@@ -10,7 +10,7 @@ from annotator.base.errors import AnnotatorError, SettingsError
 from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.arms import SelectedTraces, Trial
-from annotator.runs.execute import RubricSource, ignore, refuse_running_loop
+from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
 from annotator.runs.restore import restore_rubric, restore_settings
 from annotator.runs.run import is_run, open_run
 from annotator.traces import Traces, TraceSource, load_traces
@@ -43,9 +43,9 @@ def tune(
         out: the directory of the result, and of the runs that it rests on.
         options: ``candidates`` (tried in a round, 6), ``rounds`` (1), ``folds`` (that check, 4),
             ``quote_traces`` (examples may quote labelled traces), ``resume`` (go on with what is in
-            ``out``), ``max_cost`` (in dollars, for everything), ``concurrency``, ``on_notice``;
-            ``final`` (open the test split), ``seed``, ``annotators``, ``cluster`` and others of a
-            calibration.
+            ``out``), ``max_cost`` (in dollars, for everything), ``concurrency``, ``on_notice``,
+            ``on_progress``; ``final`` (open the test split), ``seed``, ``annotators``, ``cluster``
+            and others of a calibration.
 
     Raises:
         BudgetReached: the next call may cost more than is left; ``resume=True`` goes on.
@@ -78,6 +78,7 @@ def _prepare(
     batch_file: Path | None = None,
     batch_results: tuple[Path, ...] = (),
     on_notice: Callable[[str], None] = ignore,
+    on_progress: Callable[[RunProgress], None] = ignore,
     **options: Any,
 ) -> "Tuner":
     from annotator.calibration.matching import select_labels, select_split
@@ -127,6 +128,7 @@ def _prepare(
         ),
         resume=resume,
         notice=on_notice,
+        progress=on_progress,
     )
     tuner.check_labels()
     return tuner

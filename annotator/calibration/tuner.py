@@ -1,5 +1,6 @@
 """Tune a rubric: the tasks of :mod:`annotator.calibration.tuning` executed by judges and models."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,7 +32,7 @@ from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
 from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms, locate_requests
-from annotator.runs.execute import Callbacks, ignore
+from annotator.runs.execute import Callbacks, RunProgress, ignore
 from annotator.runs.forecast import forecast
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run
@@ -66,6 +67,9 @@ class Tuner:
     trial: Trial
     resume: bool
     notice: Callable[[str], None]
+    progress: Callable[[RunProgress], None]
+    finished: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
+    latest: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
     runs: dict[str, Run] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     failures: list[str] = field(default_factory=list)
@@ -141,15 +145,16 @@ class Tuner:
         self.stage += 1
         to_judge = [task for task in tasks if isinstance(task, JudgeTask)]
         questions = [task for task in tasks if isinstance(task, ProposalTask)]
-        judged = sum(len(task.trace_ids) for task in to_judge)
-        names = f"{format_count(len(to_judge), 'rubric')}: {format_count(judged, 'judgement')}"
-        requests_text = f"{format_count(len(questions), 'request')} for changes"
-        self.notice(f"stage {self.stage}, {names if to_judge else requests_text}")
+        judgements = format_count(sum(len(task.trace_ids) for task in to_judge), "judgement")
+        text = f"{judgements} by {format_count(len(to_judge), 'rubric')}"
+        requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
+        self.notice(f"stage {self.stage}: {text if to_judge else requests}")
         proposals, waiting = await self._propose(questions)
         arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
         trial = replace(self.trial, arms=arms, max_cost=self._left)
         # The first run says all that there is to say about the traces.
-        callbacks = Callbacks(notice=self.notice if self.stage == 1 else ignore)
+        notice = self.notice if self.stage == 1 else ignore
+        callbacks = Callbacks(self._start_run, self._report, notice)
         command = "annotator.tune(...)"
         runs = await judge_arms(trial, callbacks, command, resume=self.resume)
         self.runs |= {task.name: run for task, run in zip(to_judge, runs, strict=True)}
@@ -163,6 +168,21 @@ class Tuner:
             self._list_answers(task) if isinstance(task, JudgeTask) else proposals[task.name]
             for task in tasks
         ]
+
+    def _start_run(self, run: Run) -> None:
+        self.finished = self.latest
+
+    def _report(self, progress: RunProgress) -> None:
+        """Report the progress of all runs."""
+        before = self.finished
+        counts = Counter(before.counts) + Counter(progress.counts)
+        self.latest = RunProgress(
+            before.annotations + progress.annotations,
+            counts,
+            before.usage + progress.usage,
+            before.failure or progress.failure,
+        )
+        self.progress(self.latest)
 
     @property
     def _left(self) -> float | None:

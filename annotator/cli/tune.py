@@ -29,6 +29,7 @@ from annotator.cli.output import (
     say_notice,
     say_written,
 )
+from annotator.cli.progress import Progress
 from annotator.traces import check_exists, load_traces
 
 if TYPE_CHECKING:
@@ -132,7 +133,10 @@ def command(
         _show_forecast(api.forecast_tuning(*arguments, **passed), as_json=as_json)
         return
     try:
-        tuning = api.tune(*arguments, **passed, on_notice=say_notice)
+        with Progress(lambda: 0, lambda: "", quiet=False, verbose=verbose) as progress:
+            progress.start()
+            passed |= {"on_notice": progress.say, "on_progress": progress.show}
+            tuning = api.tune(*arguments, **passed)
     except Pending as error:
         say_notice(str(error))
         return
@@ -140,9 +144,12 @@ def command(
         raise BudgetReached(
             f"{error}; go on with a larger one: the same command and --resume"
         ) from error
-    from annotator.reports.tuning import tabulate_tuning
+    if as_json:
+        say(dump_json(tuning.as_dict(), 1))
+    else:
+        from annotator.reports.tuning import tabulate_tuning
 
-    put_tables([tabulate_tuning(tuning)], "json" if as_json else "table", verbose=verbose)
+        put_tables([tabulate_tuning(tuning)], verbose=verbose)
     _say_next(run.manifest.sources if run else traces, files, rubric_name, out, tuning)
 
 

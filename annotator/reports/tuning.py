@@ -26,7 +26,6 @@ def tabulate_tuning(tuning: Tuning) -> Table:
         **{name: getattr(full, name) for name in ("title", "header", "rows", "notes", "texts")},
         lines=[*full.lines, "", *_describe_turns(tuning)],
         brief=brief,
-        document=tuning.as_dict(),
     )
 
 

@@ -322,6 +322,26 @@ def test_the_forecast_contains_what_it_takes(annotate_cli, labelled) -> None:
         assert expected["low"]["calls"] <= server.calls <= expected["high"]["calls"]
 
 
+def test_requests_without_an_answer_change_nothing(annotate_cli, labelled) -> None:
+    """Without an answer for the folds nothing is proven; without any there is no result."""
+
+    def respond(request: Request) -> Reply:
+        if "You improve a rubric" in request.system and "on 20 runs" not in request.user:
+            return Reply(text="I would rather not.")
+        return scripted(request)
+
+    scripted = Scripted(propose(MENDING))
+    with Server(respond) as server:
+        done = tune(annotate_cli, server)
+        text = " ".join(done.out.split())
+        assert "Not proven: kappa 0.19 → 0.19, gain 0.00 on 40 labels of 8 tasks" in text
+        assert "2 requests for changes without a usable answer" in text
+        scripted = Scripted({"turns": []})
+        done = tune(annotate_cli, server, "--out", "none", "--no-cache")
+        assert done.code == 2
+        assert "no proposal could be used" in done.err
+
+
 @pytest.mark.parametrize("name", ["symptoms", "comm_errors", "who_and_when"])
 def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None:
     rubric = load_rubric(name)
@@ -341,7 +361,6 @@ def test_a_run_gives_traces_rubric_and_judge(annotate_cli, labelled) -> None:
     with Server(Scripted(propose(IDLE, MENDING))) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1))
         assert annotate_cli("logs", "--rubric", "faults.yaml", *model, "--out", "run").code == 0
-        judged = server.calls
         more = ("--labels", "labels.jsonl", "--rubric", "faults.yaml", "--folds", 2)
         done = annotate_cli("tune", "run", *more, "--out", "out")
         assert "kappa 0.19 → 1.00" in done.out, done.err
