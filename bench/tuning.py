@@ -80,12 +80,10 @@ class Study:
             reply = []
             for task in tasks:
                 if isinstance(task, JudgeTask):
-                    answers: Mapping[str, str] = {
-                        name: judged.setdefault(
-                            (task.rubric.sha256, name), self.judge_again(name, task.rubric)
-                        )
-                        for name in task.trace_ids
-                    }
+                    answers: dict[str, str] = {}
+                    for name in task.trace_ids:
+                        answer = self.judge_again(name, task.rubric)
+                        answers[name] = judged.setdefault((task.rubric.sha256, name), answer)
                     reply.append(answers)
                 else:
                     texts = [f"{task.name} {n or 'the first'}" for n in range(plan.candidates)]
