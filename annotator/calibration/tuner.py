@@ -75,8 +75,10 @@ class Tuner:
     failures: list[str] = field(default_factory=list)
     stage: int = 0
 
-    def check_labels(self) -> None:
-        """Raise AnnotatorError, before anything is paid for, if the labels are too few."""
+    def check_labels(self) -> int:
+        """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
+        labels are too few.
+        """
         tasks = {
             item.id: find_cluster(item.attributes, self.request.cluster)
             or name_lone_cluster(item.id)
@@ -86,7 +88,7 @@ class Tuner:
         if not tasks:
             name = next(iter(self.labels))
             raise AnnotatorError(f"no labelled trace is there, or is for the rubric: {name!r}, say")
-        check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
 
     async def tune(self) -> Tuning:
         """Tune, and write the result."""
@@ -295,26 +297,27 @@ class Tuner:
         plan = trial.plan(base, offline=True)
         expected = forecast(plan)
         member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
-        checking = n * tries.folds / 2  # half of all labels, and of those outside each fold
+        folds = self.check_labels()
+        checking = n * folds / 2  # half of all labels, and of those outside each fold
         few = tries.candidates * checking
         many = tries.rounds * (few + checking) + (tries.rounds - 1) * checking + n
-        requests = tries.folds + 1
-        low = first.low + _extrapolate(expected.usage.low, few / n)
-        high = first.high + _extrapolate(expected.usage.high, (many + 2 * len(self.test)) / n)
-        for answer, times in ((SHORT_ANSWER, requests), (LONG_ANSWER, requests * tries.rounds)):
+        many += 2 * len(self.test)
+        ends = []
+        for usage, times, rounds, answer in (
+            (expected.usage.low, few, 1, SHORT_ANSWER),
+            (expected.usage.high, many, tries.rounds, LONG_ANSWER),
+        ):
             call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
             call = replace(call, cost_usd=member.price.of(call) if member.price else None)
-            if answer == SHORT_ANSWER:
-                low += _extrapolate(call, times)
-            else:
-                high += _extrapolate(call, times)
+            requests = _extrapolate(call, (folds + 1) * rounds)
+            ends.append(_extrapolate(usage, times / n) + requests)
         assumption = (
-            f"at least {requests} requests for changes of {_PROMPT:,} tokens, and"
+            f"at least {folds + 1} requests for changes of {_PROMPT:,} tokens, and"
             f" {tries.candidates} changes of each judged on half of its labels; at most also all"
             " of them together, and the labels of every fold; answers known from before are left"
             f" out for the present rubric only; {expected.assumption}"
         )
-        return TuningForecast(n, UsageRange(low, high), assumption)
+        return TuningForecast(n, first + UsageRange(*ends), assumption)
 
 
 def _extrapolate(usage: Usage, factor: float) -> Usage:
