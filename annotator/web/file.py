@@ -25,8 +25,8 @@ def write_report(out: TextIO, pages: PageRequest) -> tuple[int, int]:
         AnnotatorError: a run cannot be read.
         OSError: ``out`` cannot be written.
     """
-    overview = serialize_overview(pages)
     reading = Reading(pages)
+    overview = serialize_overview(pages, reading.index)
     head, tail = _render_shell(overview["title"])
     out.write(head)
     out.write(_render_data("overview", overview))

@@ -54,7 +54,9 @@ class Body(BaseModel):
 _Kind = TypeVar("_Kind", bound=Body)
 
 
-class _QuoteBody(Body):
+class QuoteBody(Body):
+    """A quote, with its place if that is known."""
+
     quote: str
     source: str | None = None
     start: int | None = None
@@ -62,7 +64,7 @@ class _QuoteBody(Body):
     code: str | None = None
 
 
-class _PassageBody(_QuoteBody):
+class _PassageBody(QuoteBody):
     """A quote selected in trace number ``n``."""
 
     n: int = Field(ge=0)
@@ -84,7 +86,7 @@ class _DecisionBody(Body):
     primary: str | None = None
     # Stop at the first error: millions would fill the memory.
     secondary: Annotated[list[str], FailFast()] = []
-    evidence: Annotated[list[_QuoteBody], FailFast()] = []
+    evidence: Annotated[list[QuoteBody], FailFast()] = []
     note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None
@@ -271,7 +273,7 @@ class Labelling:
 
     def _check_passage(self, body: _PassageBody) -> Any:
         """Refuse a quote that cannot be evidence."""
-        self._check(self._read(self._at(body.n)), (_make_passage(body),))
+        self._check(self._read(self._at(body.n)), (make_passage(body),))
         return {}
 
     def _decide(self, body: _DecisionBody) -> Any:
@@ -387,7 +389,7 @@ def _list_tasks(trace: Trace) -> list[dict[str, str]]:
 
 def _make_decision(trace_id: str, body: _DecisionBody) -> Decision:
     evidence = tuple(
-        _make_passage(selection) for selection in body.evidence if selection.source is not None
+        make_passage(selection) for selection in body.evidence if selection.source is not None
     )
     quotes = tuple(selection.quote for selection in body.evidence if selection.source is None)
     return Decision(
@@ -403,7 +405,8 @@ def _make_decision(trace_id: str, body: _DecisionBody) -> Decision:
     )
 
 
-def _make_passage(selection: _QuoteBody) -> Passage:
+def make_passage(selection: QuoteBody) -> Passage:
+    """Return the passage of a quote with its place; raises RequestError for one without."""
     if selection.source is None or selection.start is None or selection.end is None:
         quote = sanitize_line(selection.quote, 80)
         raise RequestError(400, f'quote "{quote}": its place is missing')

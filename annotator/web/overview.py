@@ -17,13 +17,14 @@ from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 from annotator.web.comparison import serialize_comparisons
+from annotator.web.index import Index
 
 if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
     from validation import Estimate, Interval
 
 
-def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
+def serialize_overview(pages: "PageRequest", index: Index) -> dict[str, Any]:
     """Return the manifests, codes and tables of runs; the cells are the same as in every format.
 
     Raises:
@@ -49,7 +50,7 @@ def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
         "codes": _serialize_codes(runs),
         "labelled": bool(pages.labels),
         "tables": tables,
-        "comparisons": serialize_comparisons(pages, counted),
+        "comparisons": serialize_comparisons(pages, counted, index),
         "together": [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)],
     }
 

@@ -16,6 +16,7 @@ from annotator.rubrics import Scheme
 from annotator.rubrics.evidence import locate
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
+from annotator.traces.clusters import DEFAULT_CLUSTER
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
 from annotator.web.facts import serialize_facts
@@ -68,7 +69,8 @@ class Reading:
         self._redacted = any(run.manifest.redaction for run in pages.runs)
         self._libraries = [Library(sources, format) for sources, format in collections]
         self._sources = [source for sources, _ in collections for source in sources]
-        self.index = Index(pages.runs, pages.labels)
+        cluster = DEFAULT_CLUSTER if pages.cluster is None else pages.cluster
+        self.index = Index(pages.runs, pages.labels, cluster)
 
     def find(self, trace_id: str) -> Trace | Unreadable:
         """Return a trace, or the reason that it cannot be shown."""

@@ -25,7 +25,7 @@ class View:
 
     def __init__(self, pages: PageRequest, store: LabelStore | None = None) -> None:
         self._reading = Reading(pages)
-        self._overview = serialize_overview(pages)
+        self._overview = serialize_overview(pages, self._reading.index)
         self._review: Review | None = None
         if store:
             [scheme] = pages.runs[0].schemes.values()

@@ -1,7 +1,7 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,7 +27,7 @@ from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import Trace, Unreadable
-from annotator.traces.read import Library, check_source
+from annotator.traces.read import Library, TraceOrProblem, check_source
 from annotator.web.label import Work
 
 _LABELS = "labels.jsonl"
@@ -78,8 +78,12 @@ def locate_labels(sources: Sequence[str]) -> Path:
 
 
 @contextmanager
-def prepare(request: WorkRequest) -> Iterator[Work]:
-    """Yield the work; the file of labels is locked until the block ends.
+def prepare(
+    request: WorkRequest,
+    watch: Callable[[Iterable[TraceOrProblem]], Iterable[TraceOrProblem]] = iter,
+) -> Iterator[Work]:
+    """Yield the work; the file of labels is locked until the block ends. Traces are read through
+    ``watch``, which can show how far that is.
 
     Raises:
         AnnotatorError: the sheet, the labels or the traces cannot be read; there is nothing to
@@ -105,7 +109,7 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
         items = list(_unblind(read_sheet(sheet, rubric, request.rater), sheet, rubric, library))
         _check_first(items, library, sources)
     else:
-        items = list(_list_applicable(library, rubric, notes))
+        items = list(_list_applicable(watch(library), rubric, notes))
     if not items:
         nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_explain_runs(sources)}"
         raise AnnotatorError(". ".join((nothing, *notes)))
@@ -171,10 +175,12 @@ def _check_first(items: Sequence[Item], library: Library, sources: Sequence[str]
         )
 
 
-def _list_applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
+def _list_applicable(
+    traces: Iterable[TraceOrProblem], rubric: Rubric, notes: list[str]
+) -> Iterator[Item]:
     """Yield the traces that a rubric applies to; note how many are left out."""
     unreadable = other = 0
-    for trace in library:
+    for trace in traces:
         if isinstance(trace, Unreadable):
             unreadable += 1
         elif isinstance(trace, Trace):

@@ -9,7 +9,8 @@
     const largest = ({ row, sides }) => (row.code === "none" ? -1 : Math.max(0, ...sides.map(({ share, corrected }) => (corrected ?? share)?.[1] ?? 0)));
     drawn.sort((first, second) => largest(second) - largest(first));
     const top = annotator.ceiling({ rows: drawn.flatMap(({ sides }) => sides) });
-    const axis = () => h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`)));
+    const percent = Math.round(100 * top);
+    const axis = () => h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${percent} %`)));
     const head = [
       h("tr", h("th", { rowspan: 2, scope: "col" }, "code"), one.sides.map((side) => h("th.side", { colspan: 2, scope: "colgroup" }, name(side.name, 60), h("span.name", side.n === null ? "" : `n = ${side.n}`))),
         one.more.map((cell) => h("th", { rowspan: 2, scope: "col" }, cell))),
@@ -19,12 +20,12 @@
     const body = drawn.map(({ row, sides }) => h(`tr${row.code === "none" ? ".last" : ""}`,
       h("th", { scope: "row", title: row.name }, name(row.code, 64)),
       row.sides.map((side, n) => [
-        h("td.side", link(one, n, row.code, side.count), side.share, side.corrected && h("span.name.corrected", side.corrected)),
+        h("td.side", h("span.head", name(one.sides[n].name, 60)), link(one, n, row.code, side.count), h("span", side.share, side.corrected && h("span.name.corrected", side.corrected))),
         h("td.plot", annotator.drawInterval(sides[n], top))]),
-      row.more.map((cell) => h("td", cell))));
+      row.more.map((cell, n) => h("td.more", h("span.head", one.more[n]), cell))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": `Shares by ${one.title}` }, h("table.counts.sides", h("thead", head), h("tbody", body))),
-      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], "; all on one scale. ", one.cells && name(one.cells, 2000)),
+      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], `; all on one scale, 0 to ${percent} %. `, one.cells && name(one.cells, 2000)),
     ];
   }
 

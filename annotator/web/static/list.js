@@ -18,7 +18,7 @@
   const look = (row, key) => {
     if (key.startsWith("s.")) return row.sides?.[key.slice(2)] ?? [];
     if (!key.startsWith("a.")) return LOOKS[key](row);
-    return Object.hasOwn(row.values, key.slice(2)) ? [row.values[key.slice(2)]] : [];
+    return [Object.hasOwn(row.values, key.slice(2)) ? row.values[key.slice(2)] : "-"]; // as tables name it
   };
 
   function wanted(filter) {
@@ -28,7 +28,7 @@
     return parts;
   }
 
-  const words = (row) => [row.trace_id, row.text, ...row.findings.flatMap((one) => [one.rationale, ...one.quotes.map(([, quote]) => quote)])].join("\n");
+  const words = (row) => [row.trace_id, row.text, row.why ?? "", ...row.findings.flatMap((one) => [one.rationale, ...one.quotes.map(([, quote]) => quote)])].join("\n");
 
   function matching(rows, filter, but = null) {
     const parts = wanted(filter).filter(([key]) => key !== but);
