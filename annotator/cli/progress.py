@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import RunProgress
+from annotator.base.text import format_count
 from annotator.cli.output import format_notice
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def watch_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProble
             following = time.monotonic() + pause
             shown = terminal
             begin = "\r" if terminal else ""
-            click.echo(f"{begin}{n:,} traces read", nl=not terminal, err=True)
+            click.echo(begin + format_count(n, "trace") + " read", nl=not terminal, err=True)
     if shown:
         click.echo(err=True)
 
