@@ -37,7 +37,8 @@ def _replace_infinite(value: Any) -> Any:
     return value if not isinstance(value, float) or isfinite(value) else json.dumps(value)
 
 
-def _pick(item: Any, *names: str) -> dict[str, Any]:
+def pick(item: Any, *names: str) -> dict[str, Any]:
+    """Return some attributes by name."""
     return {name: getattr(item, name) for name in names}
 
 
@@ -53,15 +54,15 @@ def serialize_trace(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any
         "attributes": dict(trace.attributes),
         "problems": list(trace.problems),
         "messages": [
-            _pick(message, "n", "sender", "recipients", "text", "kind", "author")
+            pick(message, "n", "sender", "recipients", "text", "kind", "author")
             for message in messages
         ],
         "patches": [{"agent": agent, "text": text} for agent, text in trace.patches.items()],
         "outcome": {
-            **_pick(outcome, "passed", "merge", "strategy"),
+            **pick(outcome, "passed", "merge", "strategy"),
             "text": join_pieces(outcome.reports)[0] if outcome.reports else "",
-            "features": [_pick(each, *feature) for each in outcome.features],
-            "agents": [_pick(agent, "agent", "status", "error") for agent in outcome.agents],
+            "features": [pick(each, *feature) for each in outcome.features],
+            "agents": [pick(agent, "agent", "status", "error") for agent in outcome.agents],
         },
         "steps": list(_find_quoted_steps(trace, quoted)),
     }
@@ -81,7 +82,7 @@ def _find_quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterator[dict[s
 
 def _serialize_step(agent: str, step: Step) -> dict[str, Any]:
     step_id = f"step:{agent}:{step.n}"
-    return {"id": step_id, "agent": agent, **_pick(step, "n", "author", "tool", "text")}
+    return {"id": step_id, "agent": agent, **pick(step, "n", "author", "tool", "text")}
 
 
 def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
@@ -112,34 +113,14 @@ def serialize_unreadable(trace: Unreadable) -> dict[str, Any]:
 
 def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
-    return {
-        "run": run,
-        **_pick(annotation, "rubric", "judge", "status", "primary", "secondary"),
-        **_pick(annotation, "reason", "error", "read", "agreement", "tie", "contradictions"),
-        "findings": [
-            {
-                **_pick(finding, "code", "rationale", "votes"),
-                "evidence": [asdict(evidence) for evidence in finding.evidence],
-            }
-            for finding in annotation.findings
-        ],
-        "rejected": [asdict(rejected) for rejected in annotation.rejected],
-        "truncated": dict(annotation.truncated),
-        "votes": [
-            {
-                **_pick(vote, "judge", "sample", "status"),
-                "codes": [code for code in (vote.primary, *vote.secondary) if code],
-                "error": vote.error or vote.reason,
-            }
-            for vote in annotation.votes
-        ],
-    }
+    fields = json.loads(annotation.to_json())
+    return {"run": run, **fields, **pick(annotation, "read", "contradictions")}
 
 
 def serialize_label(label: Label) -> dict[str, Any]:
     """Return a person's label."""
     names = ("rubric", "annotator", "primary", "secondary", "evidence", "note", "confidence")
-    return _pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
+    return pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
 
 
 def list_quoted_sources(
@@ -157,15 +138,7 @@ def list_quoted_sources(
 
 def serialize_rubric(rubric: Rubric) -> dict[str, Any]:
     """Return a rubric as the page to label shows it."""
-    return {
-        **_pick(rubric, "id", "version", "sha256", "title", "choice", "instructions", "precedence"),
-        "codes": [
-            {
-                **_pick(code, "id", "name", "definition", "evidence"),
-                "not": code.not_,
-                "wants": rubric.describe_quotes(code.id),
-                "example": code.example and _pick(code.example, "quotes", "why"),
-            }
-            for code in rubric.codes
-        ],
-    }
+    fields = rubric.model_dump(mode="json", by_alias=True)
+    for code in fields["codes"]:
+        code["wants"] = rubric.describe_quotes(code["id"])
+    return fields | {"sha256": rubric.sha256}

@@ -1,25 +1,23 @@
 """A person's review of a judge's findings, kept as labels that have seen its answer."""
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import FailFast, Field
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Scheme
 from annotator.traces import Trace, Unreadable
-from annotator.web.label import Body, QuoteBody, make_passage, read_body
+from annotator.web.label import QuoteBody, make_passage
 from annotator.web.reading import Reading
-from annotator.web.server import RequestError, make_json
+from annotator.web.server import Body, RequestError, make_post
 
 NOTICE = (
     "These labels have seen the judge's answer: they are no blind labels, and a kappa from them"
@@ -41,7 +39,7 @@ class _AddBody(Body):
 
     trace_id: str
     code: str
-    quotes: Annotated[list[QuoteBody] | None, FailFast()] = None
+    quotes: Annotated[tuple[QuoteBody, ...] | None, FailFast()] = None
 
 
 class _DoneBody(Body):
@@ -63,13 +61,10 @@ class Review:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the buttons."""
-        answers: dict[str, tuple[type[Body], Callable[[Any], None]]] = {
-            "/api/review": (_ReviewBody, self._review),
-            "/api/add": (_AddBody, self._add),
-            "/api/done": (_DoneBody, self._finish),
-        }
         return [
-            Route(path, self._accept(*each), methods=["POST"]) for path, each in answers.items()
+            make_post("review", _ReviewBody, partial(self._write, self._review), self._lock),
+            make_post("add", _AddBody, partial(self._write, self._add), self._lock),
+            make_post("done", _DoneBody, partial(self._write, self._finish), self._lock),
         ]
 
     def describe(self) -> dict[str, str]:
@@ -94,29 +89,17 @@ class Review:
             "done": decision is not None and not decision.skipped,
         }
 
-    def _accept(
-        self, kind: type[Body], write: Callable[[Any], None]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        def call(body: Any) -> dict[str, Any]:
-            with self._lock:
-                self._check_blind(body.trace_id)
-                write(body)
-                return self.state(body.trace_id)
-
-        async def endpoint(request: Request) -> Response:
-            return make_json(await run_in_threadpool(call, await read_body(request, kind)))
-
-        return endpoint
-
-    def _check_blind(self, trace_id: str) -> None:
-        """Refuse to replace a label that was given without the judge's answer."""
-        drawing = self._store.get_drawing(trace_id)
-        if trace_id in self._store.decisions and not drawing.get("reviewed"):
+    def _write(self, write: Callable[[Any], None], body: Any) -> dict[str, Any]:
+        """Write what a body asks for, but never in place of a label without the judge's answer."""
+        drawing = self._store.get_drawing(body.trace_id)
+        if body.trace_id in self._store.decisions and not drawing.get("reviewed"):
             raise RequestError(
                 409,
                 f"{self._store.annotator} labelled this trace without the judge's answer: that"
                 " label stays. Review into another file.",
             )
+        write(body)
+        return self.state(body.trace_id)
 
     def _find_annotation(self, trace_id: str) -> dict[str, Any]:
         annotations: list[dict[str, Any]] = self._reading.page(trace_id)["annotations"]

@@ -150,7 +150,7 @@
 
   function votes(one) {
     return h("details", h("summary", `Votes (${one.votes.length})${one.agreement === null ? "" : `, ${Math.round(100 * one.agreement)} % of those counted say so`}`), h("ul", one.votes.map((vote) =>
-      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.error ? `${vote.status}: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || vote.status}`))));
+      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.error || vote.reason ? `${vote.status}: ${name(vote.error || vote.reason, 300)}` : [vote.primary, ...vote.secondary].filter(Boolean).map((code) => name(code, 64)).join(", ") || vote.status}`))));
   }
 
   function rejected(one) {
