@@ -23,13 +23,14 @@ from annotator.reports.digits import (
     format_percent,
     format_points,
 )
-from annotator.reports.frequency import FrequencyTable
+from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.people import count_people
 from annotator.reports.tables.comparison import explain_cells, summarize, tabulate
-from annotator.rubrics import Scheme
+from annotator.rubrics import NONE, Scheme
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run, name_runs
 from annotator.web.index import Index
+from annotator.web.payload import serialize_share
 from validation import Estimate
 
 if TYPE_CHECKING:
@@ -138,25 +139,12 @@ class _Comparison:
     def serialize(self) -> dict[str, Any]:
         """Return the shares of each side, and kappa of each pair."""
         sides = self.sides
-        shares = [
-            {row.code: row for row in side.table.rows} if side.table else {} for side in sides
-        ]
-        rows = []
-        for label, name in (
-            *((code.id, code.name) for code in self._scheme.codes),
-            ("none", "no code"),
-        ):
-            cells = []
-            for side, table in zip(sides, shares, strict=True):
-                row = table.get(label)
-                count = (
-                    f"{row.count}/{side.table.n}"
-                    if row and side.table and row.count is not None
-                    else ""
-                )
-                corrected = row.labels.corrected if row and row.labels else None
-                cells.append(_serialize_side(row.share if row else None, corrected, count))
-            rows.append({"code": label, "name": name, "sides": cells, "more": []})
+        names = {code.id: code.name for code in self._scheme.codes} | {NONE: "no code"}
+        cells: dict[str, list[dict[str, Any]]] = {label: [] for label in names}
+        for side in sides:
+            rows = {row.code: row for row in side.table.rows} if side.table else {}
+            for label in names:
+                cells[label].append(_serialize_row(rows.get(label), side.table))
         return {
             "rubric": self._scheme.id,
             "title": self._scheme.id,
@@ -165,7 +153,10 @@ class _Comparison:
                 for side in sides
             ],
             "more": [],
-            "rows": rows,
+            "rows": [
+                {"code": label, "name": name, "sides": cells[label], "more": []}
+                for label, name in names.items()
+            ],
             "pairs": [
                 {"sides": [first.key, second.key], **self._measure(first, second)}
                 for first, second in combinations(sides, 2)
@@ -222,6 +213,13 @@ def _list_undefined(side: _Side) -> Iterator[tuple[str, str]]:
         yield f"no share of {names}", reason
 
 
+def _serialize_row(row: Row | None, table: FrequencyTable | None) -> dict[str, Any]:
+    if row is None or table is None:
+        return _serialize_side(None)
+    count = "" if row.count is None else f"{row.count}/{table.n}"
+    return _serialize_side(row.share, row.labels.corrected if row.labels else None, count)
+
+
 def _serialize_side(
     share: Share | None, corrected: Share | None = None, count: str = ""
 ) -> dict[str, Any]:
@@ -230,7 +228,7 @@ def _serialize_side(
         "count": count,
         "share": _write(share) if share or not corrected else "",
         "corrected": _write(corrected) if corrected else "",
-        "drawn": [_list_numbers(share), _list_numbers(corrected)],
+        "drawn": [serialize_share(share), serialize_share(corrected)],
     }
 
 
@@ -238,10 +236,6 @@ def _write(share: Share | None) -> str:
     if share is None or share.value is None:
         return UNDEFINED
     return f"{format_percent(share)} {format_limits(share)}"
-
-
-def _list_numbers(share: Share | None) -> list[float | None] | None:
-    return None if share is None or share.value is None else [share.low, share.value, share.high]
 
 
 def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:

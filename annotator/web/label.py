@@ -32,7 +32,6 @@ from annotator.web.payload import (
     serialize_label,
     serialize_rubric,
     serialize_trace,
-    serialize_unreadable,
 )
 from annotator.web.server import (
     Body,
@@ -191,20 +190,19 @@ class Labelling:
         spans = [span for label in others for span in label["spans"]]
         quoted = {span["source"] for span in spans}
         quoted |= {quote.source for quote in decision.evidence} if decision else set()
-        if isinstance(trace, Unreadable):
-            value: dict[str, Any] = {"trace": serialize_unreadable(trace), "tasks": []}
-            value["error"] = _explain_unreadable(trace)
-            if item.alias:  # the paths in a reason may name a model or a condition
-                value["error"] = _hide_folders(value["error"])
-        else:
-            # The attributes of a data set's records may hold other people's labels.
-            page = serialize_trace(trace, quoted) | {"attributes": {}}
-            value = {"trace": page, "tasks": _list_tasks(trace), "error": None}
-        value["trace"]["id"] = item.alias or item.trace_id
-        if item.alias:
-            value["trace"]["problems"] = [*map(_hide_folders, value["trace"]["problems"])]
+        # The attributes of a data set's records may hold other people's labels.
+        page = serialize_trace(trace, quoted) | {
+            "attributes": {},
+            "id": item.alias or item.trace_id,
+        }
+        error = _explain_unreadable(trace) if isinstance(trace, Unreadable) else None
+        if item.alias:  # the paths in a reason may name a model or a condition
+            error = error and _hide_folders(error)
+            page["problems"] = [*map(_hide_folders, page["problems"])]
         return {
-            **value,
+            "trace": page,
+            "tasks": [] if isinstance(trace, Unreadable) else _list_tasks(trace),
+            "error": error,
             "needs": self._list_needs(trace, decision),
             "decision": decision and _serialize_decision(decision),
             "revision": self._revisions[item.trace_id],

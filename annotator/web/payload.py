@@ -1,7 +1,7 @@
 """A trace, an annotation, a label and a rubric as the JSON that the pages read."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from math import isfinite
@@ -10,6 +10,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import replace_surrogates
 from annotator.labels import Label
+from annotator.reports.digits import Share
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.traces import Step, Trace, Unreadable
@@ -42,8 +43,17 @@ def pick(item: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
 
 
-def serialize_trace(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
-    """Return a trace with the steps whose source ids are ``quoted``; other steps are not read."""
+def serialize_share(share: Share | None) -> list[float | None] | None:
+    """Return low, value and high of a share; None if it is undefined."""
+    return None if share is None or share.value is None else [share.low, share.value, share.high]
+
+
+def serialize_trace(trace: Trace | Unreadable, quoted: Collection[str] = ()) -> dict[str, Any]:
+    """Return a trace with the steps whose source ids are ``quoted``; other steps are not read. An
+    unreadable one has its id and the reason, and all else empty.
+    """
+    if isinstance(trace, Unreadable):
+        trace = Trace(trace.id, "unreadable", trace.path, problems=(trace.reason,))
     outcome, messages = trace.outcome, trace.messages
     feature = ("name", "agent", "passed", "passed_alone", "alone_reason")
     return {
@@ -98,19 +108,6 @@ def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
     return {"count": len(steps), "steps": page}
 
 
-def serialize_unreadable(trace: Unreadable) -> dict[str, Any]:
-    """Return an unreadable trace: its id and the reason, all else empty."""
-    outcome = {"passed": None, "merge": None, "strategy": None, "text": ""}
-    lists: dict[str, Any] = {"agents": [], "messages": [], "patches": [], "steps": []}
-    return lists | {
-        "id": trace.id,
-        "format": "unreadable",
-        "attributes": {},
-        "problems": [trace.reason],
-        "outcome": outcome | {"features": [], "agents": []},
-    }
-
-
 def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
     fields = json.loads(annotation.to_json())
@@ -121,19 +118,6 @@ def serialize_label(label: Label) -> dict[str, Any]:
     """Return a person's label."""
     names = ("rubric", "annotator", "primary", "secondary", "evidence", "note", "confidence")
     return pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
-
-
-def list_quoted_sources(
-    annotations: Iterable[Annotation], labels: Iterable[Label] = ()
-) -> set[str]:
-    """Return the ids of the sources that findings and labels quote from."""
-    sources = {
-        evidence.source
-        for annotation in annotations
-        for finding in annotation.findings
-        for evidence in finding.evidence
-    }
-    return sources | {span.source for label in labels for span in label.spans}
 
 
 def serialize_rubric(rubric: Rubric) -> dict[str, Any]:

@@ -72,7 +72,6 @@ class Review:
         return {
             "annotator": self._store.annotator,
             "rubric": self._scheme.id,
-            "choice": self._scheme.choice,
             "notice": NOTICE,
         }
 

@@ -69,16 +69,25 @@
     return svg;
   }
 
+  // The codes of traces by two sides, or twice by one: `count(row, column)` traces, null if that is
+  // not known. With `link` each count leads to its traces.
+  function matrix(label, codes, count, link = null, caption = null) {
+    const most = Math.max(1, ...codes.flatMap((row) => codes.map((column) => count(row, column) ?? 0)));
+    const cell = (row, column) => {
+      const n = count(row, column);
+      const made = h(`td${link && row === column ? ".same" : ""}`, n === null ? "-" : !link ? n : n > 0 && h("a", { href: link(row, column), "aria-label": `${n}: ${name(row, 64)} and ${name(column, 64)}` }, n));
+      if (n) made.style.setProperty("--share", `${Math.round((70 * n) / most) + 8}%`);
+      return made;
+    };
+    return h("div.scroll", scrolled(label), h(`table.matrix${link ? ".linked" : ""}`, caption && h("caption", caption),
+      h("thead", h("tr", h("th"), codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
+      h("tbody", codes.map((row) => h("tr", h("th", { scope: "row" }, name(row, 64)), codes.map((column) => cell(row, column)))))));
+  }
+
   function together(one) {
-    const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
+    const at = new Map(one.codes.map((code, n) => [code, n]));
     return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
-      h("div.scroll", scrolled(`Codes in one trace: ${one.title}`), h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
-        h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
-          one.counts[n].map((count) => {
-            const cell = h("td", count === null ? "-" : count);
-            if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
-            return cell;
-          })))))),
+      matrix(`Codes in one trace: ${one.title}`, one.codes, (row, column) => one.counts[at.get(row)][at.get(column)]),
       h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
   }
@@ -88,7 +97,7 @@
     return h("details.run", h("summary", `Run ${name(run.name, 120)}`), h("dl.facts", run.facts.map(row)));
   }
 
-  Object.assign(annotator, { ceiling, drawInterval: interval });
+  Object.assign(annotator, { ceiling, drawInterval: interval, drawMatrix: matrix });
 
   // `toTraces(filter)` is the address of the traces that a filter lets through.
   // `proof(filter, code)` are quotes of a code with the addresses of their places.
