@@ -21,7 +21,7 @@
       return [line, quotes.length > 0 && h("tr.proof", h("td", { colspan: width }, h("ul", quotes.map((quote, k) => shownProof(quote,
         k + 1 === quotes.length && row.count > quotes.length && h("a.more", { href: toTraces(own) }, `all ${annotator.count(row.count, "trace")}`))))))];
     });
-    return h("section.table", { "aria-label": `Table of ${one.rubric}` },
+    return h("section.table", { "aria-label": `Table of ${name(one.title, 400)}` },
       h("h2", name(one.title, 400)), h("p.result", name(one.sentence, 2000)),
       one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
       plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
@@ -29,7 +29,7 @@
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
       one.full.rows.length > 0 && h("details", h("summary", `All columns${one.more.length ? ` and ${annotator.count(one.more.length, "more note")}` : ""}`),
         h("p.heading", annotator.passage(one.full.title, 2000)),
-        h("div.scroll", scrolled(`All columns of ${one.rubric}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
+        h("div.scroll", scrolled(`All columns of ${one.title}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
           h("tbody", one.full.rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, name(first, 80)), rest.map((cell) => h("td", cell))))))),
         h("ul.notes", one.more.map((note) => h("li", name(note, 2000))))));
   }
