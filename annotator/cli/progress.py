@@ -25,22 +25,22 @@ _LOG = 120  # columns of its lines
 _STATUSES = {"labelled": "found", "none": "none", "undecided": "undecided", "failed": "failed"}
 
 
-def watch_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
+def show_reading(traces: "Iterable[TraceOrProblem]") -> "Iterator[TraceOrProblem]":
     """Yield traces. If that takes longer, print how many are read on stderr: on a terminal every
     second in one line that changes, in a log a line every half minute.
     """
     terminal = sys.stderr is not None and sys.stderr.isatty()
     pause = 1.0 if terminal else _SHORTEST
     following = time.monotonic() + pause
-    shown = False
+    printed = False
     for n, trace in enumerate(traces, 1):
         yield trace
         if time.monotonic() >= following:
             following = time.monotonic() + pause
-            shown = terminal
+            printed = terminal
             begin = "\r" if terminal else ""
             click.echo(begin + format_count(n, "trace") + " read", nl=not terminal, err=True)
-    if shown:
+    if printed:
         click.echo(err=True)
 
 

@@ -72,11 +72,11 @@ def serialize_comparisons(
     if pages.by:
         return _compare_conditions(pages)
     schemes = ChainMap(*(dict(run.schemes) for run in pages.runs))
-    compared = (_Comparison(pages, scheme, tables, index) for scheme in schemes.values())
+    compared = (_ComparedSides(pages, scheme, tables, index) for scheme in schemes.values())
     return [each.serialize() for each in compared if len(each.sides) > 1]
 
 
-class _Comparison:
+class _ComparedSides:
     """The sides of one rubric. People are compared with the labelled part of each run."""
 
     def __init__(
@@ -180,8 +180,8 @@ class _Comparison:
                 )
                 kappa: Estimate | None = pair.comparison.agreement.kappa
             elif second.run is None:
-                part, asked = self._parts[first.run], self._ask(second.key[2:])
-                kappa = measure_labels(part, self._scheme.id, asked).kappa
+                run, request = self._parts[first.run], self._ask(second.key[2:])
+                kappa = measure_labels(run, self._scheme.id, request).kappa
             else:
                 kappa = self._compare_runs(first.run, second.run)
         except AnnotatorError as error:

@@ -93,10 +93,12 @@ class Reading:
         """Return a trace with its annotations and labels. Evidence that the trace does not hold now
         is marked ``stale``.
         """
-        found = self.index.annotations(trace_id)
         by_rubric = (by_trace.get(trace_id, ()) for by_trace in self._labels.values())
         trace = self.find(trace_id)
-        annotations = [serialize_annotation(run, annotation) for run, annotation in found]
+        annotations = [
+            serialize_annotation(run, annotation)
+            for run, annotation in self.index.annotations(trace_id)
+        ]
         labels = [
             serialize_label(label) | _place_quotes(trace, label)
             for label in chain.from_iterable(by_rubric)
