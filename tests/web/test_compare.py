@@ -51,6 +51,9 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     page.click("table.linked a[aria-label='1: alpha and undecided']")
     page.wait_for_selector("ol.traces")
     assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]
+    page.click("form.filters >> text=Clear")
+    page.select_option("form.filters select[name=status]", "undecided")
+    until(lambda: page.locator("ol.traces .why").all_inner_texts() == ["a tie"])
     page.keyboard.press("c")
     page.wait_for_selector("section.comparison")
     page.click(".kappa a")
@@ -62,6 +65,24 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     shown = re.search(r"kappa ([^,]+, [^,]+),", page.inner_text(".kappa")).group(1)
     printed = annotate_cli("calibrate", first, "--labels", labels, "-v").out
     assert f"kappa {shown}" in printed
+    check_narrow(page, ["one (llm:one)", "two (llm:two)", "ann"])
+
+
+def test_traces_without_the_attribute_are_linked(tmp_path, rubric, serve, visit):
+    traces = [said("t0", "alpha", model="m"), said("t1", "alpha"), said("t2", "beta")]
+    page = visit(serve("view", make_run(tmp_path / "run", rubric, traces), "--by", "model").address)
+    page.goto(f"{page.url.partition('#')[0]}#/overview")
+    page.click("section.table:has-text('model = -') tr:has-text('alpha') a >> nth=0")
+    until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t1"])
+
+
+def check_narrow(page, names):
+    """On a phone no table scrolls sideways, and each share stands beside the name of its side."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = "(one) => one.scrollWidth > one.clientWidth"
+    assert not page.locator(".scroll:has(.sides)").evaluate(wide)
+    cells = page.locator(".sides tbody tr:first-child td.side").all_inner_texts()
+    assert [cell.split("\n")[0] for cell in cells] == names
 
 
 @pytest.mark.parametrize(
@@ -104,10 +125,4 @@ def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, vis
     reason = "Not corrected by the calibration: no trace of m2 has a label."
     assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0
-    page.set_viewport_size({"width": 390, "height": 844})
-    # Each condition stands above its own shares.
-    heads, cells = (
-        [cell.bounding_box()["x"] for cell in page.locator(f".sides {where} .side").all()][:arms]
-        for where in ("thead tr:first-child", "tbody tr:first-child")
-    )
-    assert heads == cells
+    check_narrow(page, [f"m{n}" for n in range(arms)])

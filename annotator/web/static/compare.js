@@ -9,7 +9,8 @@
     const largest = ({ row, sides }) => (row.code === "none" ? -1 : Math.max(0, ...sides.map(({ share, corrected }) => (corrected ?? share)?.[1] ?? 0)));
     drawn.sort((first, second) => largest(second) - largest(first));
     const top = annotator.ceiling({ rows: drawn.flatMap(({ sides }) => sides) });
-    const axis = () => h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`)));
+    const percent = Math.round(100 * top);
+    const axis = () => h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${percent} %`)));
     const head = [
       h("tr", h("th", { rowspan: 2, scope: "col" }, "code"), one.sides.map((side) => h("th.side", { colspan: 2, scope: "colgroup" }, name(side.name, 60), h("span.name", side.n === null ? "" : `n = ${side.n}`))),
         one.more.map((cell) => h("th", { rowspan: 2, scope: "col" }, cell))),
@@ -19,34 +20,26 @@
     const body = drawn.map(({ row, sides }) => h(`tr${row.code === "none" ? ".last" : ""}`,
       h("th", { scope: "row", title: row.name }, name(row.code, 64)),
       row.sides.map((side, n) => [
-        h("td.side", link(one, n, row.code, side.count), side.share, side.corrected && h("span.name.corrected", side.corrected)),
+        h("td.side", h("span.head", name(one.sides[n].name, 60)), link(one, n, row.code, side.count), h("span", side.share, side.corrected && h("span.name.corrected", side.corrected))),
         h("td.plot", annotator.drawInterval(sides[n], top))]),
-      row.more.map((cell) => h("td", cell))));
+      row.more.map((cell, n) => h("td.more", h("span.head", one.more[n]), cell))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": `Shares by ${one.title}` }, h("table.counts.sides", h("thead", head), h("tbody", body))),
-      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], "; all on one scale. ", one.cells && name(one.cells, 2000)),
+      h("p.legend", judged && [h("span.dot.judged"), " share in percent with its 95 % interval"], judged && corrected && " · ", corrected && [h("span.dot.corrected"), " corrected by people's labels"], `; all on one scale, 0 to ${percent} %. `, one.cells && name(one.cells, 2000)),
     ];
   }
+
+  const judged = (sides) => sides.find((side) => /^\d+$/.test(side.key))?.key; // the first run of some sides
 
   // The traces of two sides by what each says: `counts.get("a\nb")`, and how many only one judged.
   function matrix(one, [first, second], source, toTraces) {
     const { cells, labels, both, single } = source.compare(one.rubric, first.key, second.key);
     const order = [...one.rows.map((row) => row.code), ...labels.filter((label) => !one.rows.some((row) => row.code === label))];
     const shown = order.filter((label) => labels.includes(label));
-    const most = Math.max(1, ...cells.values());
-    const run = [first, second].find((side) => /^\d+$/.test(side.key))?.key;
+    const run = judged([first, second]);
     const address = (row, column) => toTraces({ rubric: one.rubric, run, sides: new Map([[first.key, row], [second.key, column]]), attributes: new Map() });
-    const table = h("table.matrix.linked",
-      h("caption", `Rows: ${name(first.name, 60)}. Columns: ${name(second.name, 60)}.`),
-      h("thead", h("tr", h("th"), shown.map((label) => h("th", { scope: "col" }, h("span", name(label, 64)))))),
-      h("tbody", shown.map((row) => h("tr", h("th", { scope: "row" }, name(row, 64)), shown.map((column) => {
-        const count = cells.get(`${row}\n${column}`) ?? 0;
-        const cell = h(`td${row === column ? ".same" : ""}`, count ? h("a", { href: address(row, column), "aria-label": `${count}: ${name(row, 64)} and ${name(column, 64)}` }, count) : "");
-        if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
-        return cell;
-      })))));
     return [
-      h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Codes of both sides" }, table),
+      annotator.drawMatrix("Codes of both sides", shown, (row, column) => cells.get(`${row}\n${column}`) ?? 0, address, `Rows: ${name(first.name, 60)}. Columns: ${name(second.name, 60)}.`),
       h("p.legend", `${annotator.count(both, "trace")} of both sides${one.many ? "; a trace with several codes is in several cells" : ""}${single ? `; ${annotator.count(single, "trace")} of one side only, not counted` : ""}.`),
     ];
   }
@@ -58,15 +51,14 @@
     const choose = (label, now, next) => h("label", label, h("select", { change: (event) => (location.hash = next(event.target.value)) },
       one.sides.map((side) => h("option", { value: side.key, selected: side === now }, name(side.name, 60)))));
     const pair = one.pairs.find(({ sides }) => sides.includes(first.key) && sides.includes(second.key));
-    const differ = source.count({ rubric: one.rubric, differ: [first.key, second.key].join("~"), run: one.sides.find((side) => /^\d+$/.test(side.key))?.key, attributes: new Map() });
-    const run = [first, second].find((side) => /^\d+$/.test(side.key))?.key;
+    const differing = { rubric: one.rubric, run: judged([first, second, ...one.sides]), differ: `${first.key}~${second.key}`, attributes: new Map() };
     return [
       h("h3", "Two sides, code by code"),
       h("form.filters", { "aria-label": "Two sides", submit: (event) => event.preventDefault() },
         choose("Rows", first, (key) => toCompare({ rubric: one.rubric, first: key, second: key === second.key ? first.key : second.key })),
         choose("Columns", second, (key) => toCompare({ rubric: one.rubric, first: key === first.key ? second.key : first.key, second: key }))),
       pair && h("p.kappa", h("strong", `kappa ${pair.kappa}`), `, n = ${pair.n} traces that both judged. `,
-        differ > 0 && h("a", { href: toTraces({ rubric: one.rubric, run, differ: `${first.key}~${second.key}`, attributes: new Map() }) }, "The traces where they differ")),
+        source.count(differing) > 0 && h("a", { href: toTraces(differing) }, "The traces where they differ")),
       matrix(one, [first, second], source, toTraces),
     ];
   }
@@ -77,8 +69,7 @@
       if (!count) return "";
       const { key } = one.sides[n];
       if (count.startsWith("0/")) return h("span.count", `${count} `);
-      const judged = /^\d+$/.test(key);
-      const filter = judged ? { run: key, code } : { run: one.sides[0].key, sides: new Map([[key, code]]) };
+      const filter = judged([one.sides[n]]) ? { run: key, code } : { run: one.sides[0].key, sides: new Map([[key, code]]) };
       return h("a.count", { href: toTraces({ rubric: one.rubric, attributes: new Map(), ...filter }) }, `${count} `);
     };
     return overview.comparisons.map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },

@@ -146,8 +146,8 @@
       return h("label", label, h("select", { name: key, change: (event) => change(key, event.target.value) },
         h("option", { value: "" }, "any"), options.map(([value, said]) => h("option", { value, selected: value === now }, said))));
     };
-    const text = h("input", { type: "search", name: "text", value: filter.text || "", placeholder: "in ids and quotes", change: (event) => change("text", event.target.value) });
-    const several = (values, now) => values.length > 1 || now !== undefined;
+    const text = h("input", { type: "search", name: "text", value: filter.text || "", placeholder: "in ids, quotes, reasons", change: (event) => change("text", event.target.value) });
+    const several = (values, now) => values.filter(([value]) => value !== "-").length > 1 || now !== undefined;
     const attributes = new Map([...[...filter.attributes.keys()].map((key) => [key, []]), ...Object.entries(facets.attributes)]);
     form.append(...[
       several(facets.run || [], filter.run) && choose("run", "Run", facets.run, filter.run),
@@ -191,7 +191,7 @@
     const { passed, merge, model } = row.values;
     const n = Math.max(0, row.findings.findIndex((one) => one.code === (filter.primary || filter.code || row.primary)));
     const [[, quote] = []] = row.findings[n]?.quotes ?? [];
-    const [why] = (row.findings[n]?.rationale ?? "").trim().split("\n");
+    const [why] = (row.why ?? row.findings[n]?.rationale ?? "").trim().split("\n");
     return h("li", h("a", { href: toFinding(row, n, filter), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
       h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), h("span.rubric", name(row.rubric, 64)), chips,
@@ -212,7 +212,7 @@
     if (mine !== drawn) return null; // another page was asked for meanwhile: it has `view` and `place`
     left = row;
     const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
-    const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }) });
+    const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }), selected: () => annotator.selected(view) });
     if (asked.source && start < end) shown.mark({ source: asked.source, start, end }, "found", "found", "found");
     view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null, found.facts);
     Object.assign(view, { quotes: shown.quotes, walk: walked(found, shown.quotes, filter), near, at: h("span.legend", { role: "status" }) });
@@ -342,8 +342,14 @@
       links[Math.min(links.length - 1, Math.max(0, now + by))].focus();
     };
     const trace = place.page === "trace";
-    const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding") ?? $(".finding:has(.review)");
-    const press = (key) => trace && overview.review && (key === "c" ? $("[data-review=c]", current ?? document)?.focus() : $(`[data-review=${key}]`, (key === "d" ? null : current) ?? document)?.click());
+    const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding");
+    const press = (key) => {
+      if (!trace || !overview.review) return;
+      const pressed = "de".includes(key) ? $(`[data-review=${key}]`) : current && $(`[data-review=${key}]`, current);
+      if (!pressed) annotator.say("No finding is in focus: n and p go from quote to quote.");
+      else if (key === "c") pressed.focus();
+      else pressed.click();
+    };
     const commands = {
       "/": () => $("#search").focus(),
       "?": openHelp,
@@ -351,6 +357,7 @@
       a: () => press("a"),
       r: () => press("r"),
       d: () => press("d"),
+      e: () => press("e"),
       c: () => {
         if (trace && overview.review) press("c");
         else if (overview.comparisons.length) location.hash = "#/compare";
@@ -378,7 +385,7 @@
     $("nav [data-page=compare]").hidden = !overview.comparisons.length;
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on a finding"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
+    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on the finding in focus"], ["e", "add the code chosen, with the selected text"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#help").addEventListener("click", openHelp);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();
