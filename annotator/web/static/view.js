@@ -243,13 +243,14 @@
   // through, if it lets any.
   function walked(found, quotes, filter) {
     const code = filter.primary || filter.code;
-    const keys = found.annotations
-      .filter((one) => [["run", String(one.run)], ["rubric", one.rubric]].every(([key, value]) => !filter[key] || filter[key] === value))
-      .flatMap((one) => one.findings.map((finding, n) => (!code || finding.code === code) && annotator.findingKey(one, n)));
+    const run = filter.differ || filter.sides.size ? "" : filter.run; // where sides differ, the quotes of all
+    const starts = found.annotations
+      .filter((one) => (!run || run === String(one.run)) && (!filter.rubric || filter.rubric === one.rubric))
+      .flatMap((one) => one.findings.flatMap((finding, n) => (!code || finding.code === code ? [`${annotator.findingKey(one, n)}.`] : [])));
     const people = found.labels
       .filter((one) => (!filter.rubric || filter.rubric === one.rubric) && (!code || [one.primary, ...one.secondary].includes(code)))
       .map((one) => annotator.findingKey(one, ""));
-    const some = quotes.filter((key) => [...keys, ...people].some((one) => key.startsWith(one.endsWith(".") ? one : `${one}.`)));
+    const some = quotes.filter((key) => [...starts, ...people].some((start) => key.startsWith(start)));
     return some.length ? some : quotes;
   }
 
