@@ -42,8 +42,9 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     page.wait_for_selector("section.comparison")
     [row] = [line for line in page.locator(".sides tbody tr").all() if "alpha" in line.inner_text()]
     assert [row.inner_text().count(count) for count in ("4/8", "2/7", "1/7")] == [1, 1, 1]
-    assert "kappa 0.58" in page.inner_text(".kappa")
-    assert "n = 7 traces that both judged" in page.inner_text(".kappa")
+    pairs = [row.inner_text().split("\t") for row in page.locator(".pairs tbody tr").all()]
+    assert [row[1:3] for row in pairs] == [["2", "7"], ["2", "7"], ["2", "7"]]
+    assert pairs[0][3].startswith("0.58 (no interval: ")
     row.locator("a", has_text="1/7").click()
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t0"])
     page.keyboard.press("c")
@@ -53,15 +54,14 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]
     page.keyboard.press("c")
     page.wait_for_selector("section.comparison")
-    page.click(".kappa a")
+    page.click("a[aria-label='2 traces where they differ'] >> nth=0")
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t2", "t4"])
+    assert page.locator(".chip.other").all_inner_texts() == ["two (llm:two): beta", "two (llm:two): none"]
     page.keyboard.press("c")
-    page.wait_for_selector("section.comparison")
-    page.select_option("form.filters select >> nth=1", label="ann")
-    until(lambda: "n = 7" in page.inner_text(".kappa") and "second=p.ann" in page.url)
-    shown = re.search(r"kappa ([^,]+, [^,]+),", page.inner_text(".kappa")).group(1)
+    page.click(".pairs a >> text='two (llm:two) and ann'")
+    until(lambda: "Rows: two (llm:two). Columns: ann." in page.inner_text(".matrix caption"))
     printed = annotate_cli("calibrate", first, "--labels", labels, "-v").out
-    assert f"kappa {shown}" in printed
+    assert f"kappa {pairs[1][3]}" in printed
 
 
 @pytest.mark.parametrize(
