@@ -37,7 +37,7 @@
 
   function card(one) {
     const many = page.overview.runs.length > 1;
-    const element = h("article.card", h("header", h("strong", name(many ? page.overview.runs[one.run].short : one.judge, 120)), h(`span.chip.${one.status}`, one.status)));
+    const element = h("article.card", h("header", h("strong", name(many ? page.overview.runs[one.run].short : one.judge, 120)), one.status !== "labelled" && h(`span.chip.${one.status}`, one.status)));
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
@@ -139,18 +139,17 @@
   annotator.findingKey = keyOf;
 
   // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
-  // keys of all quotes in order, `says` the code and judge of each; `marks` are the passages as
-  // showTrace takes them; `mark` adds one.
+  // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
   annotator.showFindings = function showFindings(overview, found, { show, link }) {
     page = { overview, quotes: [], show, link, trace: found.trace.id, review: found.review, redraw: [] };
     const marks = new Map();
-    const says = new Map();
     const mark = (evidence, key, tone, title) => {
       says.set(key, title);
       if (evidence.stale) return;
       if (!marks.has(evidence.source)) marks.set(evidence.source, []);
       marks.get(evidence.source).push({ start: evidence.start, end: evidence.end, key, tone, title });
     };
+    const says = new Map(); // of each quote: the code, and who gave it
     for (const one of found.annotations) {
       one.findings.forEach((finding, n) => {
         const key = keyOf(one, n);

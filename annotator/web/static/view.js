@@ -188,10 +188,10 @@
     const chips = row.status === "labelled"
       ? codesOf(row).map((code) => h(`span.chip.code${code === row.primary || !row.primary ? "" : ".second"}`, name(code, 64)))
       : h(`span.chip.${row.status}`, row.status);
+    const others = [...new Set([...(filter.differ ?? "").split("~"), ...filter.sides.keys()])].filter((key) => key !== String(row.run) && row.sides[key]);
     const { passed, merge, model } = row.values;
     const n = Math.max(0, row.findings.findIndex((one) => one.code === (filter.primary || filter.code || row.primary)));
     const [[, quote] = []] = row.findings[n]?.quotes ?? [];
-    const others = [...new Set([...(filter.differ ?? "").split("~"), ...filter.sides.keys()])].filter((key) => key !== String(row.run) && row.sides[key]);
     const [why] = (row.findings[n]?.rationale ?? "").trim().split("\n");
     return h("li", h("a", { href: toFinding(row, n, filter), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
