@@ -125,7 +125,7 @@ def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> 
             {"sides": [first.key, second.key], **_measure_pair(pages, scheme, first, second)}
             for first, second in combinations(sides, 2)
         ],
-        "choice": scheme.choice,
+        "many": scheme.choice == "many",
         "first": [
             f"{side.name}: {share} ({reason})."
             for side in sides
@@ -247,7 +247,7 @@ def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:
             ],
             "cells": uncorrected + explain_cells(table, intervals=True),
             "pairs": [],
-            "choice": table.rubric.choice,
+            "many": False,
             "first": first,
             "notes": more,
         }

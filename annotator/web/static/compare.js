@@ -49,7 +49,7 @@
       })))));
     return [
       h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Codes of both sides" }, table),
-      h("p.legend", [`${annotator.count(both, "trace")} in both`, one.choice === "primary" && "each by its primary code", one.choice === "many" && "one with several codes in several cells", single && `${annotator.count(single, "trace")} in one only, not counted here`].filter(Boolean).join("; "), ". Framed: both say the same. A number opens its traces."),
+      h("p.legend", [`${annotator.count(both, "trace")} in both`, one.primary && "each by its primary code", one.many && "one with several codes in several cells", single && `${annotator.count(single, "trace")} in one only, not counted here`].filter(Boolean).join("; "), ". Framed: both say the same. A number opens its traces."),
     ];
   }
 
@@ -75,13 +75,14 @@
   annotator.showComparison = function showComparison(overview, source, asked, toTraces, toCompare) {
     const link = (one, n, code, { count, share, drawn }) => {
       const { key } = one.sides[n];
-      const own = one.choice === "primary" && code !== "none" ? "primary" : "code";
+      const own = one.primary && code !== "none" ? "primary" : "code";
       const filter = one.by ? { [own]: code, attributes: new Map([[one.by, key]]) } : { run: runOf(one, key), sides: new Map([[key, code]]), attributes: new Map() };
       const linked = (text) => h("a.count", { href: toTraces({ rubric: one.rubric, ...filter }) }, text);
       if (one.by) return drawn[0]?.[1] ? linked(share) : share;
       return [count.startsWith("0/") ? h("span.count", `${count} `) : count && linked(`${count} `), share];
     };
-    return overview.comparisons.map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },
+    const primary = (rubric) => overview.tables.some((table) => table.rubric === rubric && table.primary);
+    return overview.comparisons.map((found) => ({ ...found, primary: primary(found.rubric) })).map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },
       h("h2", name(one.title, 120)),
       one.problem ? h("p.warning", name(one.problem, 1000)) : [
         one.sentence && h("p.result", name(one.sentence, 2000)),
