@@ -19,7 +19,7 @@
     const body = drawn.map(({ row, sides }) => h(`tr${row.code === "none" ? ".last" : ""}`,
       h("th", { scope: "row", title: row.name }, name(row.code, 64)),
       row.sides.map((side, n) => [
-        h("td.side", link(one, n, row.code, side), side.corrected && h("span.name.corrected", side.corrected)),
+        h("td.side", link(one, n, row.code, side)),
         h("td.plot", annotator.drawInterval(sides[n], top))]),
       row.more.map((cell) => h("td", cell))));
     return [
@@ -73,13 +73,15 @@
 
   // `asked`: the rubric and the two sides in the address.
   annotator.showComparison = function showComparison(overview, source, asked, toTraces, toCompare) {
-    const link = (one, n, code, { count, share, drawn }) => {
+    // The count and share of a code on a side; a link to the traces if there are any.
+    const link = (one, n, code, { count, share, corrected, drawn }) => {
       const { key } = one.sides[n];
       const own = one.primary && code !== "none" ? "primary" : "code";
       const filter = one.by ? { [own]: code, attributes: new Map([[one.by, key]]) } : { run: runOf(one, key), sides: new Map([[key, code]]), attributes: new Map() };
-      const linked = (text) => h("a.count", { href: toTraces({ rubric: one.rubric, ...filter }) }, text);
-      if (one.by) return drawn[0]?.[1] ? linked(share) : share;
-      return [count.startsWith("0/") ? h("span.count", `${count} `) : count && linked(`${count} `), share];
+      const linked = (...text) => h("a", { href: toTraces({ rubric: one.rubric, ...filter }) }, text);
+      const shown = h("span", share, corrected && h("span.name.corrected", corrected));
+      if (one.by) return (drawn[0] ?? drawn[1])?.[1] ? linked(shown) : shown;
+      return [count && h("span.count", count.startsWith("0/") ? count : linked(count), " "), shown];
     };
     const primary = (rubric) => overview.tables.some((table) => table.rubric === rubric && table.primary);
     return overview.comparisons.map((found) => ({ ...found, primary: primary(found.rubric) })).map((one) => h("section.comparison", { "aria-label": `Comparison: ${one.title}` },
