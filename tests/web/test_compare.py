@@ -1,7 +1,6 @@
 """The comparison of runs, people and conditions in the browser."""
 
 import json
-import re
 
 import pytest
 
@@ -56,12 +55,34 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     page.wait_for_selector("section.comparison")
     page.click("a[aria-label='2 traces where they differ'] >> nth=0")
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t2", "t4"])
-    assert page.locator(".chip.other").all_inner_texts() == ["two (llm:two): beta", "two (llm:two): none"]
+    assert page.locator(".chip.other").all_inner_texts() == [
+        "two (llm:two): beta",
+        "two (llm:two): none",
+    ]
     page.keyboard.press("c")
     page.click(".pairs a >> text='two (llm:two) and ann'")
     until(lambda: "Rows: two (llm:two). Columns: ann." in page.inner_text(".matrix caption"))
     printed = annotate_cli("calibrate", first, "--labels", labels, "-v").out
     assert f"kappa {pairs[1][3]}" in printed
+
+
+def test_a_number_opens_the_traces_that_it_counts(tmp_path, rubric, serve, visit):
+    """Beta is the primary code of t1 alone; two runs list a trace of two people once."""
+    traces = [said("t0", "alpha", "beta"), said("t1", "beta")]
+    runs = [
+        make_run(tmp_path / name, rubric, traces, judge=f"llm:{name}") for name in ("one", "two")
+    ]
+    labels = [label("t1", rubric, "beta", by=person) for person in ("ann", "bob")]
+    file = write_labels(tmp_path / "labels.jsonl", labels)
+    address = serve("view", *runs, "--labels", file).address
+    for place, link in (
+        ("", ".sides tr:has(th:text-is('beta')) a >> nth=0"),
+        ("p.bob", ".matrix a"),
+    ):
+        page = visit(f"{address}#/compare?rubric={rubric.id}&first=p.ann&second={place}")
+        page.click(link)
+        page.wait_for_selector("ol.traces")
+        assert page.locator("ol.traces .id").all_inner_texts() == ["t1"]
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,11 @@ def test_a_quote_across_code_is_marked_at_its_place(open_trace, tmp_path, visit)
 
 @pytest.mark.parametrize(
     ("wanted", "says"),
-    [("", "quote 1 of 2"), ("code=repetition", "quote 1 of 1"), ("code=work_overlap", "quote 1 of 1")],
+    [
+        ("", "quote 1 of 2"),
+        ("code=repetition", "quote 1 of 1"),
+        ("code=work_overlap", "quote 1 of 1"),
+    ],
 )
 def test_the_walk_keeps_to_the_code_of_the_filter(open_trace, tmp_path, visit, wanted, says):
     open_trace(talk=[("agent1", MESSAGE), *TALK[1:]])
