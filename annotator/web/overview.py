@@ -71,7 +71,7 @@ def _serialize_run(name: str, manifest: Manifest) -> dict[str, Any]:
         ("Prompt", (manifest.prompt_sha256 or "none")[:12]),
         ("Status", manifest.status),
         (
-            "Counts",
+            "RunProgress",
             ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-",
         ),
         ("Sources", ", ".join(manifest.sources) or "-"),
