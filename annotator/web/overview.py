@@ -44,7 +44,10 @@ def serialize_overview(pages: "PageRequest", index: Index) -> dict[str, Any]:
         cluster=pages.cluster,
         joint=pages.joint,
     )
-    tables = [_serialize_table(table, numbers[table.run], names) for table in counted]
+    titles = [
+        f"{name} ({sanitize_line(run.judge, 60)})" for name, run in zip(names, runs, strict=True)
+    ]
+    tables = [_serialize_table(table, numbers[table.run], titles) for table in counted]
     return {
         "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
         "runs": [_serialize_run(name, run.manifest) for name, run in zip(names, runs, strict=True)],

@@ -37,7 +37,7 @@
 
   function card(one) {
     const many = page.overview.runs.length > 1;
-    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", name(page.overview.runs[one.run].short)), h(`span.chip.${one.status}`, one.status)));
+    const element = h("article.card", h("header", h("strong", name(many ? page.overview.runs[one.run].short : one.judge, 120)), one.status !== "labelled" && h(`span.chip.${one.status}`, one.status)));
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
@@ -168,10 +168,12 @@
     page = { overview, quotes: [], show, link, selected, trace: found.trace.id, review: found.review, redraw: [] };
     const marks = new Map();
     const mark = (evidence, key, tone, title) => {
+      says.set(key, title);
       if (evidence.stale) return;
       if (!marks.has(evidence.source)) marks.set(evidence.source, []);
       marks.get(evidence.source).push({ start: evidence.start, end: evidence.end, key, tone, title });
     };
+    const says = new Map(); // of each quote: the code, and who gave it
     for (const one of found.annotations) {
       one.findings.forEach((finding, n) => {
         const key = keyOf(one, n);
@@ -181,6 +183,6 @@
     for (const label of found.labels) {
       placed(label).forEach((span, k) => mark(span, keyOf(label, k), "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
     }
-    return { cards: findings(found), quotes: page.quotes, marks, mark };
+    return { cards: findings(found), quotes: page.quotes, says, marks, mark };
   };
 })();

@@ -62,7 +62,7 @@
         svg.append(element);
       };
       if (low !== null && high !== null) make("line", { class: kind, x1: x(low), x2: x(high), y1: y, y2: y });
-      if (value !== null) make("rect", { class: kind, x: x(value) - 1.5, y: y - 4, width: 3, height: 8 });
+      if (value !== null) make("line", { class: `${kind} value`, x1: x(value), x2: x(value), y1: y - 4, y2: y + 4 });
     };
     draw(row.share, "judged", row.corrected ? 6 : 10);
     draw(row.corrected, "corrected", row.share ? 14 : 10);
