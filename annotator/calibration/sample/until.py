@@ -22,7 +22,8 @@ from annotator.labels import LabelFiles
 from annotator.runs.run import Run
 from validation import Estimate
 
-MOST_WAITING = 0.1  # of the drawn traces may stay without a label: nobody can label some
+MOST_WAITING = 0.1  # of the drawn traces may stay without a label: some nobody can label
+LEAST_SQUARED = 0.4  # of correlations; few labels tell little of smaller ones
 
 Floats = NDArray[np.float64]
 
@@ -104,10 +105,12 @@ def build_width_model(
         means = np.where(is_open, undecided, flags * right + (1 - flags) * missed)
         within = flags * right * (1 - right) + (1 - flags) * missed * (1 - missed)
         spreads = np.where(is_open, undecided * (1 - undecided), within)
-        mean = float(means @ sizes / total)
+        mean, judged = float(means @ sizes / total), float(flags @ sizes / total)
         per_label.append((sizes / total) ** 2 * spreads)
-        # With a label on every trace, the variance is that of a share over tasks.
-        last = effect * mean * (1 - mean) / total
+        # With a label on every trace, the variance is that of a share over tasks. Errors of the
+        # judge hide how similar the traces of a task are, by its squared correlation with people.
+        squared = (right - missed) ** 2 * judged * (1 - judged) / (mean * (1 - mean))
+        last = (1 + (effect - 1) / max(squared, LEAST_SQUARED)) * mean * (1 - mean) / total
         fixed.append(max(0.0, last - float((per_label[-1] / sizes).sum())))
     model = WidthModel(now, room, np.array(fixed), np.array(per_label), np.ones(len(shares)))
     halves = np.array([compute_half_width(share) for share in shares])

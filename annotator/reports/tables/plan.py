@@ -45,15 +45,16 @@ def tabulate_progress(progress: LabelProgress, until: float) -> Table:
     size, target = progress.design.size, _write_width(until)
     wide = [width for width in progress.widths if width.half_width > until]
     hopeless = [f"{each.code} {_write_width(each.last)}" for each in wide if each.more is None]
+    is_complete = progress.labels == size
     notes = {
         f"Every code is within {target} points: no more traces are drawn.": not wide,
-        f"Wider even with all {size} traces labelled: {', '.join(hopeless)}. It takes traces of"
-        " more tasks. --codes names the codes to narrow.": hopeless,
+        f"All {size} traces are labelled. Wider: {', '.join(hopeless)}.": wide and is_complete,
+        f"Expected to stay wider with all {size} traces labelled: {', '.join(hopeless)}. It takes"
+        " traces of more tasks. --codes names the codes to narrow.": hopeless and not is_complete,
         f"About {progress.more} more labels narrow {'the others' if hopeless else 'every code'} to"
         f" {target} points.": progress.more,
         f"{format_count(progress.waiting, 'drawn trace')} without a label"
         f"{': label them first' if progress.blocked else ''}.": progress.waiting,
-        f"All {size} traces are labelled.": progress.labels == size,
     }
     return Table(
         title=f"{format_count(progress.labels, 'label')} of {size} traces",
