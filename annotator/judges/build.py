@@ -358,6 +358,30 @@ def read_settings(file: Path, **more: Any) -> ModelSettings:
     return parse_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
+def dump_settings(settings: ModelSettings) -> str:
+    """Return the settings of models as the text of a judge file: those that are no default."""
+    import yaml
+
+    from annotator.judges.llm.settings import Options
+
+    models = []
+    for options in settings.models:
+        usual = Options(options.model, api=options.api)
+        values = {item.name: getattr(options, item.name) for item in fields(options)}
+        models.append(
+            {
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in values.items()
+                if name == "model" or value != getattr(usual, name)
+            }
+        )
+    votes = {"samples": settings.samples, "require": settings.require}
+    usual_votes = {"samples": 1, "require": "majority"}
+    changed = {name: value for name, value in votes.items() if value != usual_votes[name]}
+    content = {**(models[0] if len(models) == 1 else {"models": models}), **changed}
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
 _NO_LIMITS = {"models", "samples", "require", "source"}
 _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
