@@ -13,6 +13,7 @@ from annotator.base.text import (
     dump_json,
     escape_controls,
     format_count,
+    list_first,
     sanitize_line,
     wrap_line,
     wrap_lines,
@@ -44,6 +45,7 @@ class _Summary:
         self.numbers = Counter[str]()
         self.attributes: dict[str, set[int]] = {}  # hashes of their values
         self.fallbacks = Counter[str]()
+        self.rules = Counter[str]()  # of the outcomes, in words of the record
         self.teams = 0
 
     def add(self, trace: Trace) -> None:
@@ -53,6 +55,8 @@ class _Summary:
             counts[value] += 1
         if trace.merge_state == CONFLICT and trace.outcome.passed:
             self.fallbacks[trace.outcome.strategy or "not recorded"] += 1
+        if rule := trace.attributes.get("outcome_rule"):
+            self.rules[str(rule)] += 1
         for name, value in trace.attributes.items():
             if value is not None:
                 self.attributes.setdefault(name, set()).add(hash(str(value)))
@@ -236,6 +240,9 @@ def _render_summary(summary: _Summary) -> str:
         f"{fields['messages']} ({format_number(fields['messages'] / total, 1)} a trace, at most"
         f" {fields['most_messages']}; {fields['without_messages']} traces without)"
     )
+    if summary.rules:
+        rules = [f"{sanitize_line(rule, 60)} ({n})" for rule, n in summary.rules.most_common()]
+        counts["outcomes"] += f"; by {list_first(rules, 6)}"
     if summary.fallbacks:
         counts["merges"] += f"; {describe_fallbacks(summary.fallbacks)}"
     counts["steps"] = str(fields["steps"])
