@@ -1,6 +1,7 @@
 """``annotate traces``."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -143,7 +144,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
     for path, reader, document in preview_files(traces, format_):
         text, map_text = f"format {reader}", ""
         if isinstance(document, UnreadableTrace):
-            text = f"unreadable: {document}"
+            text = f"unreadable: {_drop_name(path, str(document))}"
         elif reader is None:
             text, map_text = "no format; a map that may read it:", suggest_map(document)
         elif reader == "generic":
@@ -169,7 +170,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
 def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
     if isinstance(item, Unreadable):
         summary.numbers["unreadable"] += 1
-        yield f"unreadable: {item.reason}"
+        yield f"unreadable: {_drop_name(item.path, item.reason)}"
     elif isinstance(item, Ignored):
         summary.numbers["ignored"] += 1
         yield f"ignored: {item.reason}"
@@ -180,6 +181,12 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
             summary.numbers["own_steps"] += sum(map(count_own_steps, item.steps.values()))
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
+
+
+def _drop_name(path: str, reason: str) -> str:
+    """Return a reason without the name of its file, and the line, that the path says."""
+    name = re.sub(r":\d+$", "", Path(path).name)
+    return re.sub(rf"^{re.escape(name)}(, line \d+)?: ", "", reason)
 
 
 def _name_item(item: Trace | Unreadable | Ignored, sources: Sequence[str]) -> str:
