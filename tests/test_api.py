@@ -116,8 +116,8 @@ def test_a_table_as_a_source_is_told_how_to_be_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write, read = str(error.value).split("\n    ")[1:]
     names = {"frame": frame, "load_traces": an.load_traces}
-    exec(write, names)  # noqa: S102 - the two lines of the message
-    assert len(eval(read, names)) == 1  # noqa: S307
+    exec(write, names)
+    assert len(eval(read, names)) == 1
 
 
 def test_a_callback_that_fails_stops_the_run_and_doubles_nothing(tmp_path):

@@ -83,7 +83,7 @@ CASES: dict[str, Case] = {
     "two answers": failed(MALFORMED, Reply(text=f"{ANSWER} or {NONE}"), **PLAIN),
     "two code blocks": failed(MALFORMED, Reply(text=f"```\n{NONE}\n```\n" * 2), **PLAIN),
     "an answer in prose": labelled(Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
-    "a code block and an answer": labelled(Reply(text=f"```\nx\n```\n{ANSWER}\n```\ny\n```"), **PLAIN),
+    "an answer and a code block": labelled(Reply(text=f"{ANSWER}\n```\nx\n```"), **PLAIN),
     "a refusal that quotes one without tags": failed(
         MALFORMED, Reply(text='No. It says {"findings": [], "label": "none"}'), **PLAIN
     ),
