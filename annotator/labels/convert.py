@@ -74,7 +74,8 @@ class Converted:
         if self.unmapped:
             more = len(self.unmapped) - (maximum or len(self.unmapped))
             rest = f"nor for {more} more; " if more > 0 else ""
-            yield f"{rest}to give them codes: --code WORD=CODE"
+            other = "a rubric with codes of these names (annotate rubric new)"
+            yield f"{rest}to give them codes: --code WORD=CODE, or {other}"
         for reason, ids, remedy in (
             ("no trace with this id", self.without_trace, ""),
             ("no decisive category is named", self.undecided, ""),

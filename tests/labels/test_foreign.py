@@ -154,7 +154,8 @@ def test_categories_without_a_code_are_listed_with_the_option(write):
     _, result = convert(write("abc.json", {"trace_id": "t", "errors": errors}), "mast")
     assert list(result.explain()) == [
         "no code for 'Goal Deviation' (1 label)",
-        "to give them codes: --code WORD=CODE",
+        "to give them codes: --code WORD=CODE, or a rubric with codes of these names"
+        " (annotate rubric new)",
     ]
 
 
