@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from annotator.base.text import format_count, replace_surrogates, sanitize_line
+from annotator.base.text import format_count, list_first, replace_surrogates, sanitize_line
 from annotator.traces.authors import (
     classify_word,
     find_author,
@@ -162,8 +162,10 @@ class Conversation:
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
-        self.task = find_task(record) or self.task
-        attributes, problems = read_attributes(record, frozenset(consumed))
+        keys = frozenset(consumed)
+        rest = {key: value for key, value in record.items() if key not in keys}
+        self.task = find_task(rest) or self.task
+        attributes, problems = read_attributes(rest)
         self.attributes |= attributes
         self.problems += problems
 
@@ -184,7 +186,7 @@ class Conversation:
         for (where, key), n in self.unread.items():
             kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
         for (where, n), keys in kinds.items():
-            names = f"key{'s' if len(keys) > 1 else ''} {', '.join(sorted(keys))}"
+            names = f"key{'s' if len(keys) > 1 else ''} {list_first(sorted(keys), 12)}"
             yield f"{where}: {names} left out ({format_count(n, 'time')})"
 
     def _list_requests(self) -> Iterator[str]:
