@@ -235,9 +235,7 @@ def is_message(value: Any) -> bool:
         return bool(_IN_ITEMS & value.keys())
     has_sender = any(key in value for key in _NAMES) or classify_word(value.get("type"))
     has_speaker = any(isinstance(value.get(key), str) for key in _SPEAKERS)
-    return bool(has_sender or has_speaker) and any(
-        key in value for key in (*_TEXTS, "tool_calls")
-    )
+    return bool(has_sender or has_speaker) and any(key in value for key in (*_TEXTS, "tool_calls"))
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
