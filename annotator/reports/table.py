@@ -62,8 +62,6 @@ class Table:
         instead: the lines that people read in place of rows and notes, if there is nothing to
             count.
         matrix: the columns are named as the rows; a format with little room numbers both.
-        blocks: the numbers of columns, after the texts, that a paper shows in a table of their own
-            if all are too wide for it.
         caption: replaces the title in a paper, and ``name`` is its label there.
         paper: the notes in a paper, None for all of them.
         bars: a share and its upper limit for each row that has a bar.
@@ -84,7 +82,6 @@ class Table:
     instead: Sequence[str] = ()
     matrix: bool = False
     texts: int = 1
-    blocks: Sequence[int] = ()
     caption: str = ""
     name: str = ""
     paper: "Sequence[str] | None" = None

@@ -800,7 +800,7 @@ def test_a_paper_of_two_columns(annotate_cli, run):
     assert "(--cluster none)" in done.out
     arguments = ("compare", run, *ARM, "--by", "arm", "--cluster", "none", "--pairs")
     out = annotate_cli(*arguments, "--format", "latex").out
-    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table*"]
+    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table"]
     notes = re.findall(r"parbox\{\\linewidth\}\{(.*)\}", out)
     assert len(notes) == 2
     for note in notes:

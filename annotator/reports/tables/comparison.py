@@ -71,7 +71,7 @@ def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
 
 def _make_table(compared: ConditionComparison) -> Table:
     title = f"{_write_title(compared)}; {compared.kind}, Holm over {_count_tests(compared)}"
-    header, rows, blocks = _write_rows(compared)
+    header, rows = _write_rows(compared)
     unit = "percent and percentage points" if compared.two else "percent"
     name = [compared.rubric.id, compared.attribute, *(compared.values if compared.two else ())]
     all_rows = (*compared.rows, *compared.code_groups)
@@ -79,7 +79,6 @@ def _make_table(compared: ConditionComparison) -> Table:
         title=title,
         header=header,
         rows=rows,
-        blocks=blocks,
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
@@ -195,8 +194,8 @@ def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
     return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
 
 
-def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
-    """Return the heading and the rows as text, and the sizes of the blocks of columns."""
+def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line]]:
+    """Return the heading and the rows as text."""
     sides = _name_sides(compared, 60)
     gaps = [*(["difference"] if compared.two else ()), "p", "p (Holm)"]
     rows = []
@@ -211,14 +210,14 @@ def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[
         cells += [format_p(row.corrected_adjusted)] if compared.corrected else []
         rows.append(tuple(cells))
     if not compared.corrected:
-        return ("code", *sides, *gaps), rows, (len(sides) + len(gaps),)
+        return ("code", *sides, *gaps), rows
     header = ["code", *(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps)]
     more = [] if compared.pooled else [f"{side} corrected" for side in sides]
     if compared.two:
         more += [f"{'pooled' if compared.pooled else 'corrected'} {name}" for name in gaps]
     else:
         more.append(_SMALLEST)
-    return (*header, *more), rows, (len(sides) + len(gaps), len(more))
+    return (*header, *more), rows
 
 
 def _write_side(share: Share) -> str:
@@ -526,7 +525,6 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         caption=f"{title}; differences in percentage points.",
         name=f"{compared.rubric.id}-{compared.attribute}-pairs",
         paper=_select_paper_notes(compared),
-        blocks=(4,),
         records=[about | _make_pair_record(pair, compared) for pair in compared.pairs],
         columns=_COLUMNS,
         document={
