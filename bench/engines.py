@@ -3,7 +3,6 @@
 The endpoint is the loopback server of bench/server.py; every section compares in one run.
 """
 
-import argparse
 import json
 import os
 import random
@@ -11,16 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from judging import ROOT, Bench, Server, check, missed
+from judging import Bench, check, run_sections
 
-LATENCY, IN_FLIGHT = 0.2, 128
+LATENCY, IN_FLIGHT, RUNS = 0.2, 128, 2_000
 ENGINES = {
     "processes": ("--workers", "2"),
     "dask": ("--engine", "dask", "--workers", "2"),
@@ -39,25 +36,25 @@ def contents(out: Path) -> dict[str, Any]:
     return annotations
 
 
-def begin(bench: Bench, out: str, *more: str, runs: int) -> subprocess.Popen[bytes]:
+def begin(bench: Bench, out: str, *more: str) -> subprocess.Popen[bytes]:
     """Begin to judge, or go on."""
     if "--resume" not in more:
         shutil.rmtree(bench.folder / out, ignore_errors=True)
         (bench.folder / f"{out}.sqlite").unlink(missing_ok=True)
         bench.server.start(latency=LATENCY)
-    command = bench.command(bench.corpus(runs), out, "--concurrency", str(IN_FLIGHT), *more)
+    command = bench.command(bench.corpus(RUNS), out, "--concurrency", str(IN_FLIGHT), *more)
     env = bench.environment(out) | {"RAY_AUTH_MODE": "disabled"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen(command, env=env, **quiet)
 
 
-def throughput(bench: Bench, runs: int) -> None:
+def throughput(bench: Bench) -> None:
     """The same runs by one process and by each engine."""
-    ideal = runs * LATENCY / IN_FLIGHT
-    print(f"throughput: {runs} runs, {LATENCY * 1000:.0f} ms, {IN_FLIGHT} in flight")
+    ideal = RUNS * LATENCY / IN_FLIGHT
+    print(f"throughput: {RUNS} runs, {LATENCY * 1000:.0f} ms, {IN_FLIGHT} in flight")
     for name, options in {"local": (), **ENGINES}.items():
         begun = time.perf_counter()
-        process = begin(bench, name, *options, runs=runs)
+        process = begin(bench, name, *options)
         _, status, usage = os.wait4(process.pid, 0)
         assert os.waitstatus_to_exitcode(status) == 0, name
         seconds, seen = time.perf_counter() - begun, bench.server.stats()
@@ -70,16 +67,16 @@ def throughput(bench: Bench, runs: int) -> None:
         check(f"{name}: annotations that differ from local", 0 if same else 1, 0.5)
 
 
-def kills(bench: Bench, runs: int) -> None:
+def kills(bench: Bench) -> None:
     """A worker or the driver killed at a random moment, and the run resumed if it did not end."""
-    print(f"kills: {runs} runs")
-    assert begin(bench, "whole", runs=runs).wait() == 0
+    print(f"kills: {RUNS} runs")
+    assert begin(bench, "whole").wait() == 0
     whole, calls = contents(bench.folder / "whole"), bench.server.stats()["requests"]
     chance = random.Random(5)
     for name, options in ENGINES.items():
         for victim in ("worker", "driver"):
-            process = begin(bench, "killed", *options, runs=runs)
-            after = chance.uniform(0.1, 0.9) * runs
+            process = begin(bench, "killed", *options)
+            after = chance.uniform(0.1, 0.9) * RUNS
             while bench.server.stats()["requests"] < after:
                 assert process.poll() is None, "the run ended too early"
                 time.sleep(0.02)
@@ -87,7 +84,7 @@ def kills(bench: Bench, runs: int) -> None:
             os.kill(process.pid if victim == "driver" else chance.choice(workers), signal.SIGKILL)
             if code := process.wait(600):
                 time.sleep(3)  # the workers save their shards
-                code = begin(bench, "killed", *options, "--resume", runs=runs).wait(600)
+                code = begin(bench, "killed", *options, "--resume").wait(600)
             assert code == 0, f"{name}: exit code {code}"
             same = contents(bench.folder / "killed") == whole
             twice = bench.server.stats()["requests"] - calls
@@ -110,29 +107,5 @@ def _descendants(pid: int, *words: str) -> list[int]:
     return found
 
 
-SECTIONS: dict[str, Callable[[Bench, int], None]] = {"throughput": throughput, "kills": kills}
-
-
-def main() -> None:
-    """Measure and print."""
-    shared = ROOT.parent / "shared" / "data" / "cooperbench" / "logs"
-    default = shared if shared.is_dir() else ROOT / "examples" / "traces" / "logs"
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
-    parser.add_argument("--runs", type=Path, default=default)
-    parser.add_argument("--count", type=int, default=2_000, help="runs that are judged")
-    given = parser.parse_args()
-    server = Server()
-    try:
-        with tempfile.TemporaryDirectory() as place:
-            bench = Bench(Path(place), given.runs.resolve(), server)
-            for name in given.sections or SECTIONS:
-                SECTIONS[name](bench, given.count)
-    finally:
-        server.stop()
-    print(f"missed: {', '.join(missed)}" if missed else "every limit is kept")
-    sys.exit(bool(missed))
-
-
 if __name__ == "__main__":
-    main()
+    run_sections({"throughput": throughput, "kills": kills}, __doc__ or "")

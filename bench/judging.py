@@ -344,12 +344,12 @@ SECTIONS: dict[str, Callable[[Bench], None]] = {
 }
 
 
-def main() -> None:
-    """Measure and print."""
+def run_sections(sections: dict[str, Callable[[Bench], None]], about: str) -> None:
+    """Measure the sections that the command line names, and exit with 1 if a limit is missed."""
     shared = ROOT.parent / "shared" / "data" / "cooperbench" / "logs"
     default = shared if shared.is_dir() else ROOT / "examples" / "traces" / "logs"
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(sections))
     parser.add_argument("--runs", type=Path, default=default)
     parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     given = parser.parse_args()
@@ -361,8 +361,8 @@ def main() -> None:
                 other = other_bench(given.against.resolve(), bench.folder, bench.runs)
                 servers.append(other.server)
                 compare(bench, other)
-            for name in given.sections or (() if given.against else SECTIONS):
-                SECTIONS[name](bench)
+            for name in given.sections or (() if given.against else sections):
+                sections[name](bench)
     finally:
         for server in servers:
             server.stop()
@@ -371,4 +371,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_sections(SECTIONS, __doc__ or "")

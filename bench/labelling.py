@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.traces import load_traces
+from bench.large import TRACES, show
 from bench.pages import resident
-from bench.view import TRACES, show
 
 FEW, MANY = 20, 20_000
 CODES = ("1", "2", "6", "Shift+1", "0")

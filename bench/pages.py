@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.rubrics.annotations import read_annotations
-from bench.view import ANNOTATIONS, TRACES, make, show
+from bench.large import ANNOTATIONS, TRACES, make, show, spend
 
 DISTINCT = 1_000  # traces of the report
 OPEN, TRACE, ROWS = 1.0, 0.5, 1.0  # seconds
@@ -32,12 +32,6 @@ STARTED = """new MutationObserver((_, watch) => {
 TIMES = """() => [
   performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0, window.startedAt,
 ]"""
-
-
-def tool(*arguments: object) -> None:
-    """Run ``annotate`` to its end."""
-    command = [sys.executable, "-m", "annotator", *map(str, arguments)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
 def copied(source: Path, folder: Path) -> Path:
@@ -65,7 +59,7 @@ def opened(browser: Any, address: str) -> tuple[Any, float, float]:
 def report(browser: Any, run: Path) -> bool:
     """Print the figures of a run's report; return whether a limit is missed."""
     begun = time.perf_counter()
-    tool("report", run, "--format", "html")
+    spend("-m", "annotator", "report", run, "--format", "html")
     file = run / "report.html"
     print(f"report: {sum(1 for _ in read_annotations(run))} annotations,", end=" ")
     print(f"{file.stat().st_size / 1e6:.1f} MB, written in {time.perf_counter() - begun:.1f} s")
@@ -127,7 +121,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         run, many = Path(place) / "run", Path(place) / "many"
         both = ("--rubric", "symptoms", "--rubric", "comm_errors")
-        tool("run", copied(logs, Path(place)), *both, "--all", "--out", run)
+        arguments = ("-m", "annotator", "run", copied(logs, Path(place)), *both)
+        spend(*arguments, "--all", "--out", run)
         missed = report(browser, run)
         make(many, ANNOTATIONS)
         missed |= served(browser, many)
