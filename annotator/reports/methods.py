@@ -79,8 +79,8 @@ def _join_sentences(
     shared = [text for text in paragraphs[0] if all(text in texts for texts in paragraphs)]
     yield from shared
     for table, sentences in zip(tables, paragraphs, strict=True):
-        if own := [text for text in sentences if text not in shared]:
-            yield f"{_name_group(table)}: {' '.join(own)}"
+        if others := [text for text in sentences if text not in shared]:
+            yield f"{_name_group(table)}: {' '.join(others)}"
 
 
 def _count_traces(table: FrequencyTable) -> int:
