@@ -23,7 +23,6 @@ from annotator.reports.table import (
     Line,
     Table,
     flatten,
-    make_columns,
     name_judge,
     name_rubric,
 )
@@ -41,12 +40,11 @@ _SMALLEST = "corrected smallest p (Holm)"  # of a code's differences
 _INTERVALS = "Every share with its interval: -v"
 
 # One row for each code and condition, or pair of conditions.
-_COLUMNS = make_columns("""
+_COLUMNS = """
     rubric rubric_sha256 judges attribute kind row code condition other count n value low high
-    method confidence test=test_name p=test_p p_holm=adjusted corrected_value corrected_low
-    corrected_high corrected_method corrected_p=corrected_test_p corrected_p_holm=corrected_adjusted
-    pooled runs notes
-""")
+    method confidence test p p_holm corrected_value corrected_low corrected_high corrected_method
+    corrected_p corrected_p_holm pooled runs notes
+"""
 
 
 def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
@@ -77,7 +75,7 @@ def _make_table(compared: ConditionComparison) -> Table:
         name="-".join(name),
         paper=_select_paper_notes(compared),
         records=[record for row in all_rows for record in _make_records(row, compared)],
-        columns=_COLUMNS,
+        columns=_COLUMNS.split(),
         document=_make_document(compared),
     )
     return replace(table, brief=_make_brief(compared, table))
@@ -114,11 +112,10 @@ def _describe(compared: ConditionComparison) -> dict[str, Any]:
 def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict[str, Any]]:
     about = _describe(compared)
     records = []
-    test = flatten({"test": asdict(row.test)})
+    test = {"test": row.test.name, "p": row.test.p, "p_holm": row.adjusted}
     for n, (value, share) in enumerate(zip(compared.values, row.shares, strict=True)):
         record = about | {"row": "share", "code": row.code, "condition": value, "count": share.k}
-        record |= asdict(share) | {"adjusted": row.adjusted} | test
-        record["corrected_adjusted"] = row.corrected_adjusted
+        record |= asdict(share) | test | {"corrected_p_holm": row.corrected_adjusted}
         if row.corrected:
             record |= flatten({"corrected": asdict(row.corrected[n])})
         records.append(record)
@@ -140,7 +137,7 @@ def _make_pair_record(
     for prefix, each in (("corrected_", corrected), ("", pair)):
         if each:
             record |= {"code": each.code, "condition": each.first, "other": each.second}
-            test = {"test": asdict(each.test), "adjusted": each.adjusted}
+            test = {"test": each.test.name, "p": each.test.p, "p_holm": each.adjusted}
             record |= {"n": each.difference.n} | flatten(asdict(each.difference) | test, prefix)
     return record
 
@@ -506,7 +503,7 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         name=f"{compared.rubric.id}-{compared.attribute}-pairs",
         paper=_select_paper_notes(compared),
         records=[about | _make_pair_record(*sides) for sides in both],
-        columns=_COLUMNS,
+        columns=_COLUMNS.split(),
         document={
             **_identify(compared),
             **{"attribute": compared.attribute, "tests": tests},
