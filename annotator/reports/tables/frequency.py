@@ -204,12 +204,12 @@ _ADVICE: Mapping[str, str] = {
 
 def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
     """Yield why no trace could be judged: each reason with an example, and the remedy."""
-    if not table.unjudged:
+    if not table.counts.unjudged:
         yield "No table: no trace was judged yet."
         return
     yield "No table: no trace could be judged. The reasons:"
     reasons = sorted(
-        table.unjudged.items(), key=lambda item: (item[0] == "skipped", -item[1].count)
+        table.counts.unjudged.items(), key=lambda item: (item[0] == "skipped", -item[1].count)
     )
     for kind, reason in reasons:
         yield ""
@@ -266,18 +266,19 @@ def _pick(value: object, *names: str) -> dict[str, Any]:
 
 
 def _make_document(table: FrequencyTable) -> dict[str, Any]:
-    people, correction = table.people, table.correction
+    people, correction, counts = table.people, table.correction, table.counts
     names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
-    failed = {kind: x.count for kind, x in table.unjudged.items() if x.status == "failed"}
+    failed = {kind: x.count for kind, x in counts.unjudged.items() if x.status == "failed"}
     return {
         **_pick(table, *_ABOUT),
         "run_status": table.status,
         **_pick(table, "limit", "judged", *_COUNTS, "screen"),
-        "rejected_findings": table.rejected,
-        "traces_with_rejected_findings": table.rejected_traces,
-        "none_after_rejection": table.emptied,
-        **_pick(table, "outcome_unknown", "truncated", "least_read"),
-        "undecided_because": dict(table.reasons),
+        "rejected_findings": counts.rejected,
+        "traces_with_rejected_findings": counts.rejected_traces,
+        "none_after_rejection": counts.emptied,
+        **_pick(counts, "outcome_unknown", "truncated", "of_labelled"),
+        "least_read": counts.least_read if counts.least_read < 1 else None,
+        "undecided_because": dict(counts.reasons),
         "failed_because": failed,
         "votes": _record_votes(table.votes),
         "counted": table.counted,
@@ -285,7 +286,6 @@ def _make_document(table: FrequencyTable) -> dict[str, Any]:
         if table.group
         else None,
         **({"people": _pick(people, *names)} if people else {}),
-        **({"of_labelled": True} if table.of_labelled else {}),
         "labels": correction and correction.labels,
         "transferred": correction and correction.transferred,
         "rows": [_describe_row(row, table) for row in table.rows],
@@ -298,7 +298,7 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
     attribute, value = table.group or (None, None)
     common = {name: document[name] for name in document if name in SCHEMA}
     common |= {"attribute": attribute, "attribute_value": value, "notes": "\n".join(table.notes)}
-    common |= _pick(table, "n", "of_labelled")
+    common["n"] = table.n
     if people := table.people:
         names, files = ", ".join(people.annotators), ", ".join(people.files)
         cells = (names, files, people.sha256, people.split, people.design)
