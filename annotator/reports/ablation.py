@@ -12,11 +12,12 @@ from annotator.reports.tables.brief import LEAST_NAME, WIDTH
 from validation import Estimate
 
 _COLUMNS = (
-    "arm rubric rubric_version rubric_sha256 judge judge_sha256 n undecided failed agreement"
-    " agreement_low agreement_high kappa kappa_low kappa_high difference difference_low"
-    " difference_high p p_holm standard_error dollars_per_1000 tokens_per_trace calls_per_trace"
-    " winner"
-).split()
+    *("arm", "rubric", "rubric_version", "rubric_sha256", "judge", "judge_sha256", "n"),
+    *("undecided", "failed", "agreement", "agreement_low", "agreement_high"),
+    *("kappa", "kappa_low", "kappa_high", "difference", "difference_low", "difference_high"),
+    *("p", "p_holm", "standard_error", "dollars_per_1000", "tokens_per_trace"),
+    *("calls_per_trace", "winner"),
+)
 _COST = {"dollars": "$/1000", "tokens": "tokens"}
 
 
