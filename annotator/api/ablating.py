@@ -67,7 +67,8 @@ class AblationPlan:
         """Judge the labelled traces in every arm, and compare the arms; raises as
         :func:`ablate`.
         """
-        from annotator.calibration.ablation import JudgedArm, measure_arms, note_looks
+        from annotator.calibration.ablation import JudgedArm, measure_arms
+        from annotator.calibration.ledger import note_looks
 
         callbacks = Callbacks(notice=on_notice)
         runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
@@ -78,7 +79,7 @@ class AblationPlan:
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
         result = measure_arms(arms, self.labels, self.request)
-        note_looks(result, self.labels, self.request, on_notice)
+        note_looks(runs, result.rubric, self.labels, result.split, self.request, on_notice)
         self._write(result)
         return result
 

@@ -77,32 +77,37 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     return replace(calibrated, calibration=calibration, ledgers=tuple(ledgers))
 
 
-def note_run(
-    run: Run,
+def note_looks(
+    runs: Iterable[Run],
     rubric: str,
     labels: Mapping[str, Label],
     split: str,
     request: Request,
     notice: Callable[[str], object],
 ) -> int:
-    """Note that a run was compared with labels of a split; return the number of looks at them, or 0
-    and a notice if no ledger can be written.
+    """Note that runs were compared with labels of a split, a look each.
+
+    Returns:
+        The number of different looks at the labels of the last one; 0, with a notice, if a ledger
+        cannot be written.
     """
-    files = request.labels
-    seen = [labels[x.trace_id] for x in run.annotations(rubric) if x.trace_id in labels]
-    entry = {
-        **{"time": format_now(), "run": run.id, "folder": str(run), "judge": run.judge},
-        **{"judge_sha256": run.judge_sha256, "rubric": rubric},
-        "rubric_sha256": run.scheme(rubric).sha256,
-        **{"split": split, "n": len(seen), "labels": hash_labels(seen)},
-        "labels_sha256": hash_label_files(files.paths, files.digests),
-    }
+    files, look = request.labels, 0
     ledgers = [request.ledger] if request.ledger else locate_ledgers(files.paths)
-    try:
-        return int(note_look(ledgers, entry, notice)["look"])
-    except AnnotatorError as error:
-        notice(f"the look at these labels was not noted: {error}")
-        return 0
+    for run in runs:
+        seen = [labels[x.trace_id] for x in run.annotations(rubric) if x.trace_id in labels]
+        entry = {
+            **{"time": format_now(), "run": run.id, "folder": str(run), "judge": run.judge},
+            **{"judge_sha256": run.judge_sha256, "rubric": rubric},
+            "rubric_sha256": run.scheme(rubric).sha256,
+            **{"split": split, "n": len(seen), "labels": hash_labels(seen)},
+            "labels_sha256": hash_label_files(files.paths, files.digests),
+        }
+        try:
+            look = int(note_look(ledgers, entry, notice)["look"])
+        except AnnotatorError as error:
+            notice(f"the looks at these labels were not noted: {error}")
+            return 0
+    return look
 
 
 def _refuse_protected(ledgers: Sequence[Path]) -> None:

@@ -9,7 +9,7 @@ from annotator.base.errors import AnnotatorError, Pending, UnreadableTrace
 from annotator.base.files import write_file
 from annotator.base.text import dump_json, format_count
 from annotator.calibration.judged_sample import read_judged_sample
-from annotator.calibration.ledger import hash_label_files, note_run
+from annotator.calibration.ledger import hash_label_files, note_looks
 from annotator.calibration.matching import join_labels, match_labels
 from annotator.calibration.model import OPEN, Request, count_answer, count_labels
 from annotator.calibration.sample.design import find_design
@@ -110,11 +110,15 @@ class Tuner:
             first, second = await self._execute(pair)
             final = self._match("test/base", self.test).compare(second, first, confidence)
         files, look = self.request.labels, 0
-        for name, run in self.runs.items():
-            is_test = name.startswith("test/")
-            labels = self.test if is_test else self.labels
-            split = "test" if is_test else self.about["split"]
-            look = note_run(run, self.rubric.id, labels, split, self.request, self.notice)
+        dev, test = (
+            [run for name, run in self.runs.items() if name.startswith("test/") == is_test]
+            for is_test in (False, True)
+        )
+        for runs, labels, split in (
+            (dev, self.labels, self.about["split"]),
+            *([(test, self.test, "test")] if test else ()),
+        ):
+            look = note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
         tuning = Tuning(
             rubric=self.rubric,
             product=product,
