@@ -20,9 +20,8 @@ from annotator.rubrics.changes import dump_rubric, strip_examples
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.restore import restore_rubric, restore_settings
-from annotator.runs.run import is_run, open_run
-from annotator.traces import Traces, load_traces
+from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.traces import Traces
 
 if TYPE_CHECKING:  # statistics are slow to import
     from annotator.calibration.ablation import Ablation, Cost
@@ -193,14 +192,7 @@ def plan_ablation(
     """
     from annotator.calibration.ablation import read_dev_labels
 
-    run = None
-    if not isinstance(traces, Traces):
-        sources = [traces] if isinstance(traces, (str, Path)) else list(traces)
-        if len(sources) == 1 and is_run(sources[0]):
-            run = open_run(sources[0])
-            traces = load_traces(*run.manifest.sources, format=run.manifest.format)
-        else:
-            traces = load_traces(*map(str, sources))
+    traces, run = open_traces(traces)
     if run and make_judge is None:
         recorded = restore_settings(run)
         make_judge = None if recorded == "rules" else make_settings(recorded)

@@ -11,9 +11,8 @@ from annotator.judges.build import build_judge
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.arms import SelectedTraces, Trial
 from annotator.runs.execute import RubricSource, RunProgress, ignore, refuse_running_loop
-from annotator.runs.restore import restore_rubric, restore_settings
-from annotator.runs.run import is_run, open_run
-from annotator.traces import Traces, TraceSource, load_traces
+from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.traces import Traces, TraceSource
 
 if TYPE_CHECKING:  # statistics and models are slow to import
     from annotator.calibration.tuner import Tuner, TuningForecast
@@ -86,17 +85,14 @@ def _prepare(
     from annotator.calibration.tuner import Tuner
     from annotator.calibration.tuning import TuningPlan
 
-    run = open_run(traces) if isinstance(traces, (str, Path)) and is_run(traces) else None
-    if run:
-        of_run = run.manifest
-        traces = load_traces(*of_run.sources, format=of_run.format, redact=bool(of_run.redaction))
-        judge = judge or restore_settings(run)
-        if not isinstance(rubric, Rubric):
-            rubric = restore_rubric(run, None if rubric is None else str(rubric))
+    traces, run = open_traces(traces)
+    judge = judge or (restore_settings(run) if run else "rules")
+    if run and not isinstance(rubric, Rubric):
+        rubric = restore_rubric(run, None if rubric is None else str(rubric))
     if rubric is None:
         raise SettingsError("--rubric NAME|FILE is missing: the rubric to improve")
     rubric = rubric if isinstance(rubric, Rubric) else load_rubric(str(rubric))
-    settings = build_judge(judge or "rules", offline=True).settings
+    settings = build_judge(judge, offline=True).settings
     if settings is None:
         raise SettingsError("tuning asks a model: name it with --model")
     if settings.batch:
@@ -104,7 +100,6 @@ def _prepare(
             "--batch would wait for one rubric after the other: use --batch-file, which has all of"
             " a stage"
         )
-    traces = traces if isinstance(traces, Traces) else load_traces(traces)
     request, scheme = make_request(labels, **options), rubric.scheme()
     trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
     read = request.labels.read(scheme, trace_ids, traces.places)

@@ -73,7 +73,10 @@ def labelled(tmp_path: Path) -> tuple[Path, Path]:
             kind = ("real", "met", "met", "met" if task % 2 else "plain", "plain")[n]
             run = f"night/coop/shop_task/{task}/f1_f{n + 2}"
             text = f"A {kind} letter number {task}{n} reached nobody in the whole village today."
-            write_run(tmp_path / "logs" / run, [("agent1", text), ("agent2", "Fine.")])
+            write_run(
+                tmp_path / "logs" / run,
+                TALK(text),
+            )
             primary = "alpha" if kind == "real" else None
             split = "test" if task > TASKS - 2 else "dev"
             row = {"trace_id": run, "rubric": "faults", "annotator": "ann", "primary": primary}
@@ -357,13 +360,15 @@ def test_a_derived_rubric_is_that_of_its_file(name: str, tmp_path: Path) -> None
     assert "CLOSE CALLS\n- If both, none.\n" in f"{derived.instructions}\n"
 
 
-def test_a_run_gives_traces_rubric_and_judge(annotate_cli, labelled) -> None:
+def test_a_run_gives_traces_redaction_and_judge(annotate_cli, labelled) -> None:
     with Server(Scripted(propose(IDLE, MENDING))) as server:
         model = ("--model", "m", "--base-url", server.url, *set_model(attempts=1))
-        assert annotate_cli("logs", "--rubric", "faults.yaml", *model, "--out", "run").code == 0
+        run = ("logs", "--rubric", "faults.yaml", *model, "--redact", "--out", "run")
+        assert annotate_cli(*run).code == 0
         more = ("--labels", "labels.jsonl", "--rubric", "faults.yaml", "--folds", 2)
         done = annotate_cli("tune", "run", *more, "--out", "out")
         assert "kappa 0.19 → 1.00" in done.out, done.err
         bodies = [json.dumps(each.body) for each in server.seen]
         assert len(set(bodies)) == len(bodies)  # what the run was answered is known
+        assert not any("ann@example.org" in body for body in bodies)
         assert "--judge out/judge.yaml" in done.err
