@@ -73,10 +73,8 @@ def labelled(tmp_path: Path) -> tuple[Path, Path]:
             kind = ("real", "met", "met", "met" if task % 2 else "plain", "plain")[n]
             run = f"night/coop/shop_task/{task}/f1_f{n + 2}"
             text = f"A {kind} letter number {task}{n} reached nobody in the whole village today."
-            write_run(
-                tmp_path / "logs" / run,
-                TALK(text),
-            )
+            talk = [("agent1", text), ("agent2", "Fine. Write to ann@example.org.")]
+            write_run(tmp_path / "logs" / run, talk)
             primary = "alpha" if kind == "real" else None
             split = "test" if task > TASKS - 2 else "dev"
             row = {"trace_id": run, "rubric": "faults", "annotator": "ann", "primary": primary}
