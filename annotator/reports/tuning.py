@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from annotator.base.text import Note, format_count, sanitize_line, wrap_lines
+from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.calibration.tuning import Gain, TriedChange, Tuning
 from annotator.reports.calibration import write_estimate
 from annotator.reports.digits import UNDEFINED, format_number
@@ -35,10 +35,10 @@ def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
     rows = [_write_row(change, room) for change in tuning.product.candidates]
     return Table(
         title=f"{rubric}\n\n{wrap_lines(' '.join(_summarize(tuning)))}",
-        header=("clause", "change", "settles", "gain", "error", "kept") if rows else (),
+        header=("clause", "change", "n", "gain", "error", "kept") if rows else (),
         rows=rows,
         notes=notes,
-        lines=[f"{format_count(tuning.calls, 'call')}, {cost}."],
+        lines=[f"{tuning.calls:,} calls, {cost}."],
         texts=2,
     )
 
@@ -46,7 +46,7 @@ def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
 def _write_row(tried: TriedChange, room: int) -> tuple[str, ...]:
     value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
     return (
-        sanitize_line(tried.change.clause, 30),
+        cut_middle(sanitize_line(tried.change.clause, 90), 24),
         sanitize_line(tried.summary, room),
         str(len(tried.trace_ids)),
         UNDEFINED if value is None else format_number(value, 2, "+"),
@@ -106,9 +106,9 @@ def _list_notes(tuning: Tuning) -> Iterator[str]:
         judgements = format_count(tuning.judged_open, "judgement")
         yield f"{judgements} undecided or failed: they count as disagreements."
     yield (
-        f"{product.proposing} labels proposed the changes. Gain, error: the rise of kappa on the"
-        f" other {product.checking}, and its standard error over tasks. Kept: a gain above one"
-        " error, with two more right answers."
+        f"{product.proposing} labels proposed the changes. n: differences that one is to settle."
+        f" Gain, error: the rise of kappa on the other {product.checking}, and its standard error"
+        " over tasks. Kept: a gain above one error, with two more right answers."
     )
     yield (
         f"The gain above is that of the whole procedure, repeated without each of"
