@@ -253,17 +253,21 @@ def test_copies_of_traces_are_refused_and_asked_for_again(annotate_cli, labelled
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "mode", "reason"),
     [
-        (("alpha", "definition", "A question ignored."), "it changes nothing"),
-        (("alpha", "instructions", "A rule."), 'go with the code "rubric"'),
-        (("rubric", "definition", "A rule."), 'go with the code "rubric"'),
-        (("alpha", "example", "Why."), "quotes are for near_miss and example, which need some"),
+        (("alpha", "definition", "A question ignored."), "tools", "it changes nothing"),
+        (("alpha", "instructions", "A rule."), "json", 'go with the code "rubric"'),
+        (("rubric", "definition", "A rule."), "strict", 'go with the code "rubric"'),
+        (("alpha", "example", "Why."), "named", "quotes are for near_miss and example"),
+        ((*IDLE, [f"{n} quotes" for n in range(5)]), "tools", "at most 4 items"),
     ],
 )
-def test_a_malformed_change_is_asked_for_again(annotate_cli, labelled, change, reason) -> None:
+def test_a_malformed_change_is_asked_for_again(
+    annotate_cli, labelled, change, mode, reason
+) -> None:
+    """In every form of an answer."""
     with Server(Scripted(propose(change), propose(MENDING))) as server:
-        done = tune(annotate_cli, server)
+        done = tune(annotate_cli, server, *set_model(mode=mode))
         assert done.code == 0, done.err
         assert reason in next(each.reask for each in server.seen if each.reask)
         assert verdicts() == [("alpha.not", True)]
