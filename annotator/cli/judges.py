@@ -15,6 +15,7 @@ from annotator.cli.options import Number, PluginChoice, add_option, add_options
 from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
+    SAME,
     BuiltJudge,
     build_judge,
     is_judge_file,
@@ -76,6 +77,13 @@ _SESSION = (
         "--samples K",
         "How often each model judges a trace; the votes decide.  [default: 1]",
         click.IntRange(1, 99),
+    ),
+    add_option(
+        "--critic [MODEL]",
+        "Ask a model about each finding once more: the judge's own, or MODEL at the same endpoint."
+        " A finding that it does not uphold does not count.",
+        is_flag=False,
+        flag_value=SAME,
     ),
     add_option(
         "--prices FILE...", "A YAML file with prices, which replace the listed ones.", _FILE
@@ -159,11 +167,17 @@ def choose_judge(
             flags = f"--model {shlex.quote(model)} --base-url {url}"
             notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
+    finder = ""
+    if name != "llm" and not file and (critic := options["critic"]):
+        if critic == SAME and not options["models"]:
+            raise click.UsageError(f"--judge {name} has no model of its own: --critic MODEL")
+        critics = options["models"][:1] if critic == SAME else (critic,)
+        finder, name, options = name, "llm", {**options, "models": critics, "critic": SAME}
     if name != "llm" and not file:
         return _build_without_model(name, options, explicit, notice)
     if not options["models"] and not file:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    limits = {option: options[option] for option in _LIMITS}
+    limits = {option: options[option] for option in _LIMITS} | {"finder": finder}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
     for option, value in options.items():

@@ -11,7 +11,7 @@ from annotator.reports.counts import FindingExample, TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
-from annotator.rubrics.annotations import get_attribute
+from annotator.rubrics.annotations import Decision, get_attribute
 from annotator.runs.run import Run, name_runs
 from annotator.traces.clusters import DEFAULT_CLUSTER
 from validation import Interval
@@ -64,6 +64,7 @@ class FrequencyTable:
         least_read: the smallest share of a trace that was read, None if all was read, or unknown.
         reasons: why traces are undecided, by :func:`annotator.reports.counts.name_reason`.
         unjudged: why traces have no countable judgement.
+        critiques: findings by code and a critic's decision about them.
         examples: a finding of each code.
         group: the attribute and the value that the traces share, if they are a group.
         run_name: see :func:`mark_runs`.
@@ -96,6 +97,7 @@ class FrequencyTable:
     reasons: Mapping[str, int]
     votes: Votes | None
     unjudged: Mapping[str, Unjudged]
+    critiques: Mapping[tuple[str, Decision], int]
     notes: tuple[str, ...]
     examples: Mapping[str, FindingExample]
     group: tuple[str, str] | None = None
@@ -289,6 +291,7 @@ def build_table(
         reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         unjudged=dict(counts.unjudged),
+        critiques=dict(counts.critiques),
         notes=tuple(describe(shares)),
         examples=dict(counts.examples),
         group=group,

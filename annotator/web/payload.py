@@ -11,7 +11,7 @@ from annotator.base.errors import UnreadableTrace
 from annotator.base.text import replace_surrogates
 from annotator.labels import Label
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Annotation
+from annotator.rubrics.annotations import Annotation, Finding
 from annotator.traces import Step, Trace, Unreadable
 from annotator.traces.model import join_pieces
 
@@ -116,13 +116,8 @@ def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
         "run": run,
         **_pick(annotation, "rubric", "judge", "status", "primary", "secondary"),
         **_pick(annotation, "reason", "error", "read", "agreement", "tie", "contradictions"),
-        "findings": [
-            {
-                **_pick(finding, "code", "rationale", "votes"),
-                "evidence": [asdict(evidence) for evidence in finding.evidence],
-            }
-            for finding in annotation.findings
-        ],
+        "findings": [_serialize_finding(finding) for finding in annotation.findings],
+        "refuted": [_serialize_finding(finding) for finding in annotation.refuted],
         "rejected": [asdict(rejected) for rejected in annotation.rejected],
         "truncated": dict(annotation.truncated),
         "votes": [
@@ -133,6 +128,14 @@ def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
             }
             for vote in annotation.votes
         ],
+    }
+
+
+def _serialize_finding(finding: Finding) -> dict[str, Any]:
+    return {
+        **_pick(finding, "code", "rationale", "votes"),
+        "evidence": [asdict(evidence) for evidence in finding.evidence],
+        "critique": finding.critique and asdict(finding.critique),
     }
 
 
@@ -149,7 +152,7 @@ def list_quoted_sources(
     sources = {
         evidence.source
         for annotation in annotations
-        for finding in annotation.findings
+        for finding in (*annotation.findings, *annotation.refuted)
         for evidence in finding.evidence
     }
     return sources | {span.source for label in labels for span in label.spans}
