@@ -14,7 +14,6 @@ from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
 from tests.conftest import TALK, annotations, set_model
 from tests.judges.ask import (
-    ARGS,
     IGNORED,
     QUESTION,
     RIGHT,
@@ -103,7 +102,7 @@ def test_only_upheld_findings_count(annotate_cli: Cli, runs: Runs) -> None:
     assert "  role_division  4 of 8" in annotate_cli("report", "out", "-v").out
     [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
     assert table["critic"] == {"role_division": {"upheld": 4, "not supported": 4}}
-    methods = annotate_cli("report", "out", "--methods").out
+    methods = " ".join(annotate_cli("report", "out", "--methods").out.split())
     assert "A critic (m) checked each other finding" in methods
     assert "upheld 4 of 8" in methods
     for one in annotations(Path("out")).values():
@@ -187,12 +186,9 @@ def test_what_is_left_of_a_trace(annotate_cli: Cli, runs: Runs, name: str) -> No
 
 
 def test_a_secondary_code_that_is_upheld_becomes_primary(annotate_cli: Cli, runs: Runs) -> None:
-    overlap = finding("work_overlap", ("patch:agent1", "+UNIT = 'kg'"), ("outcome", "conflicts"))
-    claim = finding(
-        "broken_commitment",
-        ("message:3", "I never touched output.py"),
-        ("patch:agent1", "+UNIT = 'kg'"),
-    )
+    lines = ("patch:agent1", "+UNIT = 'kg'"), ("patch:agent2", "+UNIT = 'lb'")
+    overlap = finding("work_overlap", *lines)
+    claim = finding("broken_commitment", ("message:3", "I never touched output.py"), lines[0])
     found = overlap.answer["findings"] + claim.answer["findings"]
     both = Reply(answer=overlap.answer | {"findings": found})
     runs(1)
@@ -205,9 +201,21 @@ def test_a_secondary_code_that_is_upheld_becomes_primary(annotate_cli: Cli, runs
         annotate_cli(*given, "--out", "plain")
         annotate_cli(*given, "--critic", "--out", "out")
     [plain], [one] = (annotations(Path(name)).values() for name in ("plain", "out"))
-    if len(plain.codes) == 2:
-        assert one.codes == (next(code for code in plain.codes if code != "work_overlap"),)
-        assert one.primary == one.codes[0]
+    assert (plain.primary, plain.secondary) == ("work_overlap", ("broken_commitment",))
+    assert (one.primary, one.secondary, one.status) == ("broken_commitment", (), "labelled")
+
+
+def test_a_critic_of_an_absence_sees_all_later_messages(annotate_cli: Cli, runs: Runs) -> None:
+    """Whether a question was answered, only what follows it tells."""
+    talk = [*TALK, *[("agent2", f"Later, number {n}.") for n in range(6)]]
+    runs(1, talk=talk)
+    silence = finding("unresponsiveness", QUESTION, IGNORED)
+    with Server(play(lambda _: silence, lambda _: decide("upheld"))) as server:
+        given = ("logs", "--rubric", "symptoms", "--model", "m", "--base-url", server.url)
+        assert annotate_cli(*given, "--critic", "--out", "out").code == 0
+        request = next(request for request in server.seen if is_critic(request))
+    sources = [part.source for part in request.parts]
+    assert sources == ["facts", *(f"message:{n}" for n in range(1, 11))]
 
 
 GOOD = decide("upheld")
@@ -224,7 +232,13 @@ ANSWERS: dict[str, tuple[list[Reply], str, str | None, str, int]] = {
         [Reply(answer=GOOD.answer | {"last_tag": "last-000000"})],
         *("failed", "tags", "critic: The model did not repeat the check word at the end", 2),
     ),
-    "refused": ([Reply(refusal="I will not.")], "failed", "refusal", "critic: the model refuses", 1),
+    "refused": (
+        [Reply(refusal="I will not.")],
+        "failed",
+        "refusal",
+        "critic: the model refuses",
+        1,
+    ),
     "down": (
         [Reply(status=500, error={"message": "no worker left"})],
         *("failed", "server", "critic: ", 2),
@@ -275,11 +289,11 @@ def test_a_budget_between_judge_and_critic_loses_nothing(annotate_cli: Cli, runs
         given = emergent(server, "--price-in", "1", "--price-out", "1", "--concurrency", "1")
         assert annotate_cli(*given, "--out", "whole", "--no-cache").code == 0
         server.calls = 0
-        done = annotate_cli(*given, "--out", "out", "--max-cost", "23.5")
+        done = annotate_cli(*given, "--out", "out", "--max-cost", "32.5")
         assert done.code == 3, done.err
         assert (len(annotations(Path("out"))), totals()["cost_usd"]) == (2, pytest.approx(23))
         done = annotate_cli(*given, "--out", "out", "--resume", "--max-cost", "100")
-        assert (done.code, server.calls) == (0, 8 + 1)  # and the tiny question for the form
+        assert (done.code, server.calls) == (0, 8)
     assert findings("out") == findings("whole")
     assert totals()["cost_usd"] == pytest.approx(44)
 
@@ -336,9 +350,7 @@ def test_the_critic_is_asked_in_the_next_batch(annotate_cli: Cli, runs: Runs, ho
     assert used == 18  # the cost of each call is in its annotation
 
 
-def test_the_critic_may_be_another_model_with_its_own_price(
-    annotate_cli: Cli, runs: Runs
-) -> None:
+def test_the_critic_may_be_another_model_with_its_own_price(annotate_cli: Cli, runs: Runs) -> None:
     """By the command line, and by a judge file with its settings."""
     runs(2, passed=True)
     with Server(play(flag_eight, uphold_four)) as server:
@@ -451,7 +463,3 @@ def test_a_finding_on_the_wrong_side_of_its_critic_is_an_error(
     file.write_text(json.dumps(line) + "\n")
     done = annotate_cli("report", "out")
     assert (done.code, "against the critic's decision" in done.err) == (2, True), done.err
-
-
-def test_a_critic_of_windows_sees_the_confirmed_findings(annotate_cli: Cli, runs: Runs) -> None:
-    assert ARGS
