@@ -361,11 +361,13 @@ def _name_folder(rubrics: Sequence[Rubric]) -> Path:
 
 
 def _describe_judge(run: api.Run) -> str:
-    judge = run.judge
-    if plugin := run.manifest.judge.model_dump().get("plugin"):
+    judge, settings = run.judge, run.manifest.judge.model_dump()
+    if plugin := settings.get("plugin"):
         judge += f" ({plugin})"
     elif judge == "rules":
         judge += " (a deterministic baseline; --model NAME asks a language model)"
+    if critic := settings.get("critic"):
+        judge += f"; critic: {critic['model']}"
     return f"judge: {judge}; run directory: {run}"
 
 

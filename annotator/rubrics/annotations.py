@@ -44,7 +44,7 @@ the model or a filter. ``quotes``: all findings were rejected, and the trace is 
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
 Match = Literal["exact", "typography", "moved"]
-Decision = Literal["upheld", "another code", "not supported"]
+Decision = Literal["upheld", "not supported", "another code"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """The answers of a critic about a finding."""
 

@@ -60,7 +60,8 @@ class Critic(LLMJudge):
     def recall(self, endpoint_state: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.RunJudge.recall`."""
         self._judge.recall(endpoint_state)
-        super().recall(endpoint_state.get("critic", {}))
+        state = endpoint_state.get("critic")
+        super().recall(state if isinstance(state, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that the judge can find."""

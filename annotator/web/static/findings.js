@@ -63,7 +63,7 @@
         h("a.link", { href: page.link(key), "aria-label": "Link to this finding" }, "#")),
       known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
       finding.rationale && h("p.rationale", annotator.passage(finding.rationale, 10000)),
-      critique && h("p.reason", `Critic: ${critique.decision}${critique.code ? `, ${name(critique.code, 64)}` : ""}. ${name(critique.reason, 2000)}`),
+      critique && h(refuted ? "p.reason" : "p.legend", `Critic: ${critique.decision}${critique.code ? `, ${name(critique.code, 64)}` : ""}. ${name(critique.reason, 2000)}`),
       reviewable(one) && !refuted && verdictOf(Number(key.split(".").at(-1))),
       finding.votes !== null && h("p.legend", annotator.count(finding.votes, "vote")),
       h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
@@ -155,7 +155,7 @@
     for (const one of found.annotations) {
       [...one.findings, ...one.refuted].forEach((finding, n) => {
         const key = keyOf(one, n < one.findings.length ? n : `c${n - one.findings.length}`);
-        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge})`));
+        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge}${n < one.findings.length ? "" : "; refuted by the critic"})`));
       });
     }
     for (const label of found.labels) {
