@@ -44,7 +44,8 @@ class Plan:
         only: ``rubric``: each rubric decides which traces it is for; ``failed``: passed runs are
             skipped too; ``all``: passed and failed runs are judged.
         conditions: those of the traces, which the judge does not see.
-        sampled: the ids of a pilot's traces, out of ``population``; other traces are left out.
+        sampled: only the traces with these ids are judged. A pilot draws them, out of
+            ``population``; else somebody chose them, and ``population`` is 0.
 
     Raises:
         AnnotatorError: no rubric, or two with one id; the judge cannot use one; or a number or
@@ -83,7 +84,8 @@ class Plan:
 
     def make_manifest(self, command: str) -> Manifest:
         """Return the manifest of a run that begins now."""
-        pilot = {"traces": len(self.sampled), "of": self.population} if self.sampled else None
+        sampled = self.sampled or ()
+        pilot = {"traces": len(sampled), "of": self.population} if self.population else None
         return make_manifest(
             rubrics=self.rubrics,
             judge=self.judge,
@@ -96,6 +98,7 @@ class Plan:
             concurrency=self.concurrency,
             shard=self.traces.shard and str(self.traces.shard),
             pilot=pilot,
+            selection=len(sampled) if sampled and not pilot else None,
             redaction=self.traces.redacted and hash_patterns(),
             conditions=self.conditions,
         )

@@ -41,6 +41,22 @@ class Forecast:
     assumption: str = ""
     model_trace_ids: list[str] = field(default_factory=list)
 
+    def __iadd__(self, other: "Forecast") -> "Forecast":
+        """Add the forecast of another run over the same traces."""
+        self.traces = max(self.traces, other.traces)
+        self.judgements += other.judgements
+        self.skips += other.skips
+        self.done += other.done
+        self.unreadable = max(self.unreadable, other.unreadable)
+        self.unread = self.unread or other.unread
+        self.failing += other.failing
+        self.reason = self.reason or other.reason
+        self.usage += other.usage
+        parts = (*self.assumption.split("; "), *other.assumption.split("; "))
+        self.assumption = "; ".join(filter(None, dict.fromkeys(parts)))
+        self.model_trace_ids += other.model_trace_ids
+        return self
+
     @property
     def judged(self) -> int:
         """All judgements to make."""
@@ -62,6 +78,8 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
             continue
         if plan.limit is not None and expected.traces >= plan.limit:
             break
+        if plan.sampled is not None and item.id not in plan.sampled:
+            continue
         expected.traces += 1
         if isinstance(item, Unreadable):
             expected.unreadable += 1

@@ -82,6 +82,7 @@ class Manifest(BaseModel):
         shards: the ids of the runs that were merged into it.
         conditions: those of ``--group``.
         pilot: the number of ``traces`` sampled, and ``of`` how many.
+        selection: the number of traces that were chosen by their ids, for example labelled ones.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -116,6 +117,7 @@ class Manifest(BaseModel):
     shards: tuple[str, ...] = ()
     listed: str | None = None
     pilot: Mapping[str, int] = {}
+    selection: int | None = None
     conditions: tuple[Condition, ...] = ()
 
     @cached_property
@@ -135,6 +137,8 @@ class Manifest(BaseModel):
             size, of = self.pilot["traces"], self.pilot["of"]
             if size < of:
                 reasons.append(f"The run is a pilot of {size} of {of} traces, drawn at random.")
+        if self.selection:
+            reasons.append(f"The run is of {self.selection} traces that were chosen, not drawn.")
         if self.status != "finished":
             reasons.append(
                 f"The run is not finished (status: {self.status}): this is a part of it."

@@ -1,0 +1,136 @@
+"""Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
+
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from annotator.base.errors import AnnotatorError, BudgetReached
+from annotator.base.files import NewFile, open_checked
+from annotator.judges.build import ModelSettings
+from annotator.rubrics import Rubric
+from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
+from annotator.runs.forecast import Forecast, forecast
+from annotator.runs.run import Run, open_run
+from annotator.runs.store import list_judged
+from annotator.traces import Traces
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A rubric and a judge. ``name``: its directory; ``judge``: settings of models, or a source
+    that :func:`annotator.judges.build.build_judge` takes.
+    """
+
+    name: str
+    rubric: Rubric
+    judge: Any
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Arms, and the traces that each of them judges.
+
+    Attributes:
+        trace_ids: only these traces are judged.
+        folder: each arm is a run in a directory of its own there.
+        max_cost: in dollars, for all arms together; None: no limit.
+        batch_file: only write the requests of all arms there, as batch JSONL.
+        batch_results: only read the answers, from the results of such files.
+    """
+
+    traces: Traces
+    trace_ids: Collection[str]
+    arms: Sequence[Arm]
+    folder: Path
+    only: Only = "all"
+    concurrency: int = 8
+    max_cost: float | None = None
+    batch_file: Path | None = None
+    batch_results: tuple[Path, ...] = ()
+
+    def locate(self, arm: Arm) -> Path:
+        """Return the run directory of an arm."""
+        return self.folder / arm.name
+
+    def plan(self, arm: Arm, spent: float = 0.0, *, offline: bool = False) -> Plan:
+        """Return the plan of an arm; ``spent``: the dollars that the other arms have cost.
+
+        Raises:
+            AnnotatorError: a setting is wrong, or there is no key.
+        """
+        judge, files = arm.judge, self.batch_file or self.batch_results
+        if isinstance(judge, ModelSettings) and not offline:
+            judge = replace(
+                judge,
+                max_cost=None if self.max_cost is None else max(self.max_cost - spent, 0.0),
+                batch_file=_locate_requests(self.locate(arm)) if files else None,
+                batch_results=self.batch_results,
+            )
+        options: dict[str, Any] = {"only": self.only, "concurrency": self.concurrency}
+        plan = make_plan(self.traces, arm.rubric, judge, offline=offline, **options)
+        return replace(plan, sampled=frozenset(self.trace_ids))
+
+
+def forecast_arms(trial: Trial) -> Forecast:
+    """Return the expected usage of all arms together, without calls; what their runs have judged is
+    left out.
+
+    Raises:
+        AnnotatorError: as :func:`judge_arms`.
+    """
+    total = Forecast()
+    for arm in trial.arms:
+        plan = trial.plan(arm, offline=True)
+        plan.built.preview()
+        try:
+            folder = trial.locate(arm)
+            judged = list_judged(folder) if (folder / "run.json").exists() else ()
+            total += forecast(plan, judged)
+        finally:
+            plan.built.end(ignore)
+    return total
+
+
+async def judge_arms(
+    trial: Trial, callbacks: Callbacks, command: str, *, resume: bool = False
+) -> list[Run]:
+    """Judge the traces in every arm, one arm after the other, and return the runs.
+
+    With ``resume``, runs that are there go on; without it, there must be none. A run that waits for
+    answers in files has the status ``waiting``.
+
+    Raises:
+        BudgetReached: the next call may bring all arms above ``max_cost``.
+        AnnotatorError: a run is there, or was judged with other settings; or as
+            :func:`annotator.runs.execute.run_plan`. What was judged is kept.
+    """
+    runs: list[Run] = []
+    for arm in trial.arms:
+        folder = trial.locate(arm)
+        is_there = (folder / "run.json").exists()
+        if is_there and not resume:
+            raise AnnotatorError(
+                f"{folder}: a run is there; go on with --resume, or name another --out"
+            )
+        spent = sum(float(run.manifest.totals.get("cost_usd") or 0.0) for run in runs)
+        plan = trial.plan(arm, spent)
+        manifest = plan.make_manifest(command)
+        try:
+            run = await run_plan(plan, manifest, folder, callbacks, open_run, [], resume=is_there)
+        except BudgetReached as error:
+            raise BudgetReached(f"{arm.name}: {error}") from error
+        runs.append(run)
+    if trial.batch_file:
+        with NewFile(trial.batch_file, private=True) as out:
+            for arm in trial.arms:
+                requests = _locate_requests(trial.locate(arm))
+                if requests.exists():
+                    with open_checked(requests) as lines:
+                        shutil.copyfileobj(lines, out)
+    return runs
+
+
+def _locate_requests(folder: Path) -> Path:
+    return folder / "requests.jsonl"
