@@ -76,8 +76,8 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
     if high.calls:
         read = _format_range(f"{low.input_tokens:,}", f"{high.input_tokens:,}")
         written = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
-        least = f"{low.calls} to " if low.calls < high.calls else ""
-        calls = least + format_count(high.calls, "call")
+        from_low = f"{low.calls} to " if low.calls < high.calls else ""
+        calls = from_low + format_count(high.calls, "call")
         yield f"{calls}: {read} tokens of input, {written} of output."
 
 

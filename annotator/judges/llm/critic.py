@@ -153,8 +153,8 @@ class Critic(LLMJudge):
     @property
     def assumption(self) -> str:
         """See :attr:`annotator.judges.base.RunJudge.assumption`."""
-        own = (
+        calls = (
             f"critic {self.options.model}: from no call (no finding) to a call for each code of"
             f" the rubric (all found), with answers of {self._cap(SHORT_ANSWER):,} tokens"
         )
-        return f"{self._judge.assumption}; {own}"
+        return f"{self._judge.assumption}; {calls}"
