@@ -14,14 +14,17 @@ from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
 from tests.conftest import TALK, annotations, set_model
 from tests.judges.ask import (
+    ALL_APIS,
     IGNORED,
     QUESTION,
     RIGHT,
     Cli,
     Runs,
+    ask,
     findings,
     manifest,
     statuses,
+    talk,
     totals,
 )
 from tests.judges.test_batch import answer, assert_billed, requests_in
@@ -115,8 +118,8 @@ def test_only_upheld_findings_count(annotate_cli: Cli, runs: Runs) -> None:
 def test_the_critic_sees_one_code_and_the_quotes_in_their_context(
     annotate_cli: Cli, runs: Runs
 ) -> None:
-    talk = [*TALK, *[("agent1", f"Far away, number {n}.") for n in range(5)]]
-    runs(1, passed=True, talk=talk)
+    texts = [*TALK, *[("agent1", f"Far away, number {n}.") for n in range(5)]]
+    runs(1, passed=True, talk=texts)
     with Server(play(lambda _: SPLIT, lambda _: decide("upheld"))) as server:
         assert annotate_cli(*emergent(server, "--out", "out")).code == 0
         request = next(request for request in server.seen if is_critic(request))
@@ -207,8 +210,8 @@ def test_a_secondary_code_that_is_upheld_becomes_primary(annotate_cli: Cli, runs
 
 def test_a_critic_of_an_absence_sees_all_later_messages(annotate_cli: Cli, runs: Runs) -> None:
     """Whether a question was answered, only what follows it tells."""
-    talk = [*TALK, *[("agent2", f"Later, number {n}.") for n in range(6)]]
-    runs(1, talk=talk)
+    texts = [*TALK, *[("agent2", f"Later, number {n}.") for n in range(6)]]
+    runs(1, talk=texts)
     silence = finding("unresponsiveness", QUESTION, IGNORED)
     with Server(play(lambda _: silence, lambda _: decide("upheld"))) as server:
         given = ("logs", "--rubric", "symptoms", "--model", "m", "--base-url", server.url)
@@ -463,3 +466,27 @@ def test_a_finding_on_the_wrong_side_of_its_critic_is_an_error(
     file.write_text(json.dumps(line) + "\n")
     done = annotate_cli("report", "out")
     assert (done.code, "against the critic's decision" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("mode", ["strict", "json_schema", "tools", "named", "json"])
+def test_the_critic_answers_in_the_forms_of_the_judge(mode: str) -> None:
+    def critic(request: Request) -> Reply:
+        forms.append(request.form)
+        return decide("not supported")
+
+    forms: list[str] = []
+    with Server(play(lambda _: SPLIT, critic)) as server:
+        one = ask(server, talk(*(text for _, text in TALK)), "emergent", mode=mode, critic="same")
+    assert (one.status, forms) == ("none", ["plain" if mode == "json" else mode])
+
+
+@pytest.mark.parametrize("api", ALL_APIS)
+def test_every_api_has_a_critic(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    trace = talk(*(text for _, text in TALK))
+    with Server(play(lambda _: SPLIT, lambda _: decide("upheld"))) as server:
+        one = ask(server, trace, "emergent", api=api, critic={"model": "other"})
+        asked = {is_critic(request): request.body["model"] for request in server.seen}
+    assert (one.status, one.findings[0].critique.decision) == ("labelled", "upheld")
+    assert asked == {False: "test-model", True: "other"}
