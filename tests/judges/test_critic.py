@@ -301,6 +301,30 @@ def test_a_budget_between_judge_and_critic_loses_nothing(annotate_cli: Cli, runs
     assert totals()["cost_usd"] == pytest.approx(44)
 
 
+def test_a_budget_between_two_batches_keeps_the_answers_of_the_first(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    """Ten judging calls of 100,000 tokens at 2 dollars a million: 2 dollars."""
+    runs(10, passed=True)
+    dear = {"usage": {"prompt_tokens": 100_000, "completion_tokens": 0}}
+
+    def judge(request: Request) -> Reply:
+        return replace(flag_eight(request), more=dear)
+
+    with Server(play(judge, uphold_four)) as server:
+        args = emergent(server, *PRICE, "--batch", "--out", "out", "--max-cost")
+        done = annotate_cli(*args, "2.1")
+        assert (done.code, server.batches.sizes) == (3, [10]), done.err
+        assert totals()["cost_usd"] == pytest.approx(2)
+        done = annotate_cli(*args, "9", "--resume")
+        assert (done.code, server.batches.sizes) == (0, [10, 8]), done.err
+        assert totals()["calls"] == server.calls == 18
+    assert labelled() == {1, 2, 3, 4}
+    used = [one.usage for one in annotations(Path("out")).values()]
+    assert sum(one.cost_usd for one in used) == pytest.approx(totals()["cost_usd"])
+    assert totals()["cost_usd"] > 2
+
+
 def test_a_run_killed_while_the_critic_is_asked_goes_on(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
