@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; each name is imported when it is first used
     from annotator.api import aannotate as aannotate
+    from annotator.api import ablate as ablate
     from annotator.api import annotate as annotate
     from annotator.api import calibrate as calibrate
     from annotator.api import compare as compare
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
     from annotator.base.errors import AnnotatorError as AnnotatorError
+    from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
@@ -47,6 +49,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
 __version__ = "0.1.0"
 
 _NAMES = {
+    "Ablation": "annotator.calibration.ablation",
     "Annotation": "annotator.rubrics.annotations",
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
@@ -60,6 +63,7 @@ _NAMES = {
     "Traces": "annotator.traces",
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
+    "ablate": "annotator.api",
     "annotate": "annotator.api",
     "calibrate": "annotator.api",
     "compare": "annotator.api",

@@ -4,6 +4,7 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 :class:`~annotator.base.errors.AnnotatorError`.
 """
 
+from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
@@ -40,6 +41,7 @@ from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
     "ENGINES",
+    "AblationPlan",
     "Annotation",
     "ConflictSummary",
     "Forecast",
@@ -51,6 +53,7 @@ __all__ = [
     "RunProgress",
     "StatsSummary",
     "aannotate",
+    "ablate",
     "annotate",
     "calibrate",
     "calibrate_rubrics",
@@ -75,6 +78,7 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
+    "plan_ablation",
     "project_usage",
     "summarize",
 ]

@@ -35,6 +35,7 @@ _GROUPS = {
         "label": "Label traces in the browser, or adjudicate two people's.",
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
+        "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
     },
     "Count without a judge": {
         "traces": "Count traces: formats, outcomes, messages, problems.",

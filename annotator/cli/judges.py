@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
     SAME,
     BuiltJudge,
+    ModelSettings,
     build_judge,
     is_judge_file,
     parse_settings,
@@ -113,7 +114,7 @@ _SESSION = (
 # The options that limit a run; all others are settings of the judge.
 _LIMITS = (
     *("prices", "rpm", "tpm", "max_cost"),
-    *("cached", "batch", "batch_file", "batch_results"),
+    *("cached", "batch", "batch_file", "batch_results", "finder"),
 )
 
 
@@ -167,28 +168,52 @@ def choose_judge(
             flags = f"--model {shlex.quote(model)} --base-url {url}"
             notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
-    finder = ""
     if name != "llm" and not file and (critic := options["critic"]):
         if critic == SAME and not options["models"]:
             raise click.UsageError(f"--judge {name} has no model of its own: --critic MODEL")
         critics = options["models"][:1] if critic == SAME else (critic,)
-        finder, name, options = name, "llm", {**options, "models": critics, "critic": SAME}
+        options = {**options, "models": critics, "critic": SAME, "finder": name}
+        name = "llm"
     if name != "llm" and not file:
         return _build_without_model(name, options, explicit, notice)
     if not options["models"] and not file:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    limits = {option: options[option] for option in _LIMITS} | {"finder": finder}
+    try:
+        settings = _parse_options(file, options, explicit, {})
+        return build_judge(settings, concurrency=concurrency, offline=dry_run)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def make_judge_settings(
+    name: str | None, options: Mapping[str, Any], *, named: bool
+) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
+    """Return a function from settings that win over the options to a judge of models; None if
+    nobody names a model. ``named``: those settings do.
+    """
+    source = click.get_current_context().get_parameter_source
+    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
+    file = Path(name) if name and is_judge_file(name) else None
+    if not file and (name == "rules" or not (named or options["models"])):
+        return None
+    return lambda varied: _parse_options(file, options, explicit, varied)
+
+
+def _parse_options(
+    file: Path | None,
+    options: Mapping[str, Any],
+    explicit: Collection[str],
+    varied: Mapping[str, Any],
+) -> ModelSettings:
+    """Return the settings of a judge file and of options; ``varied`` wins over both."""
+    limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
     for option, value in options.items():
         if option not in _LIMITS and value not in (None, ()):
             (over if option in explicit else under)[option] = value
-    more = {"over": over, "under": under, **limits}
-    try:
-        settings = read_settings(file, **more) if file else parse_settings({}, **more)
-        return build_judge(settings, concurrency=concurrency, offline=dry_run)
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from error
+    more = {"over": {**over, **varied}, "under": under, **limits}
+    return read_settings(file, **more) if file else parse_settings({}, **more)
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:

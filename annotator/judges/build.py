@@ -389,6 +389,30 @@ def read_settings(file: Path, **more: Any) -> ModelSettings:
     return parse_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
+def dump_settings(settings: ModelSettings) -> str:
+    """Return the settings of models as the text of a judge file: those that are no default."""
+    import yaml
+
+    models = [_list_changes(options) for options in settings.models]
+    votes = {"samples": settings.samples, "require": settings.require}
+    usual_votes = {"samples": 1, "require": "majority"}
+    changed = {name: value for name, value in votes.items() if value != usual_votes[name]}
+    content = {**(models[0] if len(models) == 1 else {"models": models}), **changed}
+    content |= {"critic": _list_changes(settings.critic)} if settings.critic else {}
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def _list_changes(options: "Options") -> dict[str, Any]:
+    """Return the settings of a model that are no default."""
+    usual = type(options)(options.model, api=options.api)
+    values = {item.name: getattr(options, item.name) for item in fields(options)}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if name == "model" or value != getattr(usual, name)
+    }
+
+
 SAME = "same"
 """The critic that is the judge's own model."""
 _OF_MODEL = ("price_in", "price_cached", "price_out", "context", "max_output_tokens")

@@ -74,7 +74,9 @@ def render_critic(
     absence = rubric.code(finding.code).shows_absence
     kinds = (*_SHOWN, "related") if absence else _SHOWN
     parts = mark_priorities(
-        list(split_trace(trace, rubric)), passages, [absence] if absence else []
+        list(split_trace(trace, rubric, facts=layout.facts)),
+        passages,
+        [absence] if absence else [],
     )
     near = [section for section in parts if section.kind in kinds]
     if hidden := len(parts) - len(near):

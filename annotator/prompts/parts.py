@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from math import isfinite
 
 from annotator.base.text import escape_header, sanitize_line
@@ -35,10 +35,14 @@ def select_parts(trace: Trace, rubric: Rubric) -> Trace:
     )
 
 
-def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
-    """Yield the parts that the rubric shows: facts, the conversation, the tasks, other sources."""
+def split_trace(trace: Trace, rubric: Rubric, *, facts: bool = True) -> Iterator[PromptPart]:
+    """Yield the parts that the rubric shows: facts, the conversation, the tasks, other sources.
+
+    Without ``facts``, the first part has the names of the agents only.
+    """
     trace = select_parts(trace, rubric)
-    yield PromptPart("facts", "facts", "\n".join(_list_facts(trace, rubric)), closed=True)
+    lines = islice(_list_facts(trace, rubric), None if facts else 1)
+    yield PromptPart("facts", "facts", "\n".join(lines), closed=True)
     quotable = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
     timed = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas

@@ -44,13 +44,15 @@ AnswerKind = Considered | Literal["critique"]
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The layout of a prompt: the items that the answer considers, and whether the rubric follows
-    the trace (where a provider cannot cache it).
+    the trace (where a provider cannot cache it). ``facts``: the prompt says what is known about the
+    run, such as its outcome and merge, besides the agents' names.
     """
 
     # Its repr is part of the tags: new names would void every cached answer.
 
     considered: AnswerKind = "codes"
     rubric_last: bool = False
+    facts: bool = field(default=True, repr=False)  # they are in the tags as text
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    visible, missing = fit_parts(list(split_trace(trace, rubric)), max_characters)
+    visible, missing = fit_parts(
+        list(split_trace(trace, rubric, facts=layout.facts)), max_characters
+    )
     return _assemble(visible, rubric, missing, layout)
 
 
@@ -187,7 +191,7 @@ def render_windows(
     Raises:
         UnreadableTrace: as :func:`render`.
     """
-    parts = list(split_trace(trace, rubric))
+    parts = list(split_trace(trace, rubric, facts=layout.facts))
     room = max_characters - _measure_frame()
     talk = [section for section in parts if section.kind == "messages"]
     others = [section for section in parts if section.kind != "messages"]
@@ -233,7 +237,9 @@ def render_confirmation(
     passages = [(item.source, item.start, item.end) for item in evidence]
     codes = [rubric.code(claim.code) for claim in claims]
     absences = {code.shows_absence for code in codes if code.shows_absence}
-    parts = mark_priorities(list(split_trace(trace, rubric)), passages, absences)
+    parts = mark_priorities(
+        list(split_trace(trace, rubric, facts=layout.facts)), passages, absences
+    )
     visible, missing = fit_parts(parts, max_characters, AROUND_QUOTES)
     proposals = tuple(map(_describe_claim, claims))
     return _assemble(visible, rubric, missing, layout, proposals)

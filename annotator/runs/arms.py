@@ -1,7 +1,7 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run
 from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import list_judged
-from annotator.traces import Traces
+from annotator.traces import Ignored, TraceOrProblem, Traces
 
 
 @dataclass(frozen=True)
 class Arm:
     """A rubric and a judge. ``name``: its directory; ``judge``: settings of models, or a source
-    that :func:`annotator.judges.build.build_judge` takes.
+    that :func:`annotator.judges.build.build_judge` takes. ``trace_ids``: those that it judges;
+    None: those of the trial.
     """
 
     name: str
     rubric: Rubric
     judge: Any
+    trace_ids: Collection[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Trial:
     """Arms, and the traces that each of them judges.
 
     Attributes:
-        trace_ids: only these traces are judged.
+        trace_ids: only these traces are judged, unless an arm has its own.
         folder: each arm is a run in a directory of its own there.
         max_cost: in dollars, for all arms together; None: no limit.
         batch_file: only write the requests of all arms there, as batch JSONL.
@@ -65,12 +67,27 @@ class Trial:
             judge = replace(
                 judge,
                 max_cost=None if self.max_cost is None else max(self.max_cost - spent, 0.0),
-                batch_file=_locate_requests(self.locate(arm)) if files else None,
+                batch_file=locate_requests(self.locate(arm)) if files else None,
                 batch_results=self.batch_results,
             )
         options: dict[str, Any] = {"only": self.only, "concurrency": self.concurrency}
         plan = make_plan(self.traces, arm.rubric, judge, offline=offline, **options)
-        return replace(plan, sampled=frozenset(self.trace_ids))
+        trace_ids = self.trace_ids if arm.trace_ids is None else arm.trace_ids
+        return replace(plan, sampled=frozenset(trace_ids))
+
+
+class SelectedTraces(Traces):
+    """Some traces of others, which are read once and kept in memory: each arm reads them all."""
+
+    def __init__(self, traces: Traces, trace_ids: Collection[str]) -> None:
+        super().__init__(traces.sources, traces.format, redacted=traces.redacted)
+        self._items = [
+            item for item in traces.find() if not isinstance(item, Ignored) and item.id in trace_ids
+        ]
+
+    def find(self) -> Iterator[TraceOrProblem]:
+        """Yield the traces."""
+        return iter(self._items)
 
 
 def forecast_arms(trial: Trial) -> Forecast:
@@ -108,6 +125,8 @@ async def judge_arms(
     """
     runs: list[Run] = []
     for arm in trial.arms:
+        trial.plan(arm)  # a wrong setting of the last arm is found before the first one is asked
+    for arm in trial.arms:
         folder = trial.locate(arm)
         is_there = (folder / "run.json").exists()
         if is_there and not resume:
@@ -125,12 +144,13 @@ async def judge_arms(
     if trial.batch_file:
         with NewFile(trial.batch_file, private=True) as out:
             for arm in trial.arms:
-                requests = _locate_requests(trial.locate(arm))
+                requests = locate_requests(trial.locate(arm))
                 if requests.exists():
                     with open_checked(requests) as lines:
                         shutil.copyfileobj(lines, out)
     return runs
 
 
-def _locate_requests(folder: Path) -> Path:
+def locate_requests(folder: Path) -> Path:
+    """Return the file with the requests of an arm, where a user sends them."""
     return folder / "requests.jsonl"

@@ -54,7 +54,7 @@ class Forecast:
         self.usage += other.usage
         parts = (*self.assumption.split("; "), *other.assumption.split("; "))
         self.assumption = "; ".join(filter(None, dict.fromkeys(parts)))
-        self.model_trace_ids += other.model_trace_ids
+        self.model_trace_ids = list(dict.fromkeys(self.model_trace_ids + other.model_trace_ids))
         return self
 
     @property

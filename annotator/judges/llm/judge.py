@@ -99,6 +99,7 @@ class LLMJudge(Model):
             "headers": options.headers_sha256,
             "dialect": options.dialect,
             "api": options.api if options.api != "auto" else None,
+            "facts": None if options.facts else "off",
         }
         return {
             "model": options.model,

@@ -62,7 +62,8 @@ class Options:
     ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
     sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
     conversation that is too long in several overlapping windows. ``considered``: what an answer
-    goes through before it decides; ``rubric_last``: the rubric stands after the trace.
+    goes through before it decides; ``rubric_last``: the rubric stands after the trace;
+    ``facts``: the prompt says what is known about the run besides the agents' names.
     ``price_in``, ``price_cached``, ``price_out``: dollars per million tokens; None is as listed.
     ``dialect``: the kind of server, None is by its host. ``headers``: more headers, each with the
     environment variable that holds its value. ``api``: ``chat`` completions, ``responses``, or the
@@ -88,6 +89,7 @@ class Options:
     windows: bool = False
     considered: Considered = "codes"
     rubric_last: bool = False
+    facts: bool = True
     price_in: Annotated[float | None, Field(ge=0)] = None
     price_cached: Annotated[float | None, Field(ge=0)] = None
     price_out: Annotated[float | None, Field(ge=0)] = None
@@ -163,7 +165,7 @@ class Options:
     @property
     def layout(self) -> Layout:
         """The layout of its prompts."""
-        return Layout(self.considered, self.rubric_last)
+        return Layout(self.considered, self.rubric_last, self.facts)
 
     def identity(self, sample: int) -> str:
         """Return everything but the request that decides the answers, as one text."""
@@ -225,6 +227,8 @@ CUSTOM_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """The environment variables with headers that openai's client sends of itself."""
 _NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples", "require", "critic", "batch_wait")
+SETTING_NAMES = (*_NAMES, "samples", "require")
+"""The settings of a judge of one model, by the names of a judge file."""
 
 
 def read_judge_file(path: Path) -> dict[str, Any]:

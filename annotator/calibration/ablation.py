@@ -1,0 +1,295 @@
+"""Arms measured by people's labels: one row for each rubric or setting, and the choice of one."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from annotator.base.errors import AnnotatorError
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.ledger import (
+    hash_label_files,
+    hash_labels,
+    locate_ledgers,
+    note_look,
+)
+from annotator.calibration.matching import (
+    MatchedLabels,
+    join_labels,
+    match_labels,
+    select_labels,
+    select_split,
+)
+from annotator.calibration.model import OPEN, OPEN_ANSWERS, Request
+from annotator.calibration.sample.design import find_design, list_trace_ids
+from annotator.labels import Label
+from annotator.rubrics import Scheme
+from annotator.rubrics.annotations import Annotation, Usage
+from annotator.runs.manifest import format_now
+from annotator.runs.run import Run
+from validation import Estimate, RaterAgreement
+from validation.selection import check_choice, compare_arms
+
+Unit = Literal["dollars", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The mean cost of a trace: ``dollars`` (None if a price is unknown), ``tokens`` and ``calls``.
+
+    ``n``: the traces that it was measured on; 0 for a forecast.
+    """
+
+    dollars: float | None
+    tokens: float
+    calls: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedArm:
+    """An arm with its run. ``settings``: those that the arms differ in; ``forecast``: its expected
+    cost, which counts if the answers of some arm were known before.
+    """
+
+    name: str
+    settings: Mapping[str, str]
+    run: Run
+    forecast: Cost
+
+    @property
+    def scheme(self) -> Scheme:
+        """The rubric of the run."""
+        return next(iter(self.run.schemes.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResult:
+    """An arm, measured by people's labels.
+
+    Attributes:
+        settings: the settings that the arms differ in, with this arm's values.
+        id, run: the run's id and directory.
+        agreement: judge and people on all traces; an undecided or failed one is a disagreement.
+        undecided, failed: the numbers of such traces.
+        difference: the kappa less that of the first arm; None for the first one.
+        p: of no difference to the first arm; ``adjusted`` by Holm over all arms.
+        standard_error: of the difference to the best arm.
+    """
+
+    name: str
+    settings: Mapping[str, str]
+    id: str
+    run: str
+    judge: str
+    judge_sha256: str
+    rubric_version: int
+    rubric_sha256: str
+    agreement: RaterAgreement
+    undecided: int
+    failed: int
+    cost: Cost
+    difference: Estimate | None
+    p: float | None
+    adjusted: float | None
+    standard_error: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablation:
+    """Arms compared on the same labelled traces.
+
+    Attributes:
+        split: ``dev``, or ``all`` if the labels have no split.
+        n: the traces, of ``tasks`` tasks (None: no trace names one). ``left_out``: those with a
+            label that some arm did not judge.
+        winner: the number of the cheapest arm at most one standard error below the best.
+        unit: the unit by which an arm is cheaper.
+        checked: people and the arms that other tasks choose, on the tasks that did not choose;
+            ``gain``: its kappa less the first arm's. None if there is no such choice.
+        choices: how often each arm was chosen there.
+    """
+
+    rubric: str
+    split: str
+    annotators: tuple[str, ...]
+    label_files: tuple[str, ...]
+    labels_sha256: str
+    n: int
+    tasks: int | None
+    left_out: int
+    arms: tuple[ArmResult, ...]
+    best: int | None
+    winner: int | None
+    unit: Unit
+    checked: RaterAgreement | None
+    gain: Estimate | None
+    choices: tuple[int, ...]
+    confidence: float
+    seed: int
+
+    def __repr__(self) -> str:
+        name = "-" if self.winner is None else self.arms[self.winner].name
+        return f"<Ablation of {len(self.arms)} arms on {self.n} labels, winner {name}>"
+
+
+def read_dev_labels(
+    scheme: Scheme, request: Request, run: Run | None, sources: Sequence[str]
+) -> dict[str, Label]:
+    """Return the labels that may be used to choose: those of the development split, by trace.
+
+    Args:
+        scheme: the rubric that they are for.
+        request: the label files, and whose labels decide.
+        run: a run of the same traces, whose blinded sheets may be among the files.
+        sources: the sources of the traces.
+
+    Raises:
+        AnnotatorError: the labels cannot be read, or the annotator has to be chosen.
+    """
+    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
+    labels = request.labels.read(scheme, trace_ids, sources)
+    return select_split(select_labels(labels, request.annotators)[0], final=False)[0]
+
+
+def measure_arms(
+    arms: Sequence[JudgedArm], labels: Mapping[str, Label], request: Request
+) -> Ablation:
+    """Compare arms with labels, on the traces that all of them judged.
+
+    Args:
+        arms: at least one, with rubrics of one id and the same codes; the first one is the base.
+        labels: by trace, as of :func:`read_dev_labels`.
+        request: the label files and the options of the statistics.
+
+    Raises:
+        AnnotatorError: the arms have no labelled trace in common.
+    """
+    base = arms[0].scheme
+    matches: list[MatchedLabels] = []
+    measured: list[Cost] = []
+    for arm in arms:
+        sample = read_judged_sample(arm.run, base.id, select=set(labels), cluster=request.cluster)
+        paths = request.labels.paths
+        design, _ = find_design(arm.run, labels, base.id, request.design, paths)
+        matches.append(match_labels(sample, labels, request.cluster, design))
+        measured += filter(None, [_measure_cost(sample.selected.values())])
+    # A forecast beside a measured cost would compare two different things.
+    costs = measured if len(measured) == len(arms) else [arm.forecast for arm in arms]
+    common = set.intersection(*({trace.trace_id for trace in m.all} for m in matches))
+    if not common:
+        raise AnnotatorError("the arms judged no labelled trace in common")
+    matches = [_select_traces(matched, common) for matched in matches]
+    human = [join_labels(trace.counted.human) for trace in matches[0].traces]
+    answers = [[join_labels(trace.counted.judge) for trace in m.traces] for m in matches]
+    prices, unit = _choose_unit(costs)
+    clusters, weights = matches[0].clusters, matches[0].weights
+    basis: dict[str, Any] = {
+        **{"clusters": clusters, "weights": weights},
+        **{"confidence": request.confidence, "seed": request.seed},
+    }
+    compared = compare_arms(human, answers, prices, **basis)
+    checked = check_choice(human, answers, prices, **basis)
+    categories = None if base.choice == "many" else (*base.labels, *sorted(OPEN_ANSWERS))
+    return Ablation(
+        rubric=base.id,
+        split="all" if next(iter(labels.values())).split is None else "dev",
+        annotators=tuple(sorted({label.annotator for label in labels.values()})),
+        label_files=tuple(map(str, request.labels.paths)),
+        labels_sha256=hash_label_files(request.labels.paths, request.labels.digests),
+        n=len(human),
+        tasks=None if clusters is None else len(set(clusters)),
+        left_out=len(labels) - len(common),
+        arms=tuple(
+            ArmResult(
+                name=arm.name,
+                settings=arm.settings,
+                id=arm.run.id,
+                run=str(arm.run),
+                judge=arm.run.judge,
+                judge_sha256=arm.run.judge_sha256,
+                rubric_version=arm.scheme.version,
+                rubric_sha256=arm.scheme.sha256,
+                agreement=matches[n].agree(human, answers[n], categories, request.confidence),
+                undecided=answers[n].count(OPEN["undecided"]),
+                failed=answers[n].count(OPEN["failed"]),
+                cost=costs[n],
+                difference=compared.differences[n],
+                p=compared.p_values[n],
+                adjusted=compared.adjusted[n],
+                standard_error=compared.standard_errors[n],
+            )
+            for n, arm in enumerate(arms)
+        ),
+        best=compared.best,
+        winner=compared.winner,
+        unit=unit,
+        checked=matches[0].agree(human, checked.answers, categories, request.confidence)
+        if checked
+        else None,
+        gain=checked.gain if checked else None,
+        choices=tuple(checked.winners.count(n) for n in range(len(arms))) if checked else (),
+        confidence=request.confidence,
+        seed=request.seed,
+    )
+
+
+def _select_traces(matched: MatchedLabels, common: Collection[str]) -> MatchedLabels:
+    """Return the traces of all arms, decided or not, sorted by id."""
+    traces = [trace for trace in matched.all if trace.trace_id in common]
+    traces.sort(key=lambda trace: trace.trace_id)
+    return replace(matched, traces=tuple(traces), not_decided=())
+
+
+def _measure_cost(annotations: Iterable[Annotation]) -> Cost | None:
+    """Return the mean cost of the traces whose answers were not known before; None if more than
+    half of them were.
+    """
+    usages = [item.usage for item in annotations if item.status != "skipped"]
+    fresh = [usage for usage in usages if not usage.cache_hits]
+    if len(fresh) * 2 <= len(usages):
+        return None
+    total = sum(fresh, start=Usage())
+    return make_cost(total, len(fresh), measured=len(fresh))
+
+
+def make_cost(total: Usage, traces: int, *, measured: int = 0) -> Cost:
+    """Return the mean cost of a trace, from the usage of all ``traces``."""
+    dollars = None if total.cost_usd is None else total.cost_usd / traces
+    tokens = (total.input_tokens + total.output_tokens) / traces
+    return Cost(dollars, tokens, total.calls / traces, measured)
+
+
+def _choose_unit(costs: Sequence[Cost]) -> tuple[list[float], Unit]:
+    """Return the cost of each arm in one unit: dollars if all are known, else tokens."""
+    dollars = [cost.dollars for cost in costs if cost.dollars is not None]
+    if len(dollars) == len(costs):
+        return dollars, "dollars"
+    return [cost.tokens for cost in costs], "tokens"
+
+
+def note_looks(
+    result: Ablation,
+    labels: Mapping[str, Label],
+    request: Request,
+    notice: Callable[[str], object],
+) -> None:
+    """Write a look of every arm into the ledgers beside the labels; ``notice`` is called if they
+    cannot be written.
+    """
+    ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
+    shared = {
+        "time": format_now(),
+        "rubric": result.rubric,
+        "split": result.split,
+        "n": result.n,
+        "labels_sha256": result.labels_sha256,
+        "labels": hash_labels(labels.values()),
+    }
+    try:
+        for arm in result.arms:
+            about = {
+                name: getattr(arm, name) for name in ("judge", "judge_sha256", "rubric_sha256")
+            }
+            note_look(ledgers, {"run": arm.id, "folder": arm.run, **about, **shared}, notice)
+    except AnnotatorError as error:
+        notice(f"the looks at these labels were not noted: {error}")

@@ -1,0 +1,200 @@
+"""``annotate ablate``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from annotator import api
+from annotator.base.errors import BudgetReached, Pending
+from annotator.cli.defaults import load_keys
+from annotator.cli.forecast import show_forecast
+from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
+from annotator.cli.options import (
+    PATH,
+    GroupedCommand,
+    Number,
+    add_option,
+    add_reader_options,
+    parse_attributes,
+    verbose_option,
+)
+from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
+from annotator.reports.ablation import tabulate
+from annotator.traces import check_exists, load_traces
+
+if TYPE_CHECKING:
+    from annotator import Ablation
+
+_SECTIONS = {
+    "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
+    " concurrency",
+    "Which labels": "annotators design ledger cluster",
+    "Which traces": "reader map_file agent_name",
+    "Model": "api_key_env api temperature seed context samples",
+    "Limits and money": "rpm tpm price_in price_out prices cached",
+    "Batches": "batch_file batch_results",
+    "Output": "verbose quiet as_json confidence draw_seed",
+}
+
+
+@click.command(
+    "ablate", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
+@click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
+@add_option(
+    "--labels FILE...",
+    "People's labels: as of annotate calibrate. Only those of the dev split are used.",
+    PATH,
+    name="files",
+    required=True,
+)
+@add_option(
+    "--vary KEY=A,B...",
+    "A setting and its values. Repeatable: the arms are all combinations, the first one is the"
+    " base. KEY: rubric, model, samples, examples (on, off), judge (llm, rules), or any name of a"
+    " judge file, such as facts, considered, rubric_last.",
+    required=True,
+)
+@add_option("--rubric NAME|FILE", "The rubric, if --vary has none.  [default: the run's]")
+@add_judge_options
+@add_option(
+    "--out DIR",
+    "The directory of the arms, the result and the winner's judge file.",
+    click.Path(path_type=Path, file_okay=False),
+    required=True,
+)
+@add_option("--resume", "Go on with the arms in --out.")
+@add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
+@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_option(
+    "--annotator NAME...",
+    "Whose labels decide.  [default: gold, then the only annotator]",
+    name="annotators",
+)
+@add_option("--design FILE", "The design that annotate sample wrote.", PATH)
+@add_option("--ledger FILE", "The file that notes each look.  [default: beside the labels]", PATH)
+@add_option(
+    "--cluster ATTRIBUTES",
+    "The attributes that name a task; none: all traces are independent.",
+    default="project,task",
+)
+@add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
+@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
+@add_option(
+    "--draws-seed N",
+    "The seed of resampled intervals and folds.",
+    click.IntRange(0),
+    default=0,
+    name="draw_seed",
+)
+@add_option("--quiet", "No notices.")
+@verbose_option
+@add_option("--json", "Print the result as JSON.", name="as_json")
+def command(
+    sources: tuple[str, ...],
+    files: tuple[Path, ...],
+    vary: tuple[str, ...],
+    rubric: str | None,
+    judge_name: str | None,
+    out: Path,
+    resume: bool,
+    dry_run: bool,
+    concurrency: int,
+    annotators: tuple[str, ...],
+    design: Path | None,
+    ledger: Path | None,
+    cluster: str,
+    format_: str,
+    confidence: float,
+    draw_seed: int,
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Try rubrics, models and settings on labelled traces, and choose one.
+
+    \b
+    annotate ablate traces/ --labels labels.jsonl --rubric symptoms \\
+      --model gpt-5 --vary samples=1,3 --out trial
+
+    Each combination judges the same labelled traces and is compared with people: agreement, its
+    difference to the first one, cost. The winner is the cheapest whose kappa is at most one
+    standard error below the best. Traces of the test split are never judged.
+
+    Exit codes: 0 done, or the requests are written; 2 wrong usage or unreadable input; 3 stopped
+    before --max-cost was exceeded; 130 interrupted.
+    """
+    load_keys()
+    notice = (lambda text: None) if quiet else say_notice
+    for source in sources:
+        check_exists(source)
+    run = len(sources) == 1 and api.is_run(sources[0])
+    max_cost, requests, results = (
+        options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
+    )
+    values = _parse_vary(vary)
+    plan = api.plan_ablation(
+        sources[0] if run else load_traces(*sources, format=format_),
+        files,
+        values,
+        rubric=rubric,
+        make_judge=make_judge_settings(judge_name, options, named="model" in values),
+        out=out,
+        max_cost=max_cost,
+        concurrency=concurrency,
+        batch_file=requests,
+        batch_results=results,
+        annotators=annotators,
+        design=design,
+        ledger=ledger,
+        cluster=parse_attributes(cluster),
+        confidence=confidence,
+        seed=draw_seed,
+    )
+    if dry_run:
+        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        return
+    text = describe_command(click.get_current_context())
+    try:
+        result = plan.run(notice, text, resume=resume)
+    except Pending as error:
+        where = f"{error}; when answered, the same command with --resume --batch-results FILE"
+        notice(where)
+        return
+    except BudgetReached as error:
+        raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
+    put_tables([tabulate(result)], "json" if as_json else "table", verbose=verbose)
+    _say_next(plan, result, sources)
+
+
+def _parse_vary(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the values of each key."""
+    vary: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--vary {text!r}: expected KEY=A,B, such as samples=1,3")
+        if key.strip() in vary:
+            raise click.UsageError(f"--vary {key}: given twice; name all values in one")
+        vary[key.strip()] = [value.strip() for value in values.split(",")]
+    return vary
+
+
+def _say_next(plan: api.AblationPlan, result: "Ablation", sources: tuple[str, ...]) -> None:
+    """Print the commands that may come next."""
+    folder = plan.trial.folder
+    say_written(folder / "ablation.json")
+    if result.winner is None:
+        return
+    varied = plan.varied[result.winner]
+    rubric: object = varied.get("rubric", result.rubric)
+    rubric = folder / "rubric.yaml" if result.winner in plan.derived else rubric
+    judge = (
+        ["--judge", folder / "judge.yaml"] if result.arms[result.winner].judge != "rules" else []
+    )
+    say_next("run", *name_sources(sources), "--rubric", rubric, *judge, purpose="with the winner")
+    if result.split == "dev":
+        labels = [word for file in plan.request.labels.paths for word in ("--labels", file)]
+        say_next("calibrate", "RUN", *labels, "--final", purpose="its agreement, on test labels")

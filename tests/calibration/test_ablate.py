@@ -1,0 +1,255 @@
+"""``annotate ablate``: scripted judges whose errors are known, and labels of two splits."""
+
+import json
+import re
+
+import pytest
+
+from tests.server import NOTHING, Reply, Request, Server, finding
+
+RUBRIC = {
+    "id": "slips",
+    "version": 1,
+    "title": "Slips",
+    "source": "made up",
+    "choice": "primary",
+    "min_quotes": 1,
+    "quote_from": ["messages"],
+    "instructions": "Say which slip the run has.",
+    "codes": [
+        {
+            "id": code,
+            "name": code,
+            "definition": f"An agent is {code}.",
+            "evidence": "A message says so.",
+            "example": {"quotes": [f"we are {code} again"], "why": "it says so"},
+        }
+        for code in ("late", "lost")
+    ],
+    "precedence": ["late", "lost"],
+}
+TASKS, DEV = 12, 8  # two traces each; the others are of the test split
+SLIPS = ("late", "lost", "none")
+
+
+def slip_of(n: int) -> str:
+    return SLIPS[n % 3]
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """24 traces that name their slip, a rubric, and labels: eight tasks of dev, four of test."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slips.yaml").write_text(json.dumps(RUBRIC))
+    traces, labels = [], []
+    for n in range(2 * TASKS):
+        name, slip = f"run{n:02}", slip_of(n)
+        text = f"Trace {n}: we are {slip} today." if slip != "none" else f"Trace {n}: all is well."
+        messages = [{"name": "a", "role": "assistant", "content": text}]
+        messages += [{"name": "b", "role": "assistant", "content": "I see."}]
+        traces.append({"id": name, "task": f"task{n // 2}", "messages": messages})
+        labels.append(
+            {
+                "trace_id": name,
+                "rubric": "slips",
+                "annotator": "ann",
+                "primary": None if slip == "none" else slip,
+                "split": "dev" if n // 2 < DEV else "test",
+            }
+        )
+    (tmp_path / "traces.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in traces))
+    (tmp_path / "labels.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in labels))
+    return tmp_path
+
+
+def read_slip(request: Request) -> Reply:
+    """The right answer."""
+    said = re.search(r"we are (late|lost) today", request.user)
+    return finding(said[1], ("message:1", f"we are {said[1]} today")) if said else NOTHING
+
+
+def judge(request: Request) -> Reply:
+    """``right`` is always right; ``hasty`` finds nothing in every second trace; others never do."""
+    number = int(re.search(r"Trace (\d+)", request.user)[1])
+    if request.body["model"] == "hasty" and number % 4 < 2:
+        return NOTHING
+    return NOTHING if request.body["model"] == "idle" else read_slip(request)
+
+
+def ablate(annotate_cli, server, *more, code=0, labels="labels.jsonl"):
+    done = annotate_cli(
+        *("ablate", "traces.jsonl", "--labels", labels, "--rubric", "slips.yaml"),
+        *("--base-url", server.url, "--out", "trial", *more),
+    )
+    assert done.code == code, done.err
+    return done
+
+
+def read_result(folder):
+    return json.loads((folder / "trial" / "ablation.json").read_text())
+
+
+def test_the_best_judge_wins_and_no_test_trace_is_sent(study, annotate_cli):
+    """By hand: of 16 dev traces (5 or 6 of each label) idle agrees on the 5 without a slip."""
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--vary", "model=hasty,right,idle")
+        sent = json.dumps([request.body for request in server.seen])
+    assert len(server.seen) == 3 * 2 * DEV
+    assert not [n for n in range(2 * DEV, 2 * TASKS) if f"Trace {n}:" in sent]
+    result = read_result(study)
+    hasty, right, idle = result["arms"]
+    assert (result["n"], result["tasks"], result["split"]) == (16, 8, "dev")
+    assert right["agreement"]["observed"]["value"] == 1
+    assert idle["agreement"]["observed"]["value"] == 5 / 16
+    assert idle["agreement"]["kappa"]["value"] == 0
+    gap = right["agreement"]["kappa"]["value"] - hasty["agreement"]["kappa"]["value"]
+    assert right["difference"]["value"] == pytest.approx(gap)
+    assert (result["best"], result["winner"], result["choices"]) == (1, 1, [0, 5, 0])
+    assert result["gain"]["value"] == pytest.approx(gap)
+    assert "Use model=right: kappa 1.00" in done.out
+    ledger = (study / "labels.jsonl.looks.jsonl").read_text().splitlines()
+    assert [json.loads(line)["judge"] for line in ledger] == ["llm:hasty", "llm:right", "llm:idle"]
+
+
+def test_the_cheaper_of_two_equal_judges_wins(study, annotate_cli):
+    """Three samples agree as well as one does, and cost three times as much."""
+    with Server(judge) as server:
+        prices = ("--price-in", "1", "--price-out", "1", "--seed", "1", "--temperature", "1")
+        ablate(annotate_cli, server, "--model", "right", "--vary", "samples=3,1", *prices)
+    result = read_result(study)
+    costs = [arm["cost"]["dollars"] for arm in result["arms"]]
+    assert costs[0] == pytest.approx(3 * costs[1], rel=0.01)
+    assert (result["best"], result["winner"]) == (0, 1)
+    assert (study / "trial" / "judge.yaml").read_text().count("samples") == 0
+
+
+def test_the_winner_judges_by_its_files(study, annotate_cli):
+    """A judge that examples mislead: the arm without them wins, as a file that a run takes."""
+
+    def misled(request):
+        return (
+            finding("late", ("message:2", "I see."))
+            if "again" in request.system
+            else read_slip(request)
+        )
+
+    with Server(misled) as server:
+        ablate(annotate_cli, server, "--model", "m", "--vary", "examples=on,off")
+        result = read_result(study)
+        assert result["winner"] == 1
+        files = ("--rubric", "trial/rubric.yaml", "--judge", "trial/judge.yaml")
+        before = len(server.seen)
+        done = annotate_cli("run", "traces.jsonl", *files, "--out", "run", "--limit", "4")
+    assert done.code == 0, done.err
+    assert len(server.seen) == before  # its answers are known
+    manifest = json.loads((study / "run" / "run.json").read_text())
+    assert manifest["rubrics"][0]["sha256"] == result["arms"][1]["rubric_sha256"]
+
+
+def test_a_repeat_is_free_and_a_stopped_trial_goes_on(study, annotate_cli):
+    vary = ("--model", "right", "--vary", "considered=codes,none")
+    prices = ("--price-in", "1000", "--price-out", "1000")
+    with Server(judge) as server:
+        stopped = ablate(annotate_cli, server, *vary, *prices, "--max-cost", "30", code=3)
+        assert "--resume" in stopped.err
+        asked = len(server.seen)
+        assert 0 < asked < 32
+        ablate(annotate_cli, server, *vary, *prices, "--resume")
+        assert len(server.seen) == 32
+        again = ablate(annotate_cli, server, *vary, *prices, "--resume")
+        assert len(server.seen) == 32
+    assert "considered=codes" in again.out
+    refused = ablate(annotate_cli, server, *vary, code=2)
+    assert "--resume" in refused.err
+
+
+def test_a_forecast_calls_nothing(study, annotate_cli):
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--model", "m", "--vary", "samples=1,3", "--dry-run")
+        assert server.calls == 0
+    assert "64 calls" in done.out
+    assert not (study / "trial").exists()
+
+
+def test_answers_that_come_in_a_file(study, annotate_cli):
+    """The requests of both arms are in one file; a result file answers both."""
+    vary = ("--model", "right", "--vary", "considered=codes,none")
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, *vary, "--batch-file", "requests.jsonl")
+        assert server.calls == 0
+        assert "requests.jsonl" in done.err
+        lines = (study / "requests.jsonl").read_text().splitlines()
+        assert len(lines) == 32
+        with (study / "results.jsonl").open("w") as out:
+            for line in map(json.loads, lines):
+                status, body = server.item(line["body"])
+                response = {"status_code": status, "body": body}
+                out.write(json.dumps({"custom_id": line["custom_id"], "response": response}) + "\n")
+    ablate(annotate_cli, server, *vary, "--resume", "--batch-results", "results.jsonl")
+    assert [arm["agreement"]["observed"]["value"] for arm in read_result(study)["arms"]] == [1, 1]
+
+
+def test_what_is_undecided_is_a_disagreement(study, annotate_cli):
+    """A judge that answers half of the traces is no better for it."""
+
+    def silent(request):
+        number = int(re.search(r"Trace (\d+)", request.user)[1])
+        if request.body["model"] == "silent" and number % 2:
+            return Reply(refusal="I would rather not.")
+        return read_slip(request)
+
+    with Server(silent) as server:
+        done = ablate(annotate_cli, server, "--vary", "model=silent,right")
+    first, second = read_result(study)["arms"]
+    assert (first["failed"], first["agreement"]["observed"]["value"]) == (8, 0.5)
+    assert second["agreement"]["observed"]["value"] == 1
+    assert "open" in done.out
+
+
+def test_labels_without_a_split_are_said_to_flatter(study, annotate_cli):
+    rows = [json.loads(line) for line in (study / "labels.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row | {"split": None}) + "\n" for row in rows)
+    (study / "all.jsonl").write_text(text)
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--vary", "model=hasty,right", labels="all.jsonl")
+    assert read_result(study)["n"] == 24
+    assert "no test split" in done.out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--vary", "sampels=1,3"), "did you mean 'samples'"),
+        (("--vary", "samples"), "expected KEY=A,B"),
+        (("--vary", "samples=1,1"), "values that differ"),
+        (("--vary", "samples=0,1"), "samples: expected a number from 1"),
+        (("--vary", "examples=yes,no"), "expected on or off"),
+        (("--vary", "facts=on,perhaps"), "facts"),
+        (("--vary", "rubric=slips.yaml,symptoms"), "other codes"),
+    ],
+)
+def test_wrong_settings_are_named(study, annotate_cli, more, message):
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--model", "right", *more, code=2)
+    assert message in done.err
+    assert server.calls == 0
+
+
+def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli):
+    with Server(judge) as server:
+        options = ("--model", "hasty", "--base-url", server.url, "--out", "run")
+        done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
+        assert done.code == 0, done.err
+        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
+        done = annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
+        assert done.code == 0, done.err
+        assert len(server.seen) == 24 + 16  # the first arm's answers are the run's
+    assert [arm["judge"] for arm in read_result(study)["arms"]] == ["llm:hasty", "llm:hasty"]
+
+
+def test_rules_beside_a_model(study, annotate_cli):
+    """The rules judge knows no such rubric, and says so before anything is asked."""
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--model", "right", "--vary", "judge=llm,rules", code=2)
+        assert server.calls == 0
+    assert "rules" in done.err
