@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 from annotator.rubrics import load_rubric
 from annotator.rubrics.annotations import Annotation
+from annotator.runs.run import open_run
+from annotator.web.index import Index
+from annotator.web.payload import serialize_annotation
 from tests.conftest import TALK, annotations, set_model
 from tests.judges.ask import (
     ALL_APIS,
@@ -113,6 +117,25 @@ def test_only_upheld_findings_count(annotate_cli: Cli, runs: Runs) -> None:
             assert found.critique.reason == "as I read it"
             assert [item.source for item in found.evidence] == ["message:1", "message:2"]
         assert Annotation.from_json(one.to_json()) == one
+
+
+def test_pages_show_what_the_critic_refuted(annotate_cli: Cli, runs: Runs) -> None:
+    runs(6, passed=True)
+    with Server(play(flag_eight, uphold_four)) as server:
+        assert annotate_cli(*emergent(server, "--out", "out")).code == 0
+    index = Index([open_run("out")], {})
+    rows = json.loads(zlib.decompress(index.rows))
+    assert sorted((row["status"], row["refuted"]) for row in rows) == [
+        *[("labelled", 0)] * 4,
+        *[("none", 1)] * 2,
+    ]
+    assert all("I take the parser module." in row["text"] for row in rows if row["refuted"])
+    for row in rows:
+        [(run, one)] = index.annotations(row["trace_id"])
+        page = serialize_annotation(run, one)
+        [found] = page["findings"] + page["refuted"]
+        assert found["critique"]["reason"] == "as I read it"
+        assert found["evidence"][0]["source"] == "message:1"
 
 
 def test_the_critic_sees_one_code_and_the_quotes_in_their_context(
