@@ -55,6 +55,7 @@ _SOURCES = {
 }
 
 
+_SHAPE = ("first_tag", "last_tag", "findings")
 _RATINGS = ("no", "unclear", "yes")
 
 
@@ -359,15 +360,19 @@ def _find_fenced(text: str) -> list[str]:
 
 
 def _find_only_answer(text: str) -> str | None:
-    """Return the JSON object that is the whole text, or its only code block; else None."""
-    # A JSON object elsewhere may be a quote of the trace.
+    """Return the JSON object that is the whole text, its only code block, or the only one in it
+    if that has the tags of the prompt: without them it may be a quote of the trace. Else None.
+    """
     text = _strip_end_tokens(text)
     if _is_object(text):
         return text
     text = _strip_thought(text)
     blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
-    return answer if _is_object(answer) else None
+    if _is_object(answer):
+        return answer
+    only = text[max(text.find("{"), 0) : text.rfind("}") + 1]
+    return only if _THINK not in text and _is_object(only, *_SHAPE) else None
 
 
 def _strip_end_tokens(text: str) -> str:
@@ -389,8 +394,9 @@ def _strip_thought(text: str) -> str:
     return rest if end and first else text
 
 
-def _is_object(text: str) -> bool:
+def _is_object(text: str, *keys: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        value = json.loads(text)
+        return isinstance(value, dict) and all(key in value for key in keys)
     except (ValueError, RecursionError):
         return False

@@ -12,9 +12,9 @@ from annotator.rubrics import NONE
 
 def tabulate(planned: Sequence[Planned], until: float | None = None) -> Table:
     """Return one row per code: expected half-width of its corrected share, in points, by n; with
-    ``until`` also the number of labels for this half-width.
+    ``until`` the number of labels for this half-width instead.
     """
-    sizes = sorted({cell.n for cell in planned})
+    sizes = [] if until else sorted({cell.n for cell in planned})
     codes = {cell.code: cell for cell in sorted(planned, key=lambda cell: -cell.judged)}
     numbers = [f"n for {_write_width(until)}"] if until else []
     by_place = {(cell.code, cell.n): cell for cell in planned}
@@ -31,9 +31,11 @@ def tabulate(planned: Sequence[Planned], until: float | None = None) -> Table:
         header=("code", "judged", "judged %", "deff", *(f"n={n}" for n in sizes), *numbers),
         rows=rows,
         notes=(
-            "Expected half-width of the corrected share's 95 % interval in points, and in brackets"
-            " the labels of traces that the judge gave the code.",
-            *(f"{name}: about so many labels; -: all are not enough." for name in numbers),
+            "About so many labels narrow half of the corrected share's 95 % interval to this many"
+            " points; -: labels of all traces do not."
+            if until
+            else "Expected half-width of the corrected share's 95 % interval in points, and in"
+            " brackets the labels of traces that the judge gave the code.",
             *_list_assumed(codes),
         ),
         last=NONE in codes,
