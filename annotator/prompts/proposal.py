@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from annotator.base.files import find_resources
 from annotator.base.text import sanitize_line
 from annotator.prompts.render import Layout, Prompt, fill_in, hash_prompts, spell_tag
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation
 
-_FILES = ("propose.j2", "propose_user.j2", "rubric.j2")
+_FILES = ("propose.j2", "propose_user.j2")
 _LONGEST_TEXT, _LONGEST_QUOTE = 800, 400  # characters of a rationale or a note, and of a quote
 _MOST_QUOTES = 4
 
@@ -38,6 +37,9 @@ class Opinion:
             yield f"{finding.code} because {_shorten(finding.rationale)} (quotes: {quotes})"
         for claim in self.annotation.rejected:
             yield f"{claim.code} rejected: {_shorten(claim.reason)}"
+        for finding in self.annotation.refuted:
+            reason = finding.critique.reason if finding.critique else ""
+            yield f"{finding.code} refuted by a critic: {_shorten(reason)}"
         if reason := self.annotation.reason:
             yield _shorten(reason)
         yield f"person {self.person}"
@@ -134,8 +136,5 @@ def render_proposal(
 
 
 def hash_proposal_prompts() -> str:
-    """Return the hash of the templates that a request for changes is made of."""
-    digest = hashlib.sha256(hash_prompts().encode())
-    for name in _FILES:
-        digest.update((find_resources("prompts") / name).read_bytes())
-    return digest.hexdigest()
+    """Return the hash of all templates that a request for changes is made of."""
+    return hash_prompts(*_FILES)

@@ -37,8 +37,8 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
-AnswerKind = Considered | Literal["proposal"]
-"""A judge's answer, by the items that it considers, or the changes of a rubric."""
+AnswerKind = Considered | Literal["critique", "proposal"]
+"""A judge's answer, by the items that it considers, a critic's, or the changes of a rubric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class Prompt:
         return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
-@lru_cache(maxsize=1)
-def hash_prompts() -> str:
-    """Return the hash of the prompt templates, which a run records."""
+@lru_cache(maxsize=4)
+def hash_prompts(*files: str) -> str:
+    """Return the hash of the prompt templates, and of more ``files``, which a run records."""
     digest = hashlib.sha256()
-    for name in _FILES:
+    for name in (*_FILES, *files):
         text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
@@ -170,7 +170,7 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    visible, missing = _fit_parts(
+    visible, missing = fit_parts(
         list(split_trace(trace, rubric, facts=layout.facts)), max_characters
     )
     return _assemble(visible, rubric, missing, layout)
@@ -211,7 +211,7 @@ def render_windows(
         note = (
             f"window {n} of {len(stretches)}: {messages[0].id} to {messages[-1].id} of {len(talk)}"
         )
-        parts = _add_note([*rest, *messages], note + _describe_missing(dropped))
+        parts = add_note([*rest, *messages], note + _describe_missing(dropped))
         cut = {section.id: section.left_out for section in messages if section.left_out}
         prompts.append(_assemble(parts, rubric, missing | cut, layout))
     return prompts or [render(trace, rubric, max_characters, layout=layout)]
@@ -240,7 +240,7 @@ def render_confirmation(
     parts = mark_priorities(
         list(split_trace(trace, rubric, facts=layout.facts)), passages, absences
     )
-    visible, missing = _fit_parts(parts, max_characters, AROUND_QUOTES)
+    visible, missing = fit_parts(parts, max_characters, AROUND_QUOTES)
     proposals = tuple(map(_describe_claim, claims))
     return _assemble(visible, rubric, missing, layout, proposals)
 
@@ -257,16 +257,17 @@ def limit_claims(claims: Sequence[Claim], max_characters: int) -> Sequence[Claim
     return claims[: max(bisect_right(sizes, max_characters), 1)]
 
 
-def _fit_parts(
+def fit_parts(
     parts: list[PromptPart], max_characters: int | None, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], Mapping[str, int]]:
+    """Return the parts that fit, and the characters missing of each, as :func:`truncate_parts`."""
     if (
         max_characters is None
         or sum(section.size for section in parts) <= max_characters - _measure_frame()
     ):
         return parts, {}
     kept, missing = truncate_parts(parts, max_characters - _measure_frame() - _NOTE, shares)
-    return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
+    return add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
 def _assemble(
@@ -276,13 +277,14 @@ def _assemble(
     layout: Layout,
     proposals: tuple[str, ...] = (),
 ) -> Prompt:
-    tag = _make_tag(parts, rubric, layout, proposals)
+    tag = make_tag(parts, rubric, layout, proposals)
     return Prompt(rubric, tag, tuple(parts), missing, proposals, layout)
 
 
-def _make_tag(
+def make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
+    """Return the tag of a prompt: the keyed hash of all that it shows."""
     templates = f"{hash_prompts()} {layout}"
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
@@ -301,7 +303,7 @@ def _describe_missing(parts: int) -> str:
     return f"\nnot shown, for want of room: {parts} parts" if parts else ""
 
 
-def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
+def add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
     """Return the parts with a note at the end of the facts."""
     return [
         replace(section, text=f"{section.text}\n{note.strip()}")
