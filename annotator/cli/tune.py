@@ -40,7 +40,7 @@ _SECTIONS = {
     " concurrency",
     "How it is tuned": "candidates rounds folds quote_traces seed",
     "Which traces and labels": "reader map_file agent_name redact annotators cluster design ledger",
-    "Model": "api_key_env api temperature context samples",
+    "Model": "api_key_env api temperature context samples critic",
     "Limits and money": "rpm tpm price_in price_out prices cached",
     "Batches": "batch batch_file batch_results",
     "Output": "verbose as_json confidence",

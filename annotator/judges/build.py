@@ -461,11 +461,8 @@ def build_proposer(settings: ModelSettings, concurrency: int) -> BuiltJudge:
     """
     from annotator.judges.llm.proposal import Proposer
 
-    single = replace(
-        settings,
-        **{"models": settings.models[:1], "samples": 1, "require": "majority"},
-        **{"critic": None, "finder": ""},
-    )
+    models = settings.models[:1]
+    single = replace(settings, models=models, samples=1, require="majority", critic=None, finder="")
     built = _build_models(single, concurrency, offline=False)
     proposer = Proposer(built.members[0].options, built.session)
     return replace(built, judge=proposer, members=(proposer,))

@@ -38,8 +38,8 @@ class Opinion:
         for claim in self.annotation.rejected:
             yield f"{claim.code} rejected: {_shorten(claim.reason)}"
         for finding in self.annotation.refuted:
-            reason = finding.critique.reason if finding.critique else ""
-            yield f"{finding.code} refuted by a critic: {_shorten(reason)}"
+            why = finding.critique.reason if finding.critique else ""
+            yield f"{finding.code} refuted by a critic: {_shorten(why)}"
         if reason := self.annotation.reason:
             yield _shorten(reason)
         yield f"person {self.person}"
