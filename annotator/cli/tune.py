@@ -12,13 +12,11 @@ from annotator.base.text import dump_json, format_count, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import add_model_options, make_judge_settings
 from annotator.cli.options import (
-    PATH,
     GroupedCommand,
-    Number,
+    add_label_options,
     add_option,
     add_reader_options,
     parse_attributes,
-    task_option,
     verbose_option,
 )
 from annotator.cli.output import (
@@ -55,13 +53,7 @@ _PASSED = (
     "tune", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES|RUN")
-@add_option(
-    "--labels FILE...",
-    "People's labels, as of annotate calibrate.",
-    PATH,
-    name="files",
-    required=True,
-)
+@add_label_options
 @add_option(
     "--rubric NAME|FILE", "The rubric to improve.  [default: the run's]", name="rubric_name"
 )
@@ -84,11 +76,6 @@ _PASSED = (
 @add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
 @add_reader_options("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @add_option("--redact", "Hide e-mail addresses, keys and tokens in the traces.")
-@add_option("--annotator NAME...", "Whose labels decide, as of calibrate.", name="annotators")
-@task_option
-@add_option("--design FILE", "The design that annotate sample wrote.", PATH)
-@add_option("--ledger FILE", "The file that notes each look.", PATH)
-@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
 @add_option("--dry-run", "Print how many calls and dollars it would take. Call nothing.")
 @verbose_option
 @add_option("--json", "Print tuning.json.", name="as_json")
