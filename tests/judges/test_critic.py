@@ -47,6 +47,15 @@ BOTH = Reply(
         ],
     }
 )
+MISQUOTED = Reply(
+    answer=BOTH.answer
+    | {
+        "findings": [
+            *SPLIT.answer["findings"],
+            *finding("negotiation", ("message:3", "No such words.")).answer["findings"],
+        ]
+    }
+)
 PRICE = ("--price-in", "2", "--price-out", "8")
 
 
@@ -152,6 +161,7 @@ def test_the_critic_sees_one_code_and_the_quotes_in_their_context(
         assert getattr(codes["role_division"], text) in told
         assert getattr(codes["negotiation"], text) not in told
     assert "negotiation (" in told
+    assert load_rubric("emergent").instructions.strip() in told  # the judge's rules
     assert "because: as the quotes show" in request.user
     sources = [part.source for part in request.parts]
     assert sources == ["facts", "message:1", "message:2", "message:3", "message:4"]
@@ -181,6 +191,18 @@ DECIDED: dict[str, tuple[str, Reply, dict[str, Reply], str, tuple[str, ...], str
         },
         *("labelled", ("negotiation",), ""),
     ),
+    "another finding has a false quote": (
+        "emergent",
+        MISQUOTED,
+        {"role_division": decide("not supported")},
+        *("undecided", (), "upheld no finding, and the finding of negotiation was rejected"),
+    ),
+    "another finding has a false quote, and one is upheld": (
+        "emergent",
+        MISQUOTED,
+        {"role_division": decide("upheld")},
+        *("labelled", ("role_division",), ""),
+    ),
     "of a rubric of one code the others are open": (
         "comm_errors",
         RIGHT,
@@ -207,6 +229,7 @@ def test_what_is_left_of_a_trace(annotate_cli: Cli, runs: Runs, name: str) -> No
     [one] = annotations(Path("out")).values()
     assert (one.status, one.codes) == (status, codes)
     assert reason in (one.reason or "")
+    assert one.failure is None
     assert {x.code for x in (*one.findings, *one.refuted)} == set(decisions)
     assert annotate_cli("report", "out").code == 0
 
