@@ -550,6 +550,13 @@ def test_the_critic_answers_in_the_forms_of_the_judge(mode: str) -> None:
     assert (one.status, forms) == ("none", ["plain" if mode == "json" else mode])
 
 
+def test_the_critic_may_answer_in_prose_around_its_json() -> None:
+    text = f"It is: {json.dumps(decide('not supported').answer)}. Done."
+    with Server(play(lambda _: SPLIT, lambda _: Reply(text=text))) as server:
+        one = ask(server, talk(*(text for _, text in TALK)), "emergent", mode="json", critic="same")
+    assert (one.status, one.error) == ("none", None)
+
+
 @pytest.mark.parametrize("api", ALL_APIS)
 def test_every_api_has_a_critic(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
