@@ -138,7 +138,7 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         upheld = sum(k for (_, x), k in table.counts.critiques.items() if x == "upheld")
         model = sanitize_line(str(critic["model"]), 120)
         yield (
-            f"A critic ({model}) checked each other finding in a call of its own and upheld"
+            f"A critic ({model}) checked each remaining finding in a call of its own and upheld"
             f" {upheld} of {n}; the rest do not count."
         )
     if table.judged:

@@ -122,7 +122,7 @@ def _find_doubt(
     """Return why a trace whose findings are all refuted may still have a code, or None.
 
     The critic names another code, whose quotes nobody checked. The judge was to report one code, or
-    cannot rule out a code. Half of the votes have another code. The finding of another code was
+    left the rest open. Half of the votes have another code. The finding of another code was
     rejected.
     """
     others = {x.critique.code for x in annotation.refuted if x.critique and x.critique.code}
@@ -136,7 +136,7 @@ def _find_doubt(
     rejected = {claim.code for claim in annotation.rejected} - refuted
     if rejected and criteria.rejected == "undecided":
         return f"the finding of {' and '.join(sorted(rejected))} was rejected"
-    return verdict.undecided
+    return "the judge left the rest open" if verdict.undecided else None
 
 
 def _decide(
