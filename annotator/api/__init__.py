@@ -37,6 +37,7 @@ from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
+from annotator.runs.restore import open_traces, restore_settings
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
@@ -78,7 +79,9 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
+    "open_traces",
     "plan_ablation",
     "project_usage",
+    "restore_settings",
     "summarize",
 ]

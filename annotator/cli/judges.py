@@ -172,26 +172,33 @@ def choose_judge(
 
 
 def make_judge_settings(
-    name: str | None, options: Mapping[str, Any], *, named: bool
+    name: str | None,
+    options: Mapping[str, Any],
+    *,
+    named: bool,
+    recorded: Mapping[str, Any] | None = None,
 ) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
     """Return a function from settings that win over the options to a judge of models; None if
-    nobody names a model. ``named``: those settings do.
+    nobody names a model. ``named``: those settings do; ``recorded``: the settings of a run's judge,
+    which the options change.
     """
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    file = Path(name) if name and is_judge_file(name) else None
-    if not file and (name == "rules" or not (named or options["models"])):
+    file = Path(name) if name and is_judge_file(name) else recorded
+    if not file and (name not in (None, "llm") or not (named or options["models"])):
         return None
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 
 def _parse_options(
-    file: Path | None,
+    file: Path | Mapping[str, Any] | None,
     options: Mapping[str, Any],
     explicit: Collection[str],
     varied: Mapping[str, Any],
 ) -> ModelSettings:
-    """Return the settings of a judge file and of options; ``varied`` wins over both."""
+    """Return the settings of a judge file, or its content, and of options; ``varied`` wins over
+    both.
+    """
     limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
@@ -199,7 +206,9 @@ def _parse_options(
         if option not in _LIMITS and value not in (None, ()):
             (over if option in explicit else under)[option] = value
     more = {"over": {**over, **varied}, "under": under, **limits}
-    return read_settings(file, **more) if file else parse_settings({}, **more)
+    if isinstance(file, Path):
+        return read_settings(file, **more)
+    return parse_settings(file or {}, **more)
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:

@@ -199,7 +199,7 @@ def test_what_is_undecided_is_a_disagreement(study, annotate_cli):
         return read_slip(request)
 
     with Server(silent) as server:
-        done = ablate(annotate_cli, server, "--vary", "model=silent,right")
+        done = ablate(annotate_cli, server, "--vary", "model=silent,right", code=1)
     first, second = read_result(study)["arms"]
     assert (first["failed"], first["agreement"]["observed"]["value"]) == (8, 0.5)
     assert second["agreement"]["observed"]["value"] == 1
