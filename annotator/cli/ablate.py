@@ -165,7 +165,8 @@ def command(
         seed=draw_seed,
     )
     if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        shown = {"verbose": verbose, "as_json": as_json}
+        show_forecast(plan.forecast(), concurrency, pilot=False, **shown)
         return
     text = describe_command(click.get_current_context())
     try:

@@ -140,7 +140,8 @@ async def judge_arms(
         costs[arm.name] = _read_cost(open_run(folder))
     for n, arm in enumerate(trial.arms, 1):
         is_there = arm.name in costs
-        plan = trial.plan(arm, sum(cost for name, cost in costs.items() if name != arm.name))
+        others = sum(cost for name, cost in costs.items() if name != arm.name)
+        plan = trial.plan(arm, others)
         manifest = plan.make_manifest(command)
         callbacks.notice(f"arm {n} of {len(trial.arms)}: {arm.name}")
         try:
@@ -148,7 +149,8 @@ async def judge_arms(
                 plan, manifest, trial.locate(arm), callbacks, open_run, [], resume=is_there
             )
         except BudgetReached as error:
-            raise BudgetReached(f"{arm.name}: {error}") from error
+            before = f", and {others:.4f} for the other arms" if others else ""
+            raise BudgetReached(f"{arm.name}: {error}{before}") from error
         except FailsAlways as error:
             raise FailsAlways(f"{arm.name}: {error}") from error
         costs[arm.name] = _read_cost(run)
