@@ -53,15 +53,12 @@ def summarize(result: Ablation) -> str:
             " cost."
         )
     if result.checked and result.gain and len(result.arms) > 1:
-        text += (
-            f" Checked on tasks that did not choose: kappa {_write_kappa(result.checked.kappa)},"
-        )
-        others = result.choices[0] < sum(result.choices)
-        text += (
-            f" gain over the first arm {_write(result.gain, '+')} {_write_ends(result.gain)}."
-            if others
-            else " of the first arm, which all others choose."
-        )
+        kappa = _write_kappa(result.checked.kappa)
+        text += f" Checked on tasks that did not choose: kappa {kappa}"
+        if result.choices[0] < sum(result.choices):
+            gain = _write(result.gain, "+"), _write_ends(result.gain)
+            text += f", gain over the first arm {' '.join(gain)}"
+        text += "."
     return text
 
 
@@ -170,7 +167,8 @@ def _write_ends(number: Estimate | None) -> str:
 
 
 def _write_kappa(number: Estimate) -> str:
-    return f"{_write(number)} {_write_ends(number)}"
+    ends = "(no interval)" if number.low is None else _write_ends(number)
+    return f"{_write(number)} {ends}"
 
 
 def _get_cost(arm: ArmResult, result: Ablation) -> float | None:

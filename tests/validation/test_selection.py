@@ -20,8 +20,8 @@ def answer_wrong(*items, human=HUMAN):
 def kappa_of(human, answers, weights=None):
     """By the function for integer tables; a weight is that many items."""
     table = Counter()
-    for pair, weight in zip(zip(human, answers, strict=True), weights or [1] * len(human)):
-        table[pair] += weight
+    for *pair, weight in zip(human, answers, weights or [1] * len(human), strict=True):
+        table[*pair] += weight
     return compute_cohen_kappa(table).value
 
 
