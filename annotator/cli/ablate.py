@@ -165,8 +165,8 @@ def command(
         seed=draw_seed,
     )
     if dry_run:
-        shown = {"verbose": verbose, "as_json": as_json}
-        show_forecast(plan.forecast(), concurrency, pilot=False, **shown)
+        output = {"verbose": verbose, "as_json": as_json}
+        show_forecast(plan.forecast(), concurrency, pilot=False, **output)
         return
     text = describe_command(click.get_current_context())
     try:
