@@ -30,6 +30,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.api.tuning import forecast_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -70,6 +71,7 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
+    "forecast_tuning",
     "group_calibrations",
     "group_runs",
     "is_run",
@@ -84,4 +86,5 @@ __all__ = [
     "project_usage",
     "restore_settings",
     "summarize",
+    "tune",
 ]

@@ -70,7 +70,8 @@ class AblationPlan:
         """Judge the labelled traces in every arm, and compare the arms; raises as
         :func:`ablate`.
         """
-        from annotator.calibration.ablation import JudgedArm, measure_arms, note_looks
+        from annotator.calibration.ablation import JudgedArm, measure_arms
+        from annotator.calibration.ledger import note_looks
 
         for note in self.dev.notes:
             on_notice(note)
@@ -86,7 +87,8 @@ class AblationPlan:
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
         result = measure_arms(arms, self.dev, self.request)
-        note_looks(result, self.dev.labels, self.request, on_notice)
+        labels = self.dev.labels
+        note_looks(runs, result.rubric, labels, result.split, self.request, on_notice)
         self._write(result)
         return result
 

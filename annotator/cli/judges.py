@@ -15,6 +15,7 @@ from annotator.cli.options import Number, PluginChoice, add_option, add_options
 from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
+    SAME,
     BuiltJudge,
     ModelSettings,
     build_judge,
@@ -51,7 +52,6 @@ _SETTINGS = (
         "The temperature.  [default: 0 for servers on this machine, else the server's]",
         Number(0, 2),
     ),
-    add_option("--seed N", "The model's seed; sample k is sent N + k - 1.", int),
     add_option(
         "--context N",
         "The longest input of the model in tokens.  [default: as listed, else unknown]",
@@ -77,6 +77,13 @@ _SESSION = (
         "--samples K",
         "How often each model judges a trace; the votes decide.  [default: 1]",
         click.IntRange(1, 99),
+    ),
+    add_option(
+        "--critic [MODEL]",
+        "Ask a model about each finding once more: the judge's own, or MODEL at the same endpoint."
+        " A finding that it does not uphold does not count.",
+        is_flag=False,
+        flag_value=SAME,
     ),
     add_option(
         "--prices FILE...", "A YAML file with prices, which replace the listed ones.", _FILE
@@ -106,7 +113,7 @@ _SESSION = (
 # The options that limit a run; all others are settings of the judge.
 _LIMITS = (
     *("prices", "rpm", "tpm", "max_cost"),
-    *("cached", "batch", "batch_file", "batch_results"),
+    *("cached", "batch", "batch_file", "batch_results", "finder"),
 )
 
 
@@ -136,7 +143,11 @@ _JUDGE = add_option(
 )
 
 
-add_judge_options = add_options(_JUDGE, *_SESSION, *_SETTINGS)
+# Without a seed, for commands that have one of their own: the model's is in a judge file then.
+add_model_options = add_options(_JUDGE, *_SESSION, *_SETTINGS)
+add_judge_options = add_options(
+    add_model_options, add_option("--seed N", "The model's seed; sample k is sent N + k - 1.", int)
+)
 
 
 def choose_judge(
@@ -160,6 +171,12 @@ def choose_judge(
             flags = f"--model {shlex.quote(model)} --base-url {url}"
             notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
+    if name != "llm" and not file and (critic := options["critic"]):
+        if critic == SAME and not options["models"]:
+            raise click.UsageError(f"--judge {name} has no model of its own: --critic MODEL")
+        critics = options["models"][:1] if critic == SAME else (critic,)
+        options = {**options, "models": critics, "critic": SAME, "finder": name}
+        name = "llm"
     if name != "llm" and not file:
         return _build_without_model(name, options, explicit, notice)
     if not options["models"] and not file:
