@@ -5,13 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from annotator import api
 from annotator.base.errors import BudgetReached, Interrupted, Pending
 from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
+from annotator.cli.judges import (
+    add_judge_options,
+    describe_command,
+    make_judge_settings,
+    note_unused_options,
+)
 from annotator.cli.options import (
     GroupedCommand,
     add_label_options,
@@ -27,12 +33,13 @@ from annotator.traces import check_exists, load_traces
 if TYPE_CHECKING:
     from annotator import Ablation
 
+_GIVEN = ParameterSource.COMMANDLINE
 _SECTIONS = {
     "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
     " concurrency",
     "Which labels": "annotators design ledger cluster",
     "Which traces": "reader map_file agent_name",
-    "Model": "api_key_env api temperature seed context samples",
+    "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "rpm tpm price_in price_out prices cached",
     "Batches": "batch batch_file batch_results",
     "Output": "verbose quiet as_json confidence draw_seed",
@@ -109,6 +116,7 @@ def command(
     or almost all of the last ones; 2 wrong usage or unreadable input; 3 stopped before --max-cost
     was exceeded; 130 interrupted.
     """
+    context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
     for source in sources:
@@ -128,6 +136,9 @@ def command(
     )
     if judge_name == "llm" and not make_judge:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
+    if not make_judge:
+        explicit = {name for name in options if context.get_parameter_source(name) is _GIVEN}
+        note_unused_options(judge_name or "rules", explicit, notice)
     plan = api.plan_ablation(
         *(traces, run, files, values),
         rubric=rubric,
@@ -148,7 +159,7 @@ def command(
         output = {"verbose": verbose, "as_json": as_json}
         show_forecast(plan.forecast(), concurrency, pilot=False, **output)
         return
-    text = describe_command(click.get_current_context())
+    text = describe_command(context)
     try:
         result = plan.run(notice, text, resume=resume)
     except Pending as error:

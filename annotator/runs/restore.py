@@ -73,6 +73,8 @@ def restore_settings(run: Run) -> Mapping[str, Any] | str:
             f"{run}: its judge {recorded['id']} is a plug-in: name it with --judge"
         )
     votes = {name: recorded[name] for name in _VOTES if name in recorded}
+    if critic := recorded.get("critic"):
+        votes["critic"] = _read_model(critic)
     models = [_read_model(model) for model in recorded.get("models") or [recorded]]
     if len(models) == 1:
         return {**models[0], **votes}

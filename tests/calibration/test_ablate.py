@@ -277,6 +277,7 @@ def test_a_plug_in_judges(study, annotate_cli):
     with Server(judge) as server:
         done = ablate(annotate_cli, server, "--judge", "always:late", "--vary", "examples=on,off")
         assert [arm["judge"] for arm in read_result(study)["arms"]] == ["late", "late"]
+        assert "without effect: --base-url" in done.err
         arguments = ("--model", "right", "--vary", "judge=always:late,llm", "--out", "beside")
         ablate(annotate_cli, server, *arguments)
     assert "--judge always:late" in done.err
@@ -369,6 +370,21 @@ def test_a_run_keeps_its_settings_beside_options(study, annotate_cli):
     assert "ann@example.org" not in sent
     assert read_result(study)["n"] == 16
     assert f"annotate run {study / 'traces.jsonl'} --rubric slips.yaml" in done.err
+
+
+def test_a_critic_of_a_run_stays(study, annotate_cli):
+    """The arm with the run's settings is the run's judge."""
+    with Server(judge) as server:
+        options = ("--model", "right", "--critic", "--base-url", server.url, "--out", "run")
+        annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
+        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
+        annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
+    judges = [
+        json.loads((study / folder / "run.json").read_text())["judge"]
+        for folder in ("run", "trial/considered=codes")
+    ]
+    assert judges[0]["critic"]["model"] == "right"
+    assert judges[0] == judges[1]
 
 
 def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
