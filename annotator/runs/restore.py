@@ -63,12 +63,17 @@ def restore_settings(run: Run) -> Mapping[str, Any] | str:
     Keys and headers are not recorded: they come from the environment, as for the run.
 
     Raises:
-        AnnotatorError: the judge is a plug-in.
+        AnnotatorError: the judge is a plug-in, or has a critic and no model of its own.
     """
     recorded = run.manifest.judge.model_dump()
+    is_model = str(recorded["id"]).startswith("llm:")
+    if recorded.get("critic") and not is_model:
+        raise AnnotatorError(
+            f"{run}: its judge {recorded['id']} has a critic: name another judge with --judge"
+        )
     if recorded["id"] == "rules":
         return "rules"
-    if not str(recorded["id"]).startswith("llm:"):
+    if not is_model:
         raise AnnotatorError(
             f"{run}: its judge {recorded['id']} is a plug-in: name it with --judge"
         )
