@@ -54,7 +54,7 @@ def estimate_effective_votes(
 
     def count(totals: Floats) -> Floats:
         counts = totals[:, 1:].reshape(-1, voters, voters, codes)
-        return _divide_votes(_correlate(totals[:, 0], counts), voters)
+        return _divide_votes(_compute_correlation(totals[:, 0], counts), voters)
 
     return draws.estimate(_MEASURE, count, items, inputs, _CONSTANT, confidence)
 
@@ -68,7 +68,7 @@ def compute_effective_votes(items: int, together: ArrayLike) -> Estimate:
     """
     counts = np.asarray(together, dtype=np.float64)
     inputs = _list_inputs(items, counts)
-    rho = _correlate(np.array([float(items)]), counts[None])
+    rho = _compute_correlation(np.array([float(items)]), counts[None])
     value = float(_divide_votes(rho, len(counts))[0])
     if not np.isfinite(value):
         return Estimate(_MEASURE, None, None, None, items, 0.95, "none", _CONSTANT, inputs)
@@ -76,11 +76,11 @@ def compute_effective_votes(items: int, together: ArrayLike) -> Estimate:
 
 
 def _list_inputs(items: int, together: Floats) -> dict[str, Any]:
-    rho = float(_correlate(np.array([float(items)]), together[None])[0])
+    rho = float(_compute_correlation(np.array([float(items)]), together[None])[0])
     return {"votes": len(together), "correlation": rho if np.isfinite(rho) else None}
 
 
-def _correlate(items: Floats, together: Floats) -> Floats:
+def _compute_correlation(items: Floats, together: Floats) -> Floats:
     """Return the mean correlation of two voters of each row; NaN if no two of them vary."""
     with np.errstate(divide="ignore", invalid="ignore"):
         joint = together / items[:, None, None, None]
@@ -91,8 +91,8 @@ def _correlate(items: Floats, together: Floats) -> Floats:
         variances = np.where(variances > 1e-12, variances, np.nan)
         matrix = covariances / np.sqrt(variances[:, :, None] * variances[:, None])
         pairs = matrix[:, *np.triu_indices(together.shape[1], 1)]
-        known = np.isfinite(pairs)
-        mean: Floats = np.where(known, pairs, 0).sum(axis=1) / known.sum(axis=1)
+        finite = np.isfinite(pairs)
+        mean: Floats = np.where(finite, pairs, 0).sum(axis=1) / finite.sum(axis=1)
     return mean
 
 

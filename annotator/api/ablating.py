@@ -197,7 +197,10 @@ def plan_ablation(
         sources = [traces] if isinstance(traces, (str, Path)) else list(traces)
         if len(sources) == 1 and is_run(sources[0]):
             run = open_run(sources[0])
-            traces = load_traces(*run.manifest.sources, format=run.manifest.format)
+            of_run = run.manifest
+            traces = load_traces(
+                *of_run.sources, format=of_run.format, redact=bool(of_run.redaction)
+            )
         else:
             traces = load_traces(*map(str, sources))
     if run and make_judge is None:

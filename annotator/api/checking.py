@@ -39,6 +39,7 @@ VARIANTS = ("again", "order", "layout", "paraphrase", "short")
 """The same once more; the codes in another order; the rubric after the trace, or before it; the
 rubric in other words; a part of the trace."""
 _BASE = "base"
+_ANSWERED = ("labelled", "none", "undecided")
 
 
 @dataclass(frozen=True)
@@ -231,9 +232,8 @@ def plan_check(
         )
     loaded = traces if isinstance(traces, Traces) else load_traces(traces)
     if run and rubric.id in run.schemes:
-        judged = {"labelled", "none", "undecided"}
-        found = [x for x in run.annotations(rubric.id) if x.status in judged and not x.unasked]
-        ids = sorted(item.trace_id for item in found)
+        annotations = run.annotations(rubric.id)
+        ids = sorted(x.trace_id for x in annotations if x.status in _ANSWERED and not x.unasked)
     else:
         ids = sorted(x.id for x in loaded if _is_judged(x, rubric, only))
     drawn_ids = Random(seed).sample(ids, min(n, len(ids)))  # noqa: S311 - no secret
@@ -245,18 +245,18 @@ def plan_check(
             f" {', '.join(loaded.places)}: there must be one at least, and all that the run judged"
         )
     base = Arm(_BASE, rubric, judge, criteria=criteria)
-    file, words = out / "paraphrase.yaml", None
+    file, reworded = out / "paraphrase.yaml", None
     if resume and not paraphrase and file.exists():
         paraphrase = file
         max_cost = _subtract(max_cost, _read_usage(file))
     if paraphrase:
-        words = _read_paraphrase(paraphrase, rubric)
+        reworded = _read_paraphrase(paraphrase, rubric)
     in_files = bool(batch_file or batch_results)
     arms, notes = [], []
     for name in variants:
         arm, reason = _make_variant(name, base, here, share, seed)
-        if name == "paraphrase" and words:
-            arm = replace(arm, rubric=words)
+        if name == "paraphrase" and reworded:
+            arm = replace(arm, rubric=reworded)
         elif name == "paraphrase" and in_files:
             reason = "with files of requests it needs --paraphrase FILE"
         if reason:
@@ -268,12 +268,14 @@ def plan_check(
     limits = (concurrency, max_cost, batch_file, batch_results)
     trial = Trial(selected, drawn_ids, arms, out, only, *limits)
     # The answers of a run count as those of the base, if its judge is the same in everything.
-    asked = trial.plan(base, offline=True).make_manifest("")
-    scheme = run.schemes.get(rubric.id) if run else None
-    is_base = bool(scheme and run and asked.judge_sha256 == run.judge_sha256)
-    if not (is_base and scheme and scheme.sha256 == rubric.sha256):
+    manifest = trial.plan(base, offline=True).make_manifest("")
+    if not (
+        run
+        and run.judge_sha256 == manifest.judge_sha256
+        and rubric.sha256 in {scheme.sha256 for scheme in run.schemes.values()}
+    ):
         run, trial = None, replace(trial, arms=[base, *arms])
-    is_written = words or not any(arm.name == "paraphrase" for arm in arms)
+    is_written = reworded or not any(arm.name == "paraphrase" for arm in arms)
     return CheckPlan(
         trial=trial,
         run=run,
@@ -293,8 +295,8 @@ def _check_options(n: int, variants: Sequence[str], share: float, maximum: float
             raise SettingsError(f"{name}: expected a share between 0 and 1, found {value!r}")
     for name in variants:
         if name not in VARIANTS:
-            known = f"there are {', '.join(VARIANTS)}"
-            raise SettingsError(f"--variants {name}: no such one{suggest(name, VARIANTS)}; {known}")
+            names = f"{suggest(name, VARIANTS)}; there are {', '.join(VARIANTS)}"
+            raise SettingsError(f"--variants {name}: no such one{names}")
 
 
 def _is_judged(item: TraceOrProblem, rubric: Rubric, only: Only) -> bool:
@@ -345,12 +347,12 @@ def _can_be_cut(trace: Trace, rubric: Rubric, judge: ModelSettings, share: float
 
 
 def _read_paraphrase(file: Path, rubric: Rubric) -> Rubric:
-    words = load_rubric(str(file))
-    if words.id != rubric.id or {x.id for x in words.codes} != {x.id for x in rubric.codes}:
+    reworded = load_rubric(str(file))
+    if reworded.id != rubric.id or {x.id for x in reworded.codes} != {x.id for x in rubric.codes}:
         raise SettingsError(f"--paraphrase {file}: expected the codes, and the id, of {rubric.id}")
-    if words.sha256 == rubric.sha256:
+    if reworded.sha256 == rubric.sha256:
         raise SettingsError(f"--paraphrase {file}: this is the rubric itself")
-    return words
+    return reworded
 
 
 def _read_usage(file: Path) -> Usage:

@@ -51,11 +51,7 @@ class VariantResult:
     """
 
     name: str
-    id: str
     run: str
-    judge_sha256: str
-    rubric_version: int
-    rubric_sha256: str
     same: Estimate
     beyond: Estimate | None
     agreement: RaterAgreement
@@ -108,7 +104,7 @@ def _check(low: float, high: float, maximum: float) -> Literal["met", "missed", 
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _VariantAnswers:
     """The counted labels of a run by trace; a failed trace has none."""
 
     labels: dict[str, frozenset[str]]
@@ -148,7 +144,7 @@ def measure_stability(
         trace_id: find_cluster(item.attributes, cluster)
         for trace_id, item in first.annotations.items()
     }
-    compared = _Comparison(
+    compared = _BaseAnswers(
         codes=base.schemes[rubric].labels,
         first=first.labels,
         clusters=clusters if any(clusters.values()) else None,
@@ -157,7 +153,7 @@ def measure_stability(
     )
     answers = {name: _read(run, rubric, trace_ids) for name, run in variants.items()}
     results = [
-        compared.measure(name, run, rubric, answers[name], answers.get(AGAIN))
+        compared.measure(name, run, answers[name], answers.get(AGAIN))
         for name, run in variants.items()
     ]
     # A trace that a variant was not asked about differs in nothing from the base.
@@ -187,7 +183,7 @@ def measure_stability(
     )
 
 
-def _read(run: Run, rubric: str, trace_ids: Sequence[str]) -> _Answers:
+def _read(run: Run, rubric: str, trace_ids: Sequence[str]) -> _VariantAnswers:
     sample = read_judged_sample(run, rubric, select=set(trace_ids))
     judged = {x: item for x, item in sample.selected.items() if item.status != "skipped"}
     labels = {
@@ -195,11 +191,11 @@ def _read(run: Run, rubric: str, trace_ids: Sequence[str]) -> _Answers:
         for x in trace_ids
         if x in judged and judged[x].status != "failed"
     }
-    return _Answers(labels, judged)
+    return _VariantAnswers(labels, judged)
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class _BaseAnswers:
     """The answers of the base, with which others are compared."""
 
     codes: Sequence[str]
@@ -240,20 +236,19 @@ class _Comparison:
     def _judge(self, lost: Estimate) -> Stability | None:
         if lost.n < LEAST_TRACES or lost.low is None or lost.high is None:
             return None
-        words: dict[str, Stability] = {
+        verdicts: dict[str, Stability] = {
             "met": "stable",
             "missed": "unstable",
             "undecided": "unclear",
         }
-        return words[_check(lost.low, lost.high, self.maximum)]
+        return verdicts[_check(lost.low, lost.high, self.maximum)]
 
     def measure(
-        self, name: str, run: Run, rubric: str, answers: _Answers, again: _Answers | None
+        self, name: str, run: Run, answers: _VariantAnswers, again: _VariantAnswers | None
     ) -> VariantResult:
         """Return a variant beside the base."""
         labels = answers.labels
         units = [unit for unit in self.first if unit in labels]
-        scheme = run.schemes[rubric]
         sides = [[join_labels(x[u]) for u in units] for x in (self.first, labels)]
         beyond = None
         if again and again is not answers:
@@ -269,11 +264,7 @@ class _Comparison:
             )
         return VariantResult(
             name=name,
-            id=run.id,
             run=str(run),
-            judge_sha256=run.judge_sha256,
-            rubric_version=scheme.version,
-            rubric_sha256=scheme.sha256,
             same=self.share([labels[x] == self.first[x] for x in units], units),
             beyond=beyond,
             agreement=measure_agreement(

@@ -177,7 +177,7 @@ def command(
     put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
     say_written(out / "check.json")
     if plan.paraphrase_file.exists():
-        say_notice(f"read whether it says the same as the rubric: {plan.paraphrase_file}")
+        notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
     labelled = name_sources(sources) if run else ("RUN",)
     say_next("sample", *labelled, "-n", 60, purpose="labels say whether the judge is right")
     if max_flips is not None:

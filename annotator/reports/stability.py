@@ -7,7 +7,6 @@ from annotator.base.text import format_count, sanitize_line, wrap_line, wrap_lin
 from annotator.calibration.stability import (
     AGAIN,
     LEAST_TRACES,
-    CodeFlips,
     JudgeCheck,
     VariantResult,
 )
@@ -20,7 +19,7 @@ from annotator.reports.digits import (
     format_points,
     format_ratio,
 )
-from annotator.reports.table import Table, make_columns
+from annotator.reports.table import Table
 from annotator.reports.tables.brief import fit_rows
 from annotator.rubrics import NONE
 from validation import Estimate
@@ -32,16 +31,11 @@ _MEANINGS = {
     "paraphrase": "the rubric in other words",
     "short": "a part of each trace, as a model with less context reads it",
 }
-_COLUMNS = make_columns(
-    "variant code n same same_low same_high kappa kappa_low kappa_high beyond_again"
-    " beyond_again_low beyond_again_high undecided failed uncut having lost lost_low lost_high"
-    " others gained gained_low gained_high verdict"
-)
 
 
 def tabulate(result: JudgeCheck, *, verbose: bool = False) -> list[Table]:
     """Return a table of the variants, one of the codes, and if ``verbose`` one of both. The first
-    one has all numbers as records.
+    one's document has all numbers.
     """
     tables = [_tabulate_variants(result), _tabulate_codes(result)]
     return [*tables, *([_tabulate_flips(result)] if verbose else [])]
@@ -60,15 +54,12 @@ def summarize(result: JudgeCheck) -> str:
         return f"{text} No code is lost in any variant."
     code = max(lost, key=lambda flips: (flips.lost.inputs["k"], flips.lost.value))
     of = f"{code.lost.inputs['k']} of {format_count(code.lost.n, 'trace')}"
-    return f"{text} {sanitize_line(code.code, 64)} flips in {of} that {_have(code.lost.n)} it."
-
-
-def _have(n: int) -> str:
-    return "has" if n == 1 else "have"
+    return f"{text} {sanitize_line(code.code, 64)} flips in {of} with it."
 
 
 def _tabulate_variants(result: JudgeCheck) -> Table:
-    header = ("variant", "same codes", "%", "interval", "kappa", "beyond again", "open")
+    level = f"{100 * result.confidence:g} %"
+    header = ("variant", "same codes", "%", level, "kappa", "beyond again", "open")
     rows = []
     for variant in result.variants:
         gap, ends = format_points(variant.beyond)
@@ -91,10 +82,8 @@ def _tabulate_variants(result: JudgeCheck) -> Table:
         title=f"{title}\n\n{wrap_lines(summarize(result))}",
         header=header,
         rows=rows,
-        lines=[wrap_line(line, "   ") for line in lines],
+        lines=["", *(wrap_line(line, "   ") for line in lines)],
         name=f"{result.rubric}-check",
-        records=[*_list_records(result)],
-        columns=_COLUMNS,
         document=asdict(result),
     )
 
@@ -104,7 +93,7 @@ def _tabulate_codes(result: JudgeCheck) -> Table:
     columns = {
         "lost": [format_ratio(flips.lost) for flips in codes],
         "%": [format_percent(flips.lost) for flips in codes],
-        "interval": [_write_limits(flips.lost) for flips in codes],
+        f"{100 * result.confidence:g} % interval": [_write_limits(x.lost) for x in codes],
         "gained": [format_ratio(flips.gained) for flips in codes],
         "most in": [_find_worst(flips.code, result.variants) for flips in codes],
         "verdict": [flips.verdict or UNDEFINED for flips in codes],
@@ -114,7 +103,8 @@ def _tabulate_codes(result: JudgeCheck) -> Table:
 
 
 def _tabulate_flips(result: JudgeCheck) -> Table:
-    header = ("variant", "code", "lost", "%", "interval", "gained", "%", "interval")
+    level = f"{100 * result.confidence:g} %"
+    header = ("variant", "code", "lost", "%", level, "gained", "%", level)
     rows = [
         (
             variant.name,
@@ -141,8 +131,9 @@ def _find_worst(code: str, variants: Sequence[VariantResult]) -> str:
         for flips in variant.flips
         if flips.code == code
     }
-    most = max(counts.values(), default=0)
-    return ", ".join(name for name, n in counts.items() if n == most) if most else UNDEFINED
+    maximum = max(counts.values(), default=0)
+    names = [name for name, n in counts.items() if n and n == maximum]
+    return ", ".join(names) or UNDEFINED
 
 
 def _list_notes(result: JudgeCheck) -> Iterator[str]:
@@ -166,35 +157,3 @@ def _list_notes(result: JudgeCheck) -> Iterator[str]:
     uncut = max((variant.uncut for variant in result.variants), default=0)
     if uncut:
         yield f"{format_count(uncut, 'trace')} too short to be cut: not in the row short."
-
-
-def _list_records(result: JudgeCheck) -> Iterator[dict[str, object]]:
-    """Yield a record for each variant and code; the variant "any" is all of them together."""
-    for flips in result.flips:
-        yield {"variant": "any", "n": result.n, **_spread("same", result.same), **_record(flips)}
-    for variant in result.variants:
-        about = {
-            "variant": variant.name,
-            "n": variant.same.n,
-            **_spread("same", variant.same),
-            **_spread("kappa", variant.agreement.kappa),
-            **_spread("beyond_again", variant.beyond),
-            **{name: getattr(variant, name) for name in ("undecided", "failed", "uncut")},
-        }
-        yield from ({**about, **_record(flips)} for flips in variant.flips)
-
-
-def _record(flips: CodeFlips) -> dict[str, object]:
-    return {
-        "code": flips.code,
-        "having": flips.lost.n,
-        **_spread("lost", flips.lost),
-        "others": flips.gained.n,
-        **_spread("gained", flips.gained),
-        "verdict": flips.verdict,
-    }
-
-
-def _spread(name: str, number: Estimate | None) -> dict[str, object]:
-    ends = {"": "value", "_low": "low", "_high": "high"}
-    return {name + end: getattr(number, field) if number else None for end, field in ends.items()}

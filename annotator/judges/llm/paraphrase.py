@@ -113,7 +113,7 @@ def read_paraphrase(answer: str, rubric: Rubric) -> Rubric:
     """Return the rubric with the texts in a JSON object.
 
     Raises:
-        RubricError: a text is missing, is unchanged, or is of no code of the rubric.
+        RubricError: a text is missing or unchanged.
     """
     try:
         texts = Paraphrase.model_validate_json(answer).codes
@@ -127,10 +127,7 @@ def read_paraphrase(answer: str, rubric: Rubric) -> Rubric:
                 raise RubricError(f"{code}.{name} is missing")
             if new[name].lower().split() == text.lower().split():
                 raise RubricError(f"{code}.{name} is not in other words")
-    stray = [code for code in texts if code not in before]
-    stray += [f"{code}.{name}" for code in before for name in texts[code].keys() - before[code]]
-    if stray:
-        raise RubricError(f"{stray[0]} is not in the rubric")
     return derive_rubric(
-        rubric, [Change(code, name, text) for code in before for name, text in texts[code].items()]
+        rubric,
+        [Change(code, name, texts[code][name]) for code, old in before.items() for name in old],
     )
