@@ -49,7 +49,6 @@ class CheckPlan:
     Attributes:
         trial: its arms are the variants, and first the base unless ``run`` is it.
         run: the run that is the base.
-        scheme: the id of the rubric.
         population: the number of traces that those of the trial were drawn from.
         author: the judge whose first model still has to write the paraphrase, if there is one.
         notes: why variants are left out.

@@ -25,7 +25,7 @@ from annotator.rubrics import NONE
 from validation import Estimate
 
 _MEANINGS = {
-    AGAIN: "the same question once more",
+    AGAIN: "the same question once more; at temperature 0 only the server's own chance",
     "order": "the codes in another order",
     "layout": "the rubric after the trace instead of before it, or the reverse",
     "paraphrase": "the rubric in other words",
