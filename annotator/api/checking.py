@@ -223,7 +223,7 @@ def plan_check(
     elif rubric is None:
         raise SettingsError("--rubric NAME|FILE is missing")
     rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-    if judge is None:
+    if judge is None or judge.finder:
         raise SettingsError("the rules judge always says the same: name a model with --model")
     if judge.batch:
         raise SettingsError(

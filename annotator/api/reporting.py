@@ -314,8 +314,8 @@ def compare(
         on_notice: called with each rubric that cannot be compared.
 
     Returns:
-        A table for each rubric. Its ``records``: a row for each code (two values), or for each code
-        and condition.
+        A table for each rubric. Its ``records``: a row for each code and condition, and of two
+        conditions one for their difference.
 
     Raises:
         AnnotatorError: nothing can be compared, a run is given twice, a calibration is not of its

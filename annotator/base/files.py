@@ -12,7 +12,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import IO, AnyStr, BinaryIO
 
@@ -356,11 +356,15 @@ def open_checked(path: str | Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or is a pipe (which would block) or a device (without an end).
     """
+    return BufferedReader(_open_regular(path))
+
+
+def _open_regular(path: str | Path) -> FileIO:
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file")
-    return os.fdopen(file, "rb")
+    return FileIO(file)
 
 
 def read_bounded(path: str | Path, limit: int = 0) -> bytes:
@@ -370,12 +374,12 @@ def read_bounded(path: str | Path, limit: int = 0) -> bytes:
         OSError: as :func:`open_checked`, or it has more than ``limit`` bytes, by default
             :func:`get_size_limit`.
     """
-    with open_checked(path) as file:
+    with _open_regular(path) as file:  # read at once: a buffer costs as much as a small file
         size = os.fstat(file.fileno()).st_size
         if limit and size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
         check_size("a file", 0 if limit else size)
-        return file.read()
+        return file.readall()
 
 
 def read_whole(file: IO[bytes]) -> bytes:

@@ -140,7 +140,7 @@ def command(
     options["cluster"] = parse_attributes(cluster)
     other_runs = tuple(map(api.open_run, against))
     if not files:
-        files = _find_labels(run)
+        files = find_labels(run)
     if between:
         without_effect = {"--annotator": options["annotators"], "--against": against}
         without_effect |= {"--final": options["final"], "--full": in_full, "--out": out}
@@ -215,7 +215,7 @@ def _describe_earlier(file: Path, calibrations: Sequence[Calibration]) -> str:
     )
 
 
-def _find_labels(run: Path | None) -> tuple[Path, ...]:
+def find_labels(run: Path | None) -> tuple[Path, ...]:
     """Return the files of labels in the directory of a run, else its filled sheets, else the files
     of labels beside it.
     """

@@ -36,7 +36,7 @@ _SECTIONS = {
     "Options": "n variants paraphrase share rubric models judge_name base_url out resume dry_run"
     " max_cost concurrency max_flips",
     "Which traces": "reader map_file agent_name",
-    "Model": "api_key_env api temperature seed context samples",
+    "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "rpm tpm price_in price_out prices cached",
     "Batches": "batch_file batch_results",
     "Output": "verbose quiet as_json cluster confidence draw_seed",

@@ -108,7 +108,7 @@ def command(
     if format_ == "table" and not out:
         documents = (table.document or {} for table in tables)
         several = any(
-            "values" in document and document["tests"] + document["corrected_tests"]
+            len(document.get("values", ())) > 2 and document["tests"] + document["corrected_tests"]
             for document in documents
         )
         names = [*map(str, runs), *([] if by == "run" else ["--by", by])]

@@ -12,6 +12,7 @@ from annotator.base.text import escape_controls
 from annotator.cli.options import PATH, add_option, add_reader_options
 from annotator.cli.output import say_next, say_notice
 from annotator.cli.pages import add_server_options, announce_page, find_user, require_web
+from annotator.cli.progress import show_reading
 
 
 @click.command("label", context_settings={"show_default": True})
@@ -66,7 +67,7 @@ def command(port: int, no_browser: bool, **options: Any) -> None:
     options["annotator"] = options["annotator"] or ("gold" if options["pair"] else find_user())
     options["rubric"] = options["rubric"] or find_rubric(options["sources"])
     options["file"] = options["file"] or locate_labels(options["sources"])
-    with prepare(WorkRequest(**options)) as work:
+    with prepare(WorkRequest(**options), show_reading) as work:
         where = escape_controls(name_place(options["file"]))
         say_notice(f"{work.rubric.id}: labels by {options['annotator']} go to {where}")
         label(work, port=port, ready=_announce(options["file"].parent, announce_page(no_browser)))

@@ -1,6 +1,9 @@
 """``annotate sample``."""
 
+import itertools
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.base.remote import find_url, name_place
 from annotator.base.text import escape_controls, format_count, wrap_line
+from annotator.calibration.sample.design import read_design
 from annotator.calibration.sample.draw import (
     ASSUMED_PRECISION,
     Assumed,
@@ -19,6 +23,8 @@ from annotator.calibration.sample.draw import (
     read_assumed,
 )
 from annotator.calibration.sample.sheets import Split
+from annotator.calibration.sample.until import find_designs, measure_progress
+from annotator.cli.calibrate import find_labels
 from annotator.cli.options import (
     PATH,
     GroupedCommand,
@@ -37,6 +43,7 @@ _SECTIONS = {
     "Options": "n out rubric seed show_ids groups",
     "Which traces": "strata undecided uniform floor double cluster reader map_file agent_name",
     "Work on a prompt": "split dev_share salt",
+    "In batches": "until codes annotators",
     "More labels later": "top_up before",
     "Plan": "plan precision recall calibration_files",
 }
@@ -47,7 +54,7 @@ _SECTIONS = {
 )
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
 @add_option("--rubric NAME|FILE", "The rubric to label by.  [default: the run's]")
-@add_option("-n,--n N", "How many traces.", click.IntRange(1), default=200)
+@add_option("-n,--n N", "How many traces.  [default: 200; with --until 40]", click.IntRange(1))
 @add_option(
     "--strata",
     "Stratify the traces of a RUN by the judge's codes, or by how its votes agreed"
@@ -87,13 +94,32 @@ _SECTIONS = {
 )
 @add_option("--salt TEXT", "The salt of the hash that splits tasks.", default="annotator")
 @add_option(
-    "--double N", "How many traces a second person labels too.", click.IntRange(0), default=30
+    "--double N",
+    "How many traces a second person labels too.  [default: 30; with --until 0]",
+    click.IntRange(0),
+)
+@add_option(
+    "--until WIDTH",
+    "Draw in batches of -n, until half the corrected share's 95 % interval is at most WIDTH (0.05:"
+    " ±5 points). Each call looks at the labels, and draws the next batch or says that they are"
+    " enough.",
+    Number(0, 0.5, min_open=True, max_open=True),
+)
+@add_option("--codes CODES", "With --until: the codes to narrow, A,B.  [default: all]")
+@add_option(
+    "--annotator NAME...",
+    "With --until: whose labels decide, as in annotate calibrate.",
+    name="annotators",
 )
 @add_option(
     "--top-up CODE=N...", "Draw N more traces with this code, or in this stratum; needs --from."
 )
 @add_option("--from DESIGN", "The design of the sheet that --top-up adds to.", PATH, name="before")
-@add_option("--plan", "Print the expected half-widths per code; draw nothing.")
+@add_option(
+    "--plan",
+    "Print the expected half-widths per code, with --until the expected number of labels; draw"
+    " nothing.",
+)
 @add_option(
     "--precision SHARE",
     "With --plan: the share of the judge's codes that is right.  [default: 0.85]",
@@ -122,11 +148,17 @@ _SECTIONS = {
 @add_option("--seed N", "The same seed draws the same traces.", click.IntRange(0), default=0)
 def command(
     sources: tuple[str, ...],
+    n: int | None,
+    double: int | None,
     uniform: bool,
     split: str,
     dev_share: float,
     salt: str,
+    until: float | None,
+    codes: str | None,
+    annotators: tuple[str, ...],
     top_up: tuple[str, ...],
+    before: Path | None,
     plan: bool,
     precision: float | None,
     recall: float | None,
@@ -143,17 +175,26 @@ def command(
     beside it the design (FILE.design.json), which has both: keep it from those who label.
     The draw does not balance the conditions of a study; it prints how many traces of each it has.
     """
-    if bool(top_up) != bool(options["before"]):
+    if bool(top_up) != bool(before):
         raise click.UsageError("--top-up and --from go together")
     if uniform and options["strata"] == "votes":
         raise click.UsageError("--uniform draws without strata: leave --strata out")
     if uniform:
         options["strata"] = "none"
+    if until and top_up:
+        raise click.UsageError("--until chooses the next traces itself: leave --top-up out")
+    if (codes or annotators) and (plan or not until):
+        raise click.UsageError("--codes and --annotator are for --until without --plan")
+    first_n, first_double = (40, 0) if until else (200, 30)
     draw = Draw(
         Split(split, salt, dev_share),
+        n=first_n if n is None else n,
+        double=first_double if double is None else double,
         cluster=parse_attributes(cluster),
+        before=read_design(before) if before else None,
         more=tuple(_parse_quota(quota) for quota in top_up),
         blinded=not show_ids,
+        until=until,
         **options,
     )
     if not plan and (precision or recall or calibration_files):
@@ -167,10 +208,18 @@ def command(
         rubric = options["rubric"]
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed))))
+        say(str(plans.tabulate(plan_sheet(open_sources(sources), draw, assumed), until)))
         return
     source = open_sources(sources, groups)
-    sheet = draw_sheet(source, draw, out or _place_sheet(source, sources, draw.rubric or ""))
+    if until:
+        if not isinstance(source, api.Run) or not source.folder:
+            raise AnnotatorError("--until needs a RUN on this machine: labels and sheets lie in it")
+        names = [name.strip() for name in (codes or "").split(",") if name.strip()]
+        batch = _choose_batch(source, source.folder, draw, names, annotators)
+        if batch is None:
+            return
+        draw = batch
+    sheet = draw_sheet(source, draw, out or _place_sheet(source, sources, draw))
     file, design = (name_place(path) for path in (sheet.file, sheet.design_file))
     size = sheet.design.size
     split = "" if sheet.design.split == "all" else f" of the {sheet.design.split} split"
@@ -200,14 +249,39 @@ def command(
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
         say_notice(f"{sheet.left_out} traces {why} are left out")
     say_next("label", file, purpose="the page to label them with")
+    if until:
+        repeated = {"--rubric": draw.rubric, "-n": n, "--codes": codes}
+        repeated["--split"] = None if draw.split.name == "all" else draw.split.name
+        again = [word for pair in repeated.items() if pair[1] for word in pair]
+        say_next("sample", *sources, "--until", until, *again, purpose="when these are labelled")
 
 
-def _place_sheet(source: api.Run | tuple[str, ...], sources: tuple[str, ...], rubric: str) -> Path:
+def _choose_batch(
+    run: api.Run, folder: Path, draw: Draw, codes: Sequence[str], annotators: Sequence[str]
+) -> Draw | None:
+    """Return the draw of the first or the next batch, None if no more traces are drawn."""
+    designs = find_designs(run, draw)
+    if not designs:
+        return draw
+    progress = measure_progress(run, designs, draw, codes, find_labels(folder), annotators)
+    say(f"{plans.tabulate_progress(progress, draw.until or 0.0)}\n")
+    if progress.batch:
+        return replace(draw, before=progress.design, more=tuple(progress.batch.items()))
+    if not progress.blocked:
+        say_next("calibrate", name_place(folder), purpose="the corrected shares")
+    return None
+
+
+def _place_sheet(source: api.Run | tuple[str, ...], sources: tuple[str, ...], draw: Draw) -> Path:
     """Return the default file of a sheet: in the directory of a run, else here."""
     is_local_run = isinstance(source, api.Run) and not find_url(sources[0])
     folder = Path(sources[0]) if is_local_run else Path()
     several = isinstance(source, api.Run) and len(source.schemes) > 1
-    file = folder / (f"sheet-{rubric}.csv" if several and rubric else "sheet.csv")
+    stem = f"sheet-{draw.rubric}" if several and draw.rubric else "sheet"
+    file = folder / f"{stem}.csv"
+    if draw.before:
+        names = (folder / f"{stem}-{number}.csv" for number in itertools.count(2))
+        return next(name for name in names if not name.exists())
     if file.exists():
         where = shlex.quote(str(file))
         raise AnnotatorError(

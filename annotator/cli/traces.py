@@ -1,6 +1,7 @@
 """``annotate traces``."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from annotator.base.text import (
     dump_json,
     escape_controls,
     format_count,
+    list_first,
     sanitize_line,
     wrap_line,
     wrap_lines,
@@ -44,6 +46,7 @@ class _Summary:
         self.numbers = Counter[str]()
         self.attributes: dict[str, set[int]] = {}  # hashes of their values
         self.fallbacks = Counter[str]()
+        self.rules = Counter[str]()  # of the outcomes, in words of the record
         self.teams = 0
 
     def add(self, trace: Trace) -> None:
@@ -53,6 +56,8 @@ class _Summary:
             counts[value] += 1
         if trace.merge_state == CONFLICT and trace.outcome.passed:
             self.fallbacks[trace.outcome.strategy or "not recorded"] += 1
+        if rule := trace.attributes.get("outcome_rule"):
+            self.rules[str(rule)] += 1
         for name, value in trace.attributes.items():
             if value is not None:
                 self.attributes.setdefault(name, set()).add(hash(str(value)))
@@ -139,7 +144,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
     for path, reader, document in preview_files(traces, format_):
         text, map_text = f"format {reader}", ""
         if isinstance(document, UnreadableTrace):
-            text = f"unreadable: {document}"
+            text = f"unreadable: {_drop_name(path, str(document))}"
         elif reader is None:
             text, map_text = "no format; a map that may read it:", suggest_map(document)
         elif reader == "generic":
@@ -165,7 +170,7 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
 def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
     if isinstance(item, Unreadable):
         summary.numbers["unreadable"] += 1
-        yield f"unreadable: {item.reason}"
+        yield f"unreadable: {_drop_name(item.path, item.reason)}"
     elif isinstance(item, Ignored):
         summary.numbers["ignored"] += 1
         yield f"ignored: {item.reason}"
@@ -176,6 +181,12 @@ def _list_problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Ite
             summary.numbers["own_steps"] += sum(map(count_own_steps, item.steps.values()))
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
+
+
+def _drop_name(path: str, reason: str) -> str:
+    """Return a reason without the name of its file, and the line, that the path says."""
+    name = re.sub(r":\d+$", "", Path(path).name)
+    return re.sub(rf"^{re.escape(name)}(, line \d+)?: ", "", reason)
 
 
 def _name_item(item: Trace | Unreadable | Ignored, sources: Sequence[str]) -> str:
@@ -236,6 +247,9 @@ def _render_summary(summary: _Summary) -> str:
         f"{fields['messages']} ({format_number(fields['messages'] / total, 1)} a trace, at most"
         f" {fields['most_messages']}; {fields['without_messages']} traces without)"
     )
+    if summary.rules:
+        rules = [f"{sanitize_line(rule, 60)} ({n})" for rule, n in summary.rules.most_common()]
+        counts["outcomes"] += f"; by {list_first(rules, 6)}"
     if summary.fallbacks:
         counts["merges"] += f"; {describe_fallbacks(summary.fallbacks)}"
     counts["steps"] = str(fields["steps"])

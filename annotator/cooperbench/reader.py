@@ -281,10 +281,12 @@ def _read_tasks(
         prompts = [step.text for step in first if step.author == "system" and step.text]
         if logs and location:
             task = f"{above}/dataset/{location['project']}/task{location['task']}/feature{number}"
-            with suppress(UnreadableTrace):  # a link may lead to any file of this machine
-                is_link = os.path.islink(f"{task}/feature.md")  # noqa: PTH114
-                feature = "" if is_link else read_text(task, "feature.md")
-                prompts += [feature] * (feature.strip() not in "".join(prompts))
+            file = f"{task}/feature.md"
+            # A link may lead to any file of this machine.
+            if os.path.isfile(file) and not os.path.islink(file):  # noqa: PTH113, PTH114
+                with suppress(UnreadableTrace):
+                    feature = read_text(task, "feature.md")
+                    prompts += [feature] * (feature.strip() not in "".join(prompts))
         if prompts:
             tasks[agent] = "\n\n".join(prompts)
     return tasks

@@ -61,6 +61,7 @@ class Converted:
     undecided: list[str] = field(default_factory=list)
     several: list[str] = field(default_factory=list)
     unlabelled: list[str] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
     by_name: int = 0
 
     def explain(self, maximum: int | None = None) -> Iterator[str]:
@@ -73,7 +74,8 @@ class Converted:
         if self.unmapped:
             more = len(self.unmapped) - (maximum or len(self.unmapped))
             rest = f"nor for {more} more; " if more > 0 else ""
-            yield f"{rest}to give them codes: --code WORD=CODE"
+            other = "a rubric with codes of these names (annotate rubric new)"
+            yield f"{rest}to give them codes: --code WORD=CODE, or {other}"
         for reason, ids, remedy in (
             ("no trace with this id", self.without_trace, ""),
             ("no decisive category is named", self.undecided, ""),
@@ -103,6 +105,8 @@ def convert(
         unknown = [name for name, code in codes.items() if code is None]
         result.unmapped.update(unknown)
         trace_id = traces.find(label) if traces else label.id
+        if label.misplaced:
+            result.misplaced.append(f"{label.where}: {label.id}: {label.misplaced}")
         if trace_id is None:
             result.without_trace.append(label.id)
         elif not label.labelled:
@@ -130,13 +134,19 @@ def describe_left_out(result: Converted, total: int) -> list[str]:
     return [Note(text, "left-out")]
 
 
-def describe_joined(result: Converted) -> list[str]:
-    """Return a note on labels that joined by the name of a file alone, if there are any."""
-    if not result.by_name:
-        return []
-    count = format_count(result.by_name, "label")
-    text = f"{count} joined by the names of files alone: are they of the same traces?"
-    return [Note(text, "left-out")]
+def describe_doubtful(result: Converted) -> list[str]:
+    """Return notes on labels that joined by the name of a file alone, and on those of an agent or
+    a step that their trace has not, if there are any.
+    """
+    texts = []
+    if result.by_name:
+        count = format_count(result.by_name, "label")
+        texts.append(f"{count} joined by the names of files alone: are they of the same traces?")
+    if result.misplaced:
+        count = format_count(len(result.misplaced), "label")
+        names = sanitize_line(list_first(result.misplaced, 5, "; "), 1000)
+        texts.append(f"{count} counted, whose agent or step is not in the trace: {names}")
+    return [Note(text, "left-out") for text in texts]
 
 
 def make_foreign(row: LabelRow) -> ForeignLabel:

@@ -108,8 +108,12 @@ def build_fields(decision: Decision, scheme: Scheme, drawing: Mapping[str, Any])
     }
 
 
-def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) -> str | None:
-    """Return why a passage is no evidence (source, offsets, pieces), or None."""
+def check_passages(
+    trace: Trace, rubric: Rubric | Scheme, passages: Iterable[Passage]
+) -> str | None:
+    """Return why a passage is no evidence (source, offsets, pieces), or None. A scheme takes quotes
+    from every source.
+    """
     for passage in passages:
         if problem := _find_problem(trace, rubric, passage):
             source = sanitize_line(passage.source, 80)
@@ -117,14 +121,14 @@ def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) ->
     return None
 
 
-def _find_problem(trace: Trace, rubric: Rubric, passage: Passage) -> str | None:
+def _find_problem(trace: Trace, rubric: Rubric | Scheme, passage: Passage) -> str | None:
     try:
         source = trace.source(passage.source)
     except UnreadableTrace as error:
         return str(error)
     if source is None:
         return "the trace has no such text"
-    if source.origin not in rubric.quote_from:
+    if isinstance(rubric, Rubric) and source.origin not in rubric.quote_from:
         accepted = ", ".join(rubric.quote_from)
         return f"{rubric.id} takes no quotes from the {source.origin}, only from {accepted}"
     if not passage.quote.strip():

@@ -24,7 +24,7 @@ from annotator.labels.checking import (
 from annotator.labels.convert import (
     Converted,
     convert,
-    describe_joined,
+    describe_doubtful,
     describe_left_out,
     find_code,
     make_foreign,
@@ -151,7 +151,7 @@ class LabelFiles:
             converted = convert(rows.foreign, scheme, GOLD, index)
             rows.ours += converted.rows
             notes += describe_left_out(converted, len(rows.foreign))
-            notes += describe_joined(converted)
+            notes += describe_doubtful(converted)
         rows.ours += (name_codes(row, scheme) for row in rows.exported)
         unblind = make_unblind(trace_ids)
         for row in rows.ours:
@@ -210,7 +210,7 @@ class LabelFiles:
         converted = convert(rows.foreign, scheme, annotator, traces, spelled)
         _check_repeated(converted.rows, problems)
         problems.raise_if_any()
-        return converted, len(rows.foreign), rows.notices + describe_joined(converted)
+        return converted, len(rows.foreign), rows.notices + describe_doubtful(converted)
 
     def _explain_empty(
         self, scheme: Scheme, unlabelled: int, others: Counter[str], left_out: bool

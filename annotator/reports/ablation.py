@@ -7,15 +7,16 @@ from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lin
 from annotator.calibration.ablation import Ablation, ArmResult
 from annotator.reports.digits import UNDEFINED, format_number, format_p
 from annotator.reports.notes import select_notes
-from annotator.reports.table import Table, make_columns
+from annotator.reports.table import Table
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH
 from validation import Estimate
 
-_COLUMNS = make_columns(
-    "arm rubric rubric_version rubric_sha256 judge judge_sha256 n undecided failed agreement"
-    " agreement_low agreement_high kappa kappa_low kappa_high difference difference_low"
-    " difference_high p p_holm standard_error dollars_per_1000 tokens_per_trace calls_per_trace"
-    " winner"
+_COLUMNS = (
+    *("arm", "rubric", "rubric_version", "rubric_sha256", "judge", "judge_sha256", "n"),
+    *("undecided", "failed", "agreement", "agreement_low", "agreement_high"),
+    *("kappa", "kappa_low", "kappa_high", "difference", "difference_low", "difference_high"),
+    *("p", "p_holm", "standard_error", "dollars_per_1000", "tokens_per_trace"),
+    *("calls_per_trace", "winner"),
 )
 _COST = {"dollars": "$/1000", "tokens": "tokens"}
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.reports.counts import FindingExample, TraceCounts, Unjudged
+from annotator.reports.counts import TraceCounts
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
@@ -61,13 +61,9 @@ class FrequencyTable:
     Attributes:
         code_groups: the rows of the rubric's groups of codes, to be added to no other row.
         screen: the judge is only a screen for every code that it can find.
-        least_read: the smallest share of a trace that was read, None if all was read, or unknown.
-        reasons: why traces are undecided, by :func:`annotator.reports.counts.name_reason`.
-        unjudged: why traces have no countable judgement.
-        examples: a finding of each code.
         group: the attribute and the value that the traces share, if they are a group.
         run_name: see :func:`mark_runs`.
-        of_labelled: shares are of the labelled traces alone, and none has no share.
+        counts: all other counts of the traces.
     """
 
     rubric: str
@@ -87,32 +83,23 @@ class FrequencyTable:
     undecided: int
     skipped: int
     failed: int
-    rejected_traces: int
-    rejected: int
-    emptied: int
-    outcome_unknown: int
-    truncated: int
-    least_read: float | None
-    reasons: Mapping[str, int]
+    counts: TraceCounts
     votes: Votes | None
-    unjudged: Mapping[str, Unjudged]
     notes: tuple[str, ...]
-    examples: Mapping[str, FindingExample]
     group: tuple[str, str] | None = None
     correction: "Correction | None" = None
     run_name: str = ""
-    of_labelled: bool = False
     people: "LabelsUsed | None" = None
 
     @property
     def judged(self) -> int:
         """Traces with a judgement: labelled or none."""
-        return self.labelled + self.none
+        return self.counts.judged
 
     @property
     def n(self) -> int:
         """The traces that shares are of."""
-        return self.labelled if self.of_labelled else self.judged
+        return self.counts.n
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -250,7 +237,6 @@ def _order_groups(
 
 
 STATUSES = ("labelled", "none", "undecided", "skipped", "failed")
-_COPIED = ("rejected", "rejected_traces", "emptied", "outcome_unknown", "truncated", "of_labelled")
 
 
 def build_table(
@@ -274,8 +260,7 @@ def build_table(
     )
     code_groups = tuple(_count_group(*each, counts, correction) for each in scheme.groups.items())
     shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
-    copied: dict[str, Any] = {name: counts.status[name] for name in STATUSES}
-    copied |= {name: getattr(counts, name) for name in _COPIED}
+    statuses: dict[str, Any] = {name: counts.status[name] for name in STATUSES}
     return FrequencyTable(
         rubric=scheme.id,
         version=scheme.version,
@@ -284,13 +269,10 @@ def build_table(
         rows=rows,
         code_groups=code_groups,
         screen=scheme.only_screens,
-        **copied,
-        least_read=counts.least_read if counts.least_read < 1 else None,
-        reasons=dict(counts.reasons),
+        **statuses,
+        counts=counts,
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
-        unjudged=dict(counts.unjudged),
         notes=tuple(describe(shares)),
-        examples=dict(counts.examples),
         group=group,
         correction=correction,
         **source,

@@ -1,8 +1,6 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from annotator.base.text import format_count, list_first, sanitize_line, wrap_lines
@@ -39,7 +37,6 @@ _SPLITS = {
     "dev": "the development tasks, on which prompts may have been tuned",
     "test": "the held-out test tasks",
 }
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 FORMATS = ("table", "md", "latex")
 
 
@@ -52,7 +49,7 @@ def render_methods(paragraphs: Sequence[str], format: str) -> str:
 def describe_methods(run: Run, tables: Sequence[FrequencyTable]) -> list[str]:
     """Return the paragraph for the table of a run, with the labels that correct it, if any.
 
-    The groups of a rubric are in one paragraph: numbers that differ are in the order of the groups.
+    The groups of a rubric are in one paragraph.
     """
     paragraphs = [_write_sentences(run, table) for table in tables]
     if len(tables) == 1 or not tables[0].group:
@@ -72,42 +69,18 @@ def _describe_groups(run: Run, tables: Sequence[FrequencyTable]) -> Iterator[str
             if condition.pattern is None:
                 source = "given for each trace in a table" if condition.file else "given by trace"
     sizes = ", ".join(f"{_name_group(table)} (n = {_count_traces(table)})" for table in tables)
-    yield (
-        f"Groups are by {sanitize_line(name, 60)}, {sanitize_line(source, 200)}: {sizes}; numbers"
-        " that differ are in this order."
-    )
+    yield f"Groups are by {sanitize_line(name, 60)}, {sanitize_line(source, 200)}: {sizes}."
 
 
 def _join_sentences(
     paragraphs: Sequence[Sequence[str]], tables: Sequence[FrequencyTable]
 ) -> Iterator[str]:
-    """Yield the sentences of the groups, each once; those of some groups with their names."""
-    texts = [{_NUMBER.sub("0", text): text for text in sentences} for sentences in paragraphs]
-    some: dict[str, list[str]] = {}
-    for template in dict.fromkeys(chain(*texts)):
-        same = {
-            _name_group(table): sentences[template]
-            for table, sentences in zip(tables, texts, strict=True)
-            if template in sentences
-        }
-        if len(same) == len(tables):
-            columns = zip(*map(_NUMBER.findall, same.values()), strict=True)
-            numbers = map(_list_numbers, columns)
-            pieces = _NUMBER.split(next(iter(same.values())))
-            yield "".join(chain(*zip(pieces, [*numbers, ""], strict=True)))
-            continue
-        for name, text in same.items():
-            head, colon, rest = text.rpartition("): ")
-            some.setdefault(f"{head}): " if colon else "", []).append(f"{name}: {rest}")
-    for head, parts in some.items():
-        yield f"{head}{'; '.join(text.removesuffix('.') for text in parts)}."
-
-
-def _list_numbers(numbers: Sequence[str]) -> str:
-    """Return the number that groups share, or that of each: ``14, 13 and 12``."""
-    if len(set(numbers)) == 1:
-        return numbers[0]
-    return f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+    """Yield the sentences that all groups share, then those of each with its name."""
+    shared = [text for text in paragraphs[0] if all(text in texts for texts in paragraphs)]
+    yield from shared
+    for table, sentences in zip(tables, paragraphs, strict=True):
+        if others := [text for text in sentences if text not in shared]:
+            yield f"{_name_group(table)}: {' '.join(others)}"
 
 
 def _count_traces(table: FrequencyTable) -> int:
@@ -161,6 +134,13 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         f" ({sanitize_line('; '.join(details), 400)})."
     )
     yield "Findings whose quotes are not in the trace were rejected."
+    if (critic := settings.get("critic")) and (n := sum(table.counts.critiques.values())):
+        upheld = sum(k for (_, x), k in table.counts.critiques.items() if x == "upheld")
+        model = sanitize_line(str(critic["model"]), 120)
+        yield (
+            f"A critic ({model}) checked each other finding in a call of its own and upheld"
+            f" {upheld} of {n}; the rest do not count."
+        )
     if table.judged:
         counts = f"({table.labelled} with a code, {table.none} without)"
         yield f"{_count_were(table.judged)} judged {counts}."
@@ -243,8 +223,7 @@ def _describe_labels(correction: "Correction", table: FrequencyTable) -> Iterato
         times, judges = format_count(look.look - 1, "time"), format_count(look.judges, "judge")
         yield f"Some of these labels had been used {times} before ({judges} in all)."
     if table.group and not transferred:
-        here = correction.labels
-        yield f"Labelled traces by group: {here}."
+        yield f"{correction.labels} of the labelled traces are of this group."
     yield from _describe_agreement(correction, in_group=bool(table.group))
     for pair in calibration.between:
         yield (

@@ -21,25 +21,6 @@ Sort = Literal["rubric", "share"]  # the order of the rows of codes
 FORMATS = {"table": "text", "csv": "csv", "json": "json", "md": "markdown", "latex": "latex"}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of CSV: its name and the key of the records that it shows.
-
-    ``printed``: the key holds digits as a table prints them, and "-" is an empty cell. Any other
-    text is a name or a sentence.
-    """
-
-    name: str
-    key: str
-    printed: bool = False
-
-
-def make_columns(keys: str) -> list[Column]:
-    """Return columns named as the keys they show, or ``name=key``; blanks separate them."""
-    pairs = [column.partition("=") for column in keys.split()]
-    return [Column(name, key or name, name.endswith("percent")) for name, _, key in pairs]
-
-
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
     """Return a mapping without mappings in it: ``{"a": {"b": 1}}`` becomes ``{"a_b": 1}``."""
     record: dict[str, Any] = {}
@@ -62,15 +43,14 @@ class Table:
         instead: the lines that people read in place of rows and notes, if there is nothing to
             count.
         matrix: the columns are named as the rows; a format with little room numbers both.
-        blocks: the numbers of columns, after the texts, that a paper shows in a table of their own
-            if all are too wide for it.
         caption: replaces the title in a paper, and ``name`` is its label there.
         paper: the notes in a paper, None for all of them.
         bars: a share and its upper limit for each row that has a bar.
         brief: the table for a terminal of 80 columns: a sentence, few columns, two notes.
         records: the rows for machines, in full precision; without a share, with the reason.
-        columns: the columns of CSV.
-        schema: the keys and types of a file with types.
+        columns: the keys of the records that CSV and a data frame show, in order. One that ends in
+            ``percent`` holds digits as a table prints them.
+        schema: the types of the keys, for a file with types.
         document: the value in JSON; that of prose which opens a report holds all of it.
     """
 
@@ -84,7 +64,6 @@ class Table:
     instead: Sequence[str] = ()
     matrix: bool = False
     texts: int = 1
-    blocks: Sequence[int] = ()
     caption: str = ""
     name: str = ""
     paper: "Sequence[str] | None" = None
@@ -92,7 +71,7 @@ class Table:
     brief: "Table | None" = None
     records: Sequence[Record] = ()
     schema: Mapping[str, type] = field(default_factory=dict)
-    columns: Sequence[Column] = ()
+    columns: Sequence[str] = ()
     document: Record | None = None
 
     @property
@@ -156,7 +135,7 @@ class Table:
         except ImportError as error:
             raise AnnotatorError("to_pandas needs pandas: pip install pandas") from error
         if self.columns:
-            return pandas.DataFrame(list(self.records), columns=list(self.schema) or None)
+            return pandas.DataFrame(list(self.records), columns=list(self.columns))
         return pandas.DataFrame(list(self.rows), columns=list(self.header))
 
     def __str__(self) -> str:

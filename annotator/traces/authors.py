@@ -75,10 +75,11 @@ def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) 
         has_names: each speaker has a name, which decides for users and assistants.
     """
     word = None
-    for key in _KEYS:
-        if (word := classify_word(fields.get(key))) is not None:
+    keys = [key for key in _KEYS if key in fields]
+    for key in keys:
+        if (word := classify_word(fields[key])) is not None:
             break
-        if key in ("role", "from") and get_text(fields.get(key)) and (has_roles or key == "role"):
+        if key in ("role", "from") and get_text(fields[key]) and (has_roles or key == "role"):
             return "unknown" if has_roles else "agent"
     type_ = fields.get("type")
     if classify_word(type_) == "tool" and type_ != "function":  # a call has that type, too
@@ -86,7 +87,7 @@ def find_author(fields: Mapping[str, Any], *, has_roles: bool, has_names: bool) 
     if word in ("agent", "human") and has_names and (name := get_text(fields.get("name"))):
         return classify_word(name) or "agent"
     if word is None:
-        speaks = any(get_text(fields.get(key)) for key in _KEYS if key != "type")
+        speaks = any(get_text(fields[key]) for key in keys if key != "type")
         return "agent" if speaks else "unknown"
     return word
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from annotator.base.text import format_count, replace_surrogates, sanitize_line
+from annotator.base.text import format_count, list_first, replace_surrogates, sanitize_line
 from annotator.traces.authors import (
     classify_word,
     find_author,
@@ -32,10 +32,12 @@ from annotator.traces.records import (
     read_outcome,
 )
 
-_SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
+_NAMES = ("from", "sender", "sender_id", "name", "role", "source")
+_SENDER = (*_NAMES, "type")
 _SPEAKERS = ("speaker", "agent", "agent_name", "author")  # of tables; beside a role, its name
 _AUTHORS = ("role", "sender", "from", "source")
 _TEXT = ("message", "content", "text", "value", "utterance", "body")
+_TEXTS = (*_TEXT, "parts")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
@@ -45,6 +47,7 @@ _CALLS = (
     *("function_calls", "functionCalls", "tool_uses", "toolUses"),
 )
 _RESULTS = ("tool_results", "toolResults", "tool_outputs", "toolOutputs")
+_WITH_RESULTS = (*_RESULTS, *(key for key in _CALLS if key != "invalid_tool_calls"))
 # Keys of a message without words of the conversation, or with words that another key has, too.
 HARMLESS = frozenset(
     (
@@ -124,7 +127,8 @@ class Conversation:
 
     def add(self, utterance: Utterance, where: str) -> None:
         """Append a message, and its thoughts as steps; thoughts alone are no message."""
-        self.unread.update((where, key) for key in utterance.unread)
+        for key in utterance.unread:
+            self.unread[where, key] += 1
         pieces = [replace_surrogates(piece) for piece in utterance.pieces if piece]
         sender = replace_surrogates(utterance.sender)
         if utterance.reasoning:
@@ -162,8 +166,10 @@ class Conversation:
 
     def read_attributes(self, record: Mapping[str, Any], consumed: Iterable[str] = ()) -> None:
         """Take the scalars of a record as attributes, but those under ``consumed`` keys."""
-        self.task = find_task(record) or self.task
-        attributes, problems = read_attributes(record, frozenset(consumed))
+        keys = frozenset(consumed)
+        rest = {key: value for key, value in record.items() if key not in keys}
+        self.task = find_task(rest) or self.task
+        attributes, problems = read_attributes(rest)
         self.attributes |= attributes
         self.problems += problems
 
@@ -184,7 +190,7 @@ class Conversation:
         for (where, key), n in self.unread.items():
             kinds.setdefault((where, n), []).append(sanitize_line(key, 80))
         for (where, n), keys in kinds.items():
-            names = f"key{'s' if len(keys) > 1 else ''} {', '.join(sorted(keys))}"
+            names = f"key{'s' if len(keys) > 1 else ''} {list_first(sorted(keys), 12)}"
             yield f"{where}: {names} left out ({format_count(n, 'time')})"
 
     def _list_requests(self) -> Iterator[str]:
@@ -229,11 +235,9 @@ def is_message(value: Any) -> bool:
         return False  # with such a list it is a record, whatever else it has
     if _is_item(value):
         return bool(_IN_ITEMS & value.keys())
-    has_sender = any(key in value for key in _SENDER[:-1]) or classify_word(value.get("type"))
+    has_sender = any(key in value for key in _NAMES) or classify_word(value.get("type"))
     has_speaker = any(isinstance(value.get(key), str) for key in _SPEAKERS)
-    return bool(has_sender or has_speaker) and any(
-        key in value for key in (*_TEXT, "tool_calls", "parts")
-    )
+    return bool(has_sender or has_speaker) and any(key in value for key in (*_TEXTS, "tool_calls"))
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
@@ -284,27 +288,29 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _list_calls(fields: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the calls under a key: a list, an object, or one of them as text."""
-    value = parse_nested(fields.get(key))
-    return [value] if isinstance(value, dict) else get_list(value)
+def _list_calls(fields: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the calls under some keys, each with its key: a list, an object, or one as text."""
+    for key in keys:
+        if key in fields:
+            value = parse_nested(fields[key])
+            for call in [value] if isinstance(value, dict) else get_list(value):
+                yield key, call
 
 
 def _list_results(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the results that a message holds beside its calls, or in them, as messages."""
-    time = {key: fields[key] for key in _TIME if key in fields}
-    for key in (*_RESULTS, *(key for key in _CALLS if key != "invalid_tool_calls")):
-        for item in _list_calls(fields, key):
-            inner = get_dict(item)
-            flat = {**inner, **get_dict(inner, "function")}
-            names = _CALL_RETURNED if key in _CALLS else (*_CALL_RETURNED, *_PART_TEXTS)
-            values = [flat[name] for name in dict.fromkeys(names) if flat.get(name)]
-            values = [item] if key in _RESULTS and isinstance(item, str) else values
-            texts = [text for value in values for text in _write_result(value)]
-            if texts:
-                block = {"type": "tool_result", "content": texts}
-                tool = get_first_text(flat, *_TOOL[:2])
-                yield {"role": "tool", "name": tool, "content": [block], **time}
+    for key, item in _list_calls(fields, _WITH_RESULTS):
+        inner = get_dict(item)
+        flat = {**inner, **get_dict(inner, "function")}
+        names = _CALL_RETURNED if key in _CALLS else (*_CALL_RETURNED, *_PART_TEXTS)
+        values = [flat[name] for name in dict.fromkeys(names) if flat.get(name)]
+        values = [item] if key in _RESULTS and isinstance(item, str) else values
+        texts = [text for value in values for text in _write_result(value)]
+        if texts:
+            block = {"type": "tool_result", "content": texts}
+            tool = get_first_text(flat, *_TOOL[:2])
+            time = {key: fields[key] for key in _TIME if key in fields}
+            yield {"role": "tool", "name": tool, "content": [block], **time}
 
 
 def _write_result(value: Any) -> list[str]:
@@ -315,7 +321,7 @@ def _drop_results(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message without the results of its calls."""
     rest = {key: value for key, value in fields.items() if key not in _RESULTS}
     for key in _CALLS:
-        if calls := _list_calls(fields, key):
+        if calls := [call for _, call in _list_calls(fields, [key])]:
             rest[key] = [
                 {name: value for name, value in call.items() if name not in _CALL_RETURNED}
                 if isinstance(call, dict)
@@ -348,7 +354,7 @@ def read_message(
     is_item = _is_item(fields)
     parts = read_parts(fields) if is_item else _read_parts(fields)
     author = find_author(fields, has_roles=has_roles, has_names=has_names)
-    sender = get_first_text(fields, *_SENDER[:-1]) or ""
+    sender = get_first_text(fields, *_NAMES) or ""
     if not sender or (author == "agent" and classify_word(sender) == "agent"):
         sender = get_first_text(fields, *_SPEAKERS, *_SENDER) or ""
     if is_item:  # a name in it is the tool's
@@ -371,7 +377,7 @@ def _list_unread(fields: Mapping[str, Any], read: Collection[str]) -> list[str]:
     return [
         key
         for key, value in fields.items()
-        if value not in (None, "", [], {}, False) and key not in read
+        if key not in read and value not in (None, "", [], {}, False)
     ]
 
 
@@ -387,8 +393,10 @@ def _list_unread_words(fields: Mapping[str, Any]) -> list[str]:
 
 def _find_text(fields: Mapping[str, Any]) -> Any:
     """Return the content of a message: the first of its keys that holds something."""
-    values = (fields[key] for key in (*_TEXT, "parts") if key in fields)
-    return next((value for value in values if value not in (None, "", [])), None)
+    for key in _TEXTS:
+        if key in fields and (value := fields[key]) not in (None, "", []):
+            return value
+    return None
 
 
 def _is_item(fields: Mapping[str, Any]) -> bool:
@@ -508,16 +516,15 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     if refusal := get_text(fields.get("refusal")):
         parts.texts.append(refusal)
     in_content = parts.has_call  # some write calls there, too
-    for key in _CALLS:
-        for call in _list_calls(fields, key):
-            if isinstance(call, str):
-                parts.texts.append(call)
-            elif isinstance(call, dict) and (not in_content or key == "invalid_tool_calls"):
-                function = call.get("function", call.get("custom", call))
-                if isinstance(function, str):
-                    function = call | {"name": function}  # Inspect's
-                parts.texts += list_call_texts(function)
-    parts.texts += list_call_texts(get_dict(fields, "function_call"))
+    for key, call in _list_calls(fields, _CALLS):
+        if isinstance(call, str):
+            parts.texts.append(call)
+        elif isinstance(call, dict) and (not in_content or key == "invalid_tool_calls"):
+            function = call.get("function", call.get("custom", call))
+            if isinstance(function, str):
+                function = call | {"name": function}  # Inspect's
+            parts.texts += list_call_texts(function)
+    parts.texts += list_call_texts(fields.get("function_call"))
     parts.texts = [text for text in parts.texts if text]
     return parts
 

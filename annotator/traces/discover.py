@@ -247,7 +247,8 @@ def _find_all(sources: Sequence[str | Trace], format: str) -> Iterator[Discovere
             yield TraceRef(source, source, source, by_itself=True)
         else:
             for ref in find_files(source, format, visited, base):
-                yield replace(ref, path=name_place(ref.path))
+                name = name_place(ref.path)
+                yield ref if name == ref.path else replace(ref, path=name)
 
 
 def _check_trace(trace: Trace) -> TraceRef | Unreadable:

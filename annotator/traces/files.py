@@ -46,6 +46,11 @@ _ZSTD = 93  # a method of compression in archives
 _BATCH_ROWS = 64  # in memory at a time, where they are not large
 _BATCH_SHARE = 8  # a batch is at most this part of the largest document
 _CUT = "damaged or cut off: rows may be missing"
+_PLAIN_TEXT = (
+    "plain text, not JSON, and no log of ChatDev, MetaGPT, HyperAgent, AppWorld, Magentic-One,"
+    " OpenManus or AG2; write each run as a line of JSON:"
+    ' {"id": "r1", "messages": [{"from": "ann", "text": "I start."}]}'
+)
 _END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 Record = tuple[int, int, Callable[[], Any]]
@@ -114,6 +119,8 @@ class Document:
                 document = {framework_log.KEY: text if isinstance(text, str) else decode(text)}
                 if framework_log.matches(document):
                     return document
+                if document[framework_log.KEY].lstrip()[:1].isalnum():
+                    raise UnreadableTrace(f"{Path(self.path).name}: {_PLAIN_TEXT}") from None
                 raise
 
 

@@ -46,7 +46,8 @@ _HARMLESS = ("id", "index", "n", "turn", "role", "type", "name", "from", "source
 class Map(BaseModel):
     """The keys of a format, as the file of ``--map`` names them; each is a dotted path.
 
-    ``records``: the list of records in a document that holds several runs.
+    ``records``: the list of records in a document that holds several runs, or the object whose
+    keys are their ids (``*``: the document). A record that is a list has it as ``messages``.
     ``messages``: the list of messages in a record; a ``*`` in it stands for any key, which is the
     sender of the agents' messages in the list there. Without it each record is a message, and
     ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
@@ -109,10 +110,11 @@ class MapReader:
 
     def _split(self, document: Any) -> list[Any]:
         """Return the records in a document, which are traces or messages."""
-        value = parse_cell(walk_path(document, self.keys.records or ""))
-        if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
-            return [{"id": key, **inner} for key, inner in value.items()]
-        return get_list(value)
+        path = (self.keys.records or "").removesuffix("*").removesuffix(".")
+        value = parse_cell(walk_path(document, path))
+        if isinstance(value, dict) and all(isinstance(v, dict | list) for v in value.values()):
+            return [{"id": key, **_wrap_list(inner)} for key, inner in value.items()]
+        return [_wrap_list(item) for item in get_list(value)]
 
     def _has_list(self, record: Mapping[str, Any]) -> bool:
         lists = (parse_cell(value) for _, value in walk_paths(record, self.keys.messages or ""))
@@ -298,6 +300,10 @@ class MapReader:
             problem = f"found {name_type(value)}, expected an object of agents and their diffs"
             chat.problems.append(f"{self.keys.patches}: {problem}")
         return {}
+
+
+def _wrap_list(item: Any) -> Any:
+    return {"messages": item} if isinstance(item, list) else item
 
 
 def _find_varying(records: Sequence[Mapping[str, Any]]) -> set[str]:

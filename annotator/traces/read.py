@@ -38,6 +38,11 @@ TraceOrProblem = Trace | Unreadable | Ignored
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
 """A folder, file, glob or ``hf://org/name[:split]``, a trace, or any number of them."""
 
+_WRITE = 'Path("traces.jsonl").write_text("\\n".join(map(json.dumps, records)))'
+_WRITING = {  # by the library of a table
+    "pandas": 'frame.to_json("traces.jsonl", orient="records", lines=True)',
+    "datasets": 'dataset.to_json("traces.jsonl")',
+}
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 # The details in which problems of one type differ: numbers, quoted values, names of files.
 _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
@@ -342,13 +347,18 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         elif isinstance(source, (str, os.PathLike)):
             check_exists(os.fspath(source))
             yield os.fspath(source)
-        elif isinstance(source, Iterable) and not isinstance(source, (Mapping, bytes)):
+        elif isinstance(source, Iterable) and not (
+            isinstance(source, (Mapping, bytes))
+            or hasattr(source, "columns")
+            or hasattr(source, "column_names")
+        ):
             yield from _flatten(source, redacted)
         else:
-            type_name = type(source).__name__
             raise TypeError(
-                f"a source of traces is a path, a trace, or several; found {type_name} (write"
-                " records to a file of JSON lines)"
+                "a source of traces is a path, a trace, or several; found"
+                f" {type(source).__name__}. Write the records to a file, then read it:\n"
+                f"    {_WRITING.get(type(source).__module__.partition('.')[0], _WRITE)}\n"
+                '    load_traces("traces.jsonl")'
             )
 
 

@@ -38,7 +38,7 @@ _OTHER_RESULTS = (
 # Objects that hold results, or words for them: {"outcome": {"status": "failure"}}.
 _OUTCOMES = (
     *("outcome", "result", "results", "evaluation", "eval", "eval_result", "evaluation_result"),
-    *("verdict", "test_result", "final_status", "other_data"),
+    *("verdict", "grade", "test_result", "status", "final_status", "other_data"),
 )
 _STATUSES = ("status", "outcome", "result", "verdict", "label")
 _SUCCESS = frozenset(("success", "succeeded", "successful", "passed", "pass", "resolved"))
@@ -48,11 +48,11 @@ _FAILURE |= {"incorrect", "not resolved", "not_resolved", "wrong"}
 
 TASK_KEYS = (
     *("question", "task", "instruction", "problem_statement", "goal", "objective", "query"),
-    *("task_description", "user_request"),
+    *("task_description", "user_request", "prompt"),
 )
 """Keys that say what a run was asked."""
-_WRAPPERS = ("inputs", "input", "data", "metadata")
-_TASK_TEXTS = (*TASK_KEYS, "description", "text", "prompt", "content")
+_WRAPPERS = ("inputs", "input", "data", "info", "metadata")
+_TASK_TEXTS = (*TASK_KEYS, "description", "text", "content")
 
 LABEL_KEYS = frozenset(
     (
@@ -62,6 +62,8 @@ LABEL_KEYS = frozenset(
     )
 )
 """Keys of people's labels. They are for `calibrate`: no judge and no labeller may see them."""
+
+LABELS_NOTE = "labels of people and judges, kept from judges and labellers"
 
 
 def parse_json(text: str | bytes, name: str, *, line: int | None = None) -> Any:

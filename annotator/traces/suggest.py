@@ -16,6 +16,7 @@ from annotator.traces.records import (
     find_record_id,
     get_dict,
     get_list,
+    get_text,
     name_type,
     walk_path,
     walk_paths,
@@ -72,6 +73,8 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
     path = _join(pattern)
     items = [item for member in members for item in lists[member][:_PEEK]]
     runs, inner = _split_runs(document, path)
+    if pattern[-1:] == ("*",) and _are_runs(document, pattern, items):
+        runs, inner = path, "messages"
     is_named = "*" in pattern and not runs
     lines = [f"records: {_spell(runs)}"] if runs else []
     lines += [f"messages: {_spell(inner)}"] if inner else []
@@ -83,6 +86,8 @@ def _suggest_lists(document: Any, lists: Mapping[Path, list[Any]]) -> list[str]:
         noun = format_count(len(members), "list")
         sender = "" if any(line.startswith("sender") for line in keys) else ", the * is the sender"
         lines.append(f"# {noun} of messages{sender}: {_clean(counted)}")
+        if pattern[-1] == "*":
+            lines.append(f"# if they are runs: records: {_spell(path)}, messages: messages")
     lines += keys
     used = {line.partition(": ")[2].strip('"') for line in keys}
     others = [other for other in lists if other not in members]
@@ -144,6 +149,16 @@ def _split_runs(document: Any, path: str) -> tuple[str, str]:
     items = list(value.values()) if isinstance(value, dict) else get_list(value)
     are_runs = all(find_record_id(item) or _RUN_KEYS & get_dict(item).keys() for item in items)
     return (runs, inner) if items and are_runs else ("", path)
+
+
+def _are_runs(document: Any, pattern: Path, items: Sequence[Any]) -> bool:
+    """Whether lists are runs and not agents: they have no keys, or speakers of other names."""
+    holder = walk_path(document, _join(pattern[:-1]))
+    fields = _join_keys(items)
+    speaker = _find_key(fields, _SENDERS, str)
+    names = {get_text(walk_path(item, speaker)) for item in items} if speaker else set()
+    has_names = speaker != _find_key(fields, ("role", "type"), str)
+    return isinstance(holder, list) or (has_names and names.isdisjoint(get_dict(holder)))
 
 
 def _join(path: Path) -> str:

@@ -1,16 +1,17 @@
 """The comparison of judges and people, or of conditions, as the pages show it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.text import sanitize_line
 from annotator.calibration.agreement import Basis
 from annotator.calibration.calibrate import compare_annotators, measure_labels
-from annotator.calibration.matching import join_labels
 from annotator.calibration.model import Request
+from annotator.calibration.sample.design import list_trace_ids
 from annotator.labels import LabelFiles
 from annotator.reports.calibration import write_estimate
 from annotator.reports.comparison import ComparedCode, ConditionComparison, compare
@@ -22,12 +23,14 @@ from annotator.reports.digits import (
     format_percent,
     format_points,
 )
-from annotator.reports.frequency import FrequencyTable
+from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.people import count_people
 from annotator.reports.tables.comparison import explain_cells, summarize, tabulate
-from annotator.rubrics import Scheme
+from annotator.rubrics import NONE, Scheme
+from annotator.rubrics.annotations import Annotation
 from annotator.runs.run import Run, name_runs
-from annotator.traces.clusters import DEFAULT_CLUSTER, find_cluster
+from annotator.web.index import Index
+from annotator.web.payload import serialize_share
 from validation import Estimate
 
 if TYPE_CHECKING:
@@ -45,94 +48,155 @@ class _Side:
 
     key: str
     name: str
-    run: Run | None
     table: FrequencyTable | None
     problem: str = ""
-    answers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> int | None:
+        """The number of the run; None of a person."""
+        return int(self.key) if self.key.isdigit() else None
+
+
+class _LabelledPart(Run):
+    """A run without the annotations of traces that nobody labelled."""
+
+    def annotations(self, rubric: str | None = None) -> Iterator[Annotation]:
+        """Yield the annotations in memory."""
+        return (each for each in self.memory if rubric in (None, each.rubric))
 
 
 def serialize_comparisons(
-    pages: "PageRequest", tables: Sequence[FrequencyTable]
+    pages: "PageRequest", tables: Sequence[FrequencyTable], index: Index
 ) -> list[dict[str, Any]]:
     """Return the comparison of each rubric that has two sides. ``tables`` are those of the runs."""
     if pages.by:
         return _compare_conditions(pages)
-    comparisons = []
-    schemes: dict[str, Scheme] = {}
-    for run in pages.runs:
-        schemes = {**run.schemes, **schemes}
-    for scheme in schemes.values():
-        sides = list(_list_sides(pages, scheme, tables))[:_MOST_SIDES]
-        if len(sides) > 1:
-            comparisons.append(_serialize(pages, scheme, sides))
-    return comparisons
+    schemes = ChainMap(*(dict(run.schemes) for run in pages.runs))
+    compared = (_ComparedSides(pages, scheme, tables, index) for scheme in schemes.values())
+    return [each.serialize() for each in compared if len(each.sides) > 1]
 
 
-def _list_sides(
-    pages: "PageRequest", scheme: Scheme, tables: Sequence[FrequencyTable]
-) -> Iterator[_Side]:
-    names = name_runs(pages.runs)
-    by_run = {table.run: table for table in tables if table.rubric == scheme.id}
-    judging = []
-    for n, (run, name) in enumerate(zip(pages.runs, names, strict=True)):
-        if scheme.id in run.schemes and run.schemes[scheme.id].sha256 == scheme.sha256:
-            judging.append(run)
-            title = f"{name} ({run.judge})" if len(pages.runs) > 1 else run.judge
-            yield _Side(str(n), sanitize_line(title, 60), run, by_run.get(run.id))
-    people = dict.fromkeys(
-        label.annotator for labels in pages.labels.get(scheme.id, {}).values() for label in labels
-    )
-    for person in people if pages.label_files else ():
-        try:
-            [table] = count_people(_ask(pages, scheme, person), run=judging[0])
-            yield _Side(f"p.{person}", sanitize_line(person, 60), None, table)
-        except AnnotatorError as error:
-            yield _Side(f"p.{person}", sanitize_line(person, 60), None, None, str(error))
+class _ComparedSides:
+    """The sides of one rubric. People are compared with the labelled part of each run."""
 
-
-def _ask(pages: "PageRequest", scheme: Scheme, *people: str) -> Request:
-    """Return the request of these people's labels."""
-    request = Request(LabelFiles(pages.label_files), rubrics=(scheme.id,), annotators=people)
-    return request if pages.cluster is None else replace(request, cluster=tuple(pages.cluster))
-
-
-def _serialize(pages: "PageRequest", scheme: Scheme, sides: Sequence[_Side]) -> dict[str, Any]:
-    shares = [{row.code: row for row in side.table.rows} if side.table else {} for side in sides]
-    rows = []
-    for label, name in (*((code.id, code.name) for code in scheme.codes), ("none", "no code")):
-        by_side = [table.get(label) for table in shares]
-        cells = [
-            _serialize_side(
-                row.share if row else None,
-                row.labels.corrected if row and row.labels else None,
-                f"{row.count}/{side.table.n}"
-                if row and side.table and row.count is not None
-                else "",
+    def __init__(
+        self, pages: "PageRequest", scheme: Scheme, tables: Sequence[FrequencyTable], index: Index
+    ) -> None:
+        self._pages, self._scheme, self._index = pages, scheme, index
+        by_run = {table.run: table for table in tables if table.rubric == scheme.id}
+        judging = {
+            number: run for number, run in enumerate(pages.runs) if scheme in run.schemes.values()
+        }
+        names = name_runs(pages.runs)
+        self.sides = [
+            _Side(
+                str(number),
+                sanitize_line(
+                    f"{names[number]} ({run.judge})" if len(names) > 1 else run.judge, 60
+                ),
+                by_run.get(run.id),
             )
-            for row, side in zip(by_side, sides, strict=True)
+            for number, run in judging.items()
         ]
-        rows.append({"code": label, "name": name, "sides": cells, "more": []})
-    return {
-        "rubric": scheme.id,
-        "title": scheme.id,
-        "sides": [
-            {"key": side.key, "name": side.name, "n": side.table.n if side.table else None}
-            for side in sides
-        ],
-        "more": [],
-        "rows": rows,
-        "pairs": [
-            {"sides": [first.key, second.key], **_measure_pair(pages, scheme, first, second)}
-            for first, second in combinations(sides, 2)
-        ],
-        "many": scheme.choice == "many",
-        "first": [
-            f"{side.name}: {share} ({reason})."
-            for side in sides
-            for share, reason in _list_undefined(side)
-        ],
-        "notes": [],
-    }
+        self._parts: dict[int, Run] = {}
+        if pages.label_files:
+            self._parts = self._select_labelled(judging)
+            of_traces = pages.labels.get(scheme.id, {}).values()
+            people = dict.fromkeys(label.annotator for labels in of_traces for label in labels)
+            self.sides += map(self._count_person, people)
+        del self.sides[_MOST_SIDES:]
+
+    def _select_labelled(self, judging: Mapping[int, Run]) -> dict[int, Run]:
+        files = LabelFiles(self._pages.label_files)
+        of_designs = list_trace_ids(None, self._scheme.id, None, files.paths)
+        read = files.read(self._scheme, chain(of_designs, self._index.trace_ids))
+        annotations: dict[int, list[Annotation]] = {number: [] for number in judging}
+        for trace_id in dict.fromkeys(label.trace_id for label in read.labels):
+            for number, annotation in self._index.annotations(trace_id):
+                if number in annotations:
+                    annotations[number].append(annotation)
+        return {
+            number: _LabelledPart(
+                run.manifest, run.folder, annotations[number], run.shard_folders, run.added
+            )
+            for number, run in judging.items()
+        }
+
+    def _count_person(self, person: str) -> _Side:
+        key, name = f"p.{person}", sanitize_line(person, 60)
+        try:
+            [table] = count_people(self._ask(person), run=next(iter(self._parts.values())))
+        except AnnotatorError as error:
+            return _Side(key, name, None, str(error))
+        return _Side(key, name, table)
+
+    def _ask(self, *people: str) -> Request:
+        """Return the request of these people's labels."""
+        files, cluster = LabelFiles(self._pages.label_files), self._pages.cluster
+        request = Request(files, rubrics=(self._scheme.id,), annotators=people)
+        return request if cluster is None else replace(request, cluster=tuple(cluster))
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the shares of each side, and kappa of each pair."""
+        sides = self.sides
+        names = {code.id: code.name for code in self._scheme.codes} | {NONE: "no code"}
+        cells: dict[str, list[dict[str, Any]]] = {label: [] for label in names}
+        for side in sides:
+            rows = {row.code: row for row in side.table.rows} if side.table else {}
+            for label in names:
+                cells[label].append(_serialize_row(rows.get(label), side.table))
+        return {
+            "rubric": self._scheme.id,
+            "title": self._scheme.id,
+            "sides": [
+                {"key": side.key, "name": side.name, "n": side.table.n if side.table else None}
+                for side in sides
+            ],
+            "more": [],
+            "rows": [
+                {"code": label, "name": name, "sides": cells[label], "more": []}
+                for label, name in names.items()
+            ],
+            "pairs": [
+                {"sides": [first.key, second.key], **self._measure(first, second)}
+                for first, second in combinations(sides, 2)
+            ],
+            "many": self._scheme.choice == "many",
+            "first": [
+                f"{side.name}: {share} ({reason})."
+                for side in sides
+                for share, reason in _list_undefined(side)
+            ],
+            "notes": [],
+        }
+
+    def _measure(self, first: _Side, second: _Side) -> dict[str, Any]:
+        """Return kappa as ``annotate calibrate`` prints it, and the traces that it rests on."""
+        try:
+            if first.run is None:
+                run = next(iter(self._parts.values()))
+                pair = compare_annotators(
+                    self._scheme, self._ask(), first.key[2:], second.key[2:], run
+                )
+                kappa: Estimate | None = pair.comparison.agreement.kappa
+            elif second.run is None:
+                run, request = self._parts[first.run], self._ask(second.key[2:])
+                kappa = measure_labels(run, self._scheme.id, request).kappa
+            else:
+                kappa = self._compare_runs(first.run, second.run)
+        except AnnotatorError as error:
+            return {"kappa": f"- ({error})", "n": 0}
+        if kappa is None:
+            return {"kappa": "- (no trace was judged by both)", "n": 0}
+        return {"kappa": write_estimate(kappa), "n": kappa.n}
+
+    def _compare_runs(self, *numbers: int) -> Estimate | None:
+        first, second = (
+            self._index.answers.get((number, self._scheme.id), {}) for number in numbers
+        )
+        basis = Basis(self._scheme, self._index.clusters[numbers[0]], None, 0.95)
+        compared = basis.compare("", first, second)
+        return compared.agreement.kappa if compared else None
 
 
 def _list_undefined(side: _Side) -> Iterator[tuple[str, str]]:
@@ -149,6 +213,13 @@ def _list_undefined(side: _Side) -> Iterator[tuple[str, str]]:
         yield f"no share of {names}", reason
 
 
+def _serialize_row(row: Row | None, table: FrequencyTable | None) -> dict[str, Any]:
+    if row is None or table is None:
+        return _serialize_side(None)
+    count = "" if row.count is None else f"{row.count}/{table.n}"
+    return _serialize_side(row.share, row.labels.corrected if row.labels else None, count)
+
+
 def _serialize_side(
     share: Share | None, corrected: Share | None = None, count: str = ""
 ) -> dict[str, Any]:
@@ -157,7 +228,7 @@ def _serialize_side(
         "count": count,
         "share": _write(share) if share or not corrected else "",
         "corrected": _write(corrected) if corrected else "",
-        "drawn": [_list_numbers(share), _list_numbers(corrected)],
+        "drawn": [serialize_share(share), serialize_share(corrected)],
     }
 
 
@@ -165,46 +236,6 @@ def _write(share: Share | None) -> str:
     if share is None or share.value is None:
         return UNDEFINED
     return f"{format_percent(share)} {format_limits(share)}"
-
-
-def _list_numbers(share: Share | None) -> list[float | None] | None:
-    return None if share is None or share.value is None else [share.low, share.value, share.high]
-
-
-def _measure_pair(
-    pages: "PageRequest", scheme: Scheme, first: _Side, second: _Side
-) -> dict[str, Any]:
-    """Return kappa as ``annotate calibrate`` prints it, and the traces that it rests on."""
-    try:
-        if first.run and second.run:
-            kappa = _compare_runs(pages, scheme, first, second)
-        elif first.run:
-            kappa = measure_labels(first.run, scheme.id, _ask(pages, scheme, second.key[2:])).kappa
-        else:
-            request = _ask(pages, scheme)
-            run = next(run for run in pages.runs if scheme.id in run.schemes)
-            pair = compare_annotators(scheme, request, first.key[2:], second.key[2:], run)
-            kappa = pair.comparison.agreement.kappa
-    except AnnotatorError as error:
-        return {"kappa": f"- ({error})", "n": 0}
-    if kappa is None:
-        return {"kappa": "- (no trace was judged by both)", "n": 0}
-    return {"kappa": write_estimate(kappa), "n": kappa.n}
-
-
-def _compare_runs(
-    pages: "PageRequest", scheme: Scheme, first: _Side, second: _Side
-) -> Estimate | None:
-    by = DEFAULT_CLUSTER if pages.cluster is None else pages.cluster
-    clusters: dict[str, str | None] = {}
-    for side in (first, second):
-        for annotation in side.run.annotations(scheme.id) if side.run and not side.answers else ():
-            if annotation.status in ("labelled", "none"):
-                side.answers[annotation.trace_id] = join_labels(scheme.labels_of(annotation))
-    for annotation in first.run.annotations(scheme.id) if first.run else ():
-        clusters[annotation.trace_id] = find_cluster(annotation.attributes, by)
-    compared = Basis(scheme, clusters, None, 0.95).compare("", first.answers, second.answers)
-    return compared.agreement.kappa if compared else None
 
 
 def _compare_conditions(pages: "PageRequest") -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import zlib
-from typing import Any, TextIO
+from typing import TextIO
 from urllib.parse import quote
 
 from annotator.base.text import replace_surrogates
@@ -25,18 +25,18 @@ def write_report(out: TextIO, pages: PageRequest) -> tuple[int, int]:
         AnnotatorError: a run cannot be read.
         OSError: ``out`` cannot be written.
     """
-    overview = serialize_overview(pages)
     reading = Reading(pages)
+    overview = serialize_overview(pages, reading.index)
     head, tail = _render_shell(overview["title"])
     out.write(head)
-    out.write(_render_data("overview", overview))
+    out.write(_render_data('id="overview"', zlib.compress(dump(overview).encode(), 6)))
     unread = 0
     for trace_id in reading.index.trace_ids:
         value = reading.page(trace_id)
         unread += value["trace"]["format"] == "unreadable"
         packed = zlib.compress(dump(value).encode(), 6)
-        out.write(_render_packed(f'data-id="{quote(trace_id, safe="")}"', packed))
-    out.write(_render_packed('id="rows"', reading.index.rows))
+        out.write(_render_data(f'data-id="{quote(trace_id, safe="")}"', packed))
+    out.write(_render_data('id="rows"', reading.index.rows))
     out.write(tail)
     return reading.index.count, unread
 
@@ -59,12 +59,7 @@ def _hash_text(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _render_data(name: str, value: Any) -> str:
-    """Return data as a block of the page: no text in it can end the block."""
-    text = dump(value).replace("<", "\\u003c").replace(">", "\\u003e")
-    return f'<script type="application/json" id="{name}">{text}</script>\n'
-
-
-def _render_packed(attribute: str, packed: bytes) -> str:
+def _render_data(attribute: str, packed: bytes) -> str:
+    """Return packed data as a block of the page."""
     data = base64.b64encode(packed).decode()
     return f'<script type="text/plain" {attribute}>{data}</script>\n'

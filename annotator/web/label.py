@@ -5,19 +5,17 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
-from starlette.concurrency import run_in_threadpool
+from pydantic import FailFast, Field
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from annotator.base.errors import UnreadableTrace
-from annotator.base.text import describe_validation, sanitize_line
+from annotator.base.text import sanitize_line
 from annotator.labels.adjudication import Disagreement, drop_stale_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
@@ -28,15 +26,23 @@ from annotator.rubrics.annotations import Claim, Evidence, Quote
 from annotator.rubrics.evidence import describe_gap
 from annotator.traces import Trace, Unreadable
 from annotator.traces.read import Library
-from annotator.web.assets import SCRIPTS, render
+from annotator.web.assets import SCRIPTS
 from annotator.web.payload import (
+    pick,
     serialize_label,
     serialize_rubric,
-    serialize_steps,
     serialize_trace,
-    serialize_unreadable,
 )
-from annotator.web.server import RequestError, make_json, make_page, parse_number, serve
+from annotator.web.server import (
+    Body,
+    RequestError,
+    list_steps,
+    make_get,
+    make_page,
+    make_post,
+    parse_number,
+    serve,
+)
 from validation.intervals import compute_wilson_limits
 
 _SCRIPTS = ("draft.js", "panel.js", "label.js")
@@ -45,16 +51,9 @@ _MORE = 20  # labels that a forecast adds
 _FEWEST = 5  # labels that a forecast needs
 
 
-class Body(BaseModel):
-    """The body of a request; other keys are refused."""
+class QuoteBody(Body):
+    """A quote, with its place if that is known."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-_Kind = TypeVar("_Kind", bound=Body)
-
-
-class _QuoteBody(Body):
     quote: str
     source: str | None = None
     start: int | None = None
@@ -62,7 +61,7 @@ class _QuoteBody(Body):
     code: str | None = None
 
 
-class _PassageBody(_QuoteBody):
+class _PassageBody(QuoteBody):
     """A quote selected in trace number ``n``."""
 
     n: int = Field(ge=0)
@@ -83,8 +82,8 @@ class _DecisionBody(Body):
     skipped: bool = False
     primary: str | None = None
     # Stop at the first error: millions would fill the memory.
-    secondary: Annotated[list[str], FailFast()] = []
-    evidence: Annotated[list[_QuoteBody], FailFast()] = []
+    secondary: Annotated[tuple[str, ...], FailFast()] = ()
+    evidence: Annotated[tuple[QuoteBody, ...], FailFast()] = ()
     note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None
@@ -121,42 +120,16 @@ class Labelling:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the page and of its questions."""
-        return [
-            Route("/", self._page),
-            Route("/api/state", self._answer(self._state)),
-            Route("/api/item", self._answer(self._item)),
-            Route("/api/steps", self._answer(self._steps)),
-            Route(
-                "/api/passage",
-                self._accept_body(_PassageBody, self._check_passage),
-                methods=["POST"],
-            ),
-            Route("/api/decide", self._accept_body(_DecisionBody, self._decide), methods=["POST"]),
-            Route("/api/undo", self._accept_body(_UndoBody, self._undo), methods=["POST"]),
-        ]
-
-    def _answer(self, answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
-        def endpoint(request: Request) -> Response:
-            with self._lock:
-                return make_json(answer(request))
-
-        return endpoint
-
-    def _accept_body(
-        self, kind: type[_Kind], answer: Callable[[_Kind], Any]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        def call(body: _Kind) -> Any:
-            with self._lock:
-                return answer(body)
-
-        async def endpoint(request: Request) -> Response:
-            return make_json(await run_in_threadpool(call, await read_body(request, kind)))
-
-        return endpoint
-
-    def _page(self, _: Request) -> Response:
         title = f"{self._work.rubric.id}: {sanitize_line(self._work.store.annotator, 60)}"
-        return make_page(render("label.html", title=title, scripts=[*SCRIPTS, *_SCRIPTS]))
+        return [
+            make_page("label.html", title, *SCRIPTS, *_SCRIPTS),
+            make_get("state", self._state, self._lock),
+            make_get("item", self._item, self._lock),
+            make_get("steps", self._steps, self._lock),
+            make_post("passage", _PassageBody, self._check_passage, self._lock),
+            make_post("decide", _DecisionBody, self._decide, self._lock),
+            make_post("undo", _UndoBody, self._undo, self._lock),
+        ]
 
     def _state(self, _: Request) -> Any:
         work = self._work
@@ -217,20 +190,19 @@ class Labelling:
         spans = [span for label in others for span in label["spans"]]
         quoted = {span["source"] for span in spans}
         quoted |= {quote.source for quote in decision.evidence} if decision else set()
-        if isinstance(trace, Unreadable):
-            value: dict[str, Any] = {"trace": serialize_unreadable(trace), "tasks": []}
-            value["error"] = _explain_unreadable(trace)
-            if item.alias:  # the paths in a reason may name a model or a condition
-                value["error"] = _hide_folders(value["error"])
-        else:
-            # The attributes of a data set's records may hold other people's labels.
-            page = serialize_trace(trace, quoted) | {"attributes": {}}
-            value = {"trace": page, "tasks": _list_tasks(trace), "error": None}
-        value["trace"]["id"] = item.alias or item.trace_id
-        if item.alias:
-            value["trace"]["problems"] = [*map(_hide_folders, value["trace"]["problems"])]
+        # The attributes of a data set's records may hold other people's labels.
+        page = serialize_trace(trace, quoted) | {
+            "attributes": {},
+            "id": item.alias or item.trace_id,
+        }
+        error = _explain_unreadable(trace) if isinstance(trace, Unreadable) else None
+        if item.alias:  # the paths in a reason may name a model or a condition
+            error = error and _hide_folders(error)
+            page["problems"] = [*map(_hide_folders, page["problems"])]
         return {
-            **value,
+            "trace": page,
+            "tasks": [] if isinstance(trace, Unreadable) else _list_tasks(trace),
+            "error": error,
             "needs": self._list_needs(trace, decision),
             "decision": decision and _serialize_decision(decision),
             "revision": self._revisions[item.trace_id],
@@ -262,16 +234,11 @@ class Labelling:
         ]
 
     def _steps(self, request: Request) -> Any:
-        trace = self._find(self._at(parse_number(request, "n")))
-        if isinstance(trace, Unreadable):
-            raise RequestError(404, trace.reason)
-        return serialize_steps(
-            trace, request.query_params.get("agent", ""), parse_number(request, "from", 1)
-        )
+        return list_steps(request, self._find(self._at(parse_number(request, "n"))))
 
     def _check_passage(self, body: _PassageBody) -> Any:
         """Refuse a quote that cannot be evidence."""
-        self._check(self._read(self._at(body.n)), (_make_passage(body),))
+        self._check(self._read(self._at(body.n)), (make_passage(body),))
         return {}
 
     def _decide(self, body: _DecisionBody) -> Any:
@@ -368,14 +335,6 @@ def _make_claim(code: str, decision: Decision) -> Claim:
     return Claim(code, "", tuple(quotes), tuple(evidence))
 
 
-async def read_body(request: Request, kind: type[_Kind]) -> _Kind:
-    """Return the parsed body; raises RequestError."""
-    try:
-        return kind.model_validate_json(await request.body())
-    except ValidationError as error:
-        raise RequestError(400, describe_validation(error, "request")) from None
-
-
 def _list_tasks(trace: Trace) -> list[dict[str, str]]:
     try:
         return [
@@ -386,24 +345,19 @@ def _list_tasks(trace: Trace) -> list[dict[str, str]]:
 
 
 def _make_decision(trace_id: str, body: _DecisionBody) -> Decision:
-    evidence = tuple(
-        _make_passage(selection) for selection in body.evidence if selection.source is not None
+    same = body.model_dump(
+        include={"primary", "secondary", "note", "confidence", "skipped", "seconds"}
     )
-    quotes = tuple(selection.quote for selection in body.evidence if selection.source is None)
     return Decision(
-        trace_id=trace_id,
-        primary=body.primary,
-        secondary=tuple(body.secondary),
-        evidence=evidence,
-        quotes=quotes,
-        note=body.note,
-        confidence=body.confidence,
-        skipped=body.skipped,
-        seconds=body.seconds,
+        trace_id,
+        evidence=tuple(make_passage(each) for each in body.evidence if each.source is not None),
+        quotes=tuple(each.quote for each in body.evidence if each.source is None),
+        **same,
     )
 
 
-def _make_passage(selection: _QuoteBody) -> Passage:
+def make_passage(selection: QuoteBody) -> Passage:
+    """Return the passage of a quote with its place; raises RequestError for one without."""
     if selection.source is None or selection.start is None or selection.end is None:
         quote = sanitize_line(selection.quote, 80)
         raise RequestError(400, f'quote "{quote}": its place is missing')
@@ -415,15 +369,8 @@ def _make_passage(selection: _QuoteBody) -> Passage:
 def _serialize_decision(decision: Decision) -> dict[str, Any]:
     placed = [asdict(passage) for passage in decision.evidence]
     unplaced = [{"quote": text, "source": None, "code": None} for text in decision.quotes]
-    return {
-        "skipped": decision.skipped,
-        "primary": decision.primary,
-        "secondary": list(decision.secondary),
-        "evidence": [*placed, *unplaced],
-        "note": decision.note,
-        "confidence": decision.confidence,
-        "seconds": decision.seconds,
-    }
+    names = ("skipped", "primary", "secondary", "note", "confidence", "seconds")
+    return pick(decision, *names) | {"evidence": [*placed, *unplaced]}
 
 
 def label(work: Work, *, port: int, ready: Callable[[str], None]) -> None:

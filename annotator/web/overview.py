@@ -1,6 +1,7 @@
 """The first page of a report: tables, co-occurring codes, and the facts of each run."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from annotator.base.text import sanitize_line
@@ -8,6 +9,7 @@ from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, count_runs
 from annotator.reports.tables.brief import select_rows, write_summary
 from annotator.reports.tables.frequency import (
+    describe_critiques,
     describe_votes,
     explain_unjudged,
     sort_by_share,
@@ -17,13 +19,14 @@ from annotator.rubrics import read_definitions
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 from annotator.web.comparison import serialize_comparisons
+from annotator.web.index import Index
+from annotator.web.payload import serialize_share
 
 if TYPE_CHECKING:
     from annotator.web.reading import PageRequest
-    from validation import Estimate, Interval
 
 
-def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
+def serialize_overview(pages: "PageRequest", index: Index) -> dict[str, Any]:
     """Return the manifests, codes and tables of runs; the cells are the same as in every format.
 
     Raises:
@@ -42,58 +45,54 @@ def serialize_overview(pages: "PageRequest") -> dict[str, Any]:
         cluster=pages.cluster,
         joint=pages.joint,
     )
-    tables = [_serialize_table(table, numbers[table.run], names) for table in counted]
+    titles = [
+        f"{name} ({sanitize_line(run.judge, 60)})" for name, run in zip(names, runs, strict=True)
+    ]
+    tables = [_serialize_table(table, numbers[table.run], titles) for table in counted]
     return {
         "title": f"{title}: {', '.join(sorted(sanitize_line(judge, 80) for judge in judges))}",
         "runs": [_serialize_run(name, run.manifest) for name, run in zip(names, runs, strict=True)],
         "codes": _serialize_codes(runs),
         "labelled": bool(pages.labels),
         "tables": tables,
-        "comparisons": serialize_comparisons(pages, counted),
+        "comparisons": serialize_comparisons(pages, counted, index),
         "together": [_serialize_co_occurrence(counts) for counts in count_co_occurrences(*runs)],
     }
 
 
 def _serialize_run(name: str, manifest: Manifest) -> dict[str, Any]:
-    judge = f"{manifest.judge.id} ({manifest.judge_sha256[:12]})"
-    totals = manifest.totals
-    counts = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
-    facts = [
-        ("Run", manifest.id),
-        ("Judge", judge),
-        *(
-            ("Rubric", f"{scheme.id} v{scheme.version} ({scheme.sha256[:12]})")
-            for scheme in manifest.rubrics
+    statuses = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
+    totals = {key: manifest.totals[key] for key in statuses if key in manifest.totals}
+    facts = {
+        "Run": manifest.id,
+        "Judge": f"{manifest.judge.id} ({manifest.judge_sha256[:12]})",
+        "Rubrics": ", ".join(
+            f"{scheme.id} v{scheme.version} ({scheme.sha256[:12]})" for scheme in manifest.rubrics
         ),
-        ("Prompt", (manifest.prompt_sha256 or "none")[:12]),
-        ("Status", manifest.status),
-        (
-            "RunProgress",
-            ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-",
-        ),
-        ("Sources", ", ".join(manifest.sources) or "-"),
-        ("Command", manifest.command or "-"),
-        ("Started", manifest.started or "-"),
-        ("Ended", manifest.ended or "-"),
-        ("Tool", manifest.tool or "-"),
-    ]
+        "Prompt": (manifest.prompt_sha256 or "none")[:12],
+        "Status": manifest.status,
+        "Annotations": ", ".join(f"{key} {count}" for key, count in totals.items()),
+        "Sources": ", ".join(manifest.sources),
+        "Command": manifest.command,
+        "Started": manifest.started,
+        "Ended": manifest.ended,
+        "Tool": manifest.tool,
+    }
     return {
         "name": name,
         "short": f"{name} ({sanitize_line(manifest.judge.id, 60)})",
-        "facts": facts,
+        "facts": [(term, text or "-") for term, text in facts.items()],
     }
 
 
 def _serialize_codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return each rubric's codes in order, with definitions if this version of it is built in."""
     codes_by_rubric: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        for scheme in run.manifest.rubrics:
-            definitions = read_definitions(scheme.id, scheme.sha256)
-            codes = codes_by_rubric.setdefault(scheme.id, {})
-            for code in scheme.codes:
-                about = {"name": code.name, "definition": definitions.get(code.id)}
-                codes.setdefault(code.id, about)
+    for scheme in chain.from_iterable(run.manifest.rubrics for run in runs):
+        definitions = read_definitions(scheme.id, scheme.sha256)
+        codes = codes_by_rubric.setdefault(scheme.id, {})
+        for code in scheme.codes:
+            codes.setdefault(code.id, {"name": code.name, "definition": definitions.get(code.id)})
     return codes_by_rubric
 
 
@@ -124,23 +123,17 @@ def _serialize_table(counted: FrequencyTable, run: int, names: Sequence[str]) ->
                 "name": row.name,
                 "count": row.count,
                 "cells": list(cells[1:]),
-                "share": _serialize_share(row.share),
-                "corrected": _serialize_share(row.labels.corrected) if row.labels else None,
+                "share": serialize_share(row.share),
+                "corrected": serialize_share(row.labels.corrected) if row.labels else None,
             }
             for row, cells in zip(rows, brief.rows, strict=False)
         ],
         "full": {"title": full.title, "header": full.header, "rows": full.rows if rows else []},
         "votes": describe_votes(table.votes) if table.votes else [],
+        "critic": describe_critiques(table),
         "notes": first if rows else list(filter(None, explain_unjudged(table))),
         "more": [note for note in full.notes if note not in first] if rows else [],
     }
-
-
-def _serialize_share(share: "Interval | Estimate | None") -> list[float | None] | None:
-    """Return low, value and high of a share; None if it is undefined."""
-    if share is None or share.value is None:
-        return None
-    return [share.low, share.value, share.high]
 
 
 def _serialize_co_occurrence(counts: CoOccurrence) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A trace, an annotation, a label and a rubric as the JSON that the pages read."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from math import isfinite
@@ -10,6 +10,7 @@ from typing import Any
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import replace_surrogates
 from annotator.labels import Label
+from annotator.reports.digits import Share
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.traces import Step, Trace, Unreadable
@@ -37,12 +38,22 @@ def _replace_infinite(value: Any) -> Any:
     return value if not isinstance(value, float) or isfinite(value) else json.dumps(value)
 
 
-def _pick(item: Any, *names: str) -> dict[str, Any]:
+def pick(item: Any, *names: str) -> dict[str, Any]:
+    """Return some attributes by name."""
     return {name: getattr(item, name) for name in names}
 
 
-def serialize_trace(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
-    """Return a trace with the steps whose source ids are ``quoted``; other steps are not read."""
+def serialize_share(share: Share | None) -> list[float | None] | None:
+    """Return low, value and high of a share; None if it is undefined."""
+    return None if share is None or share.value is None else [share.low, share.value, share.high]
+
+
+def serialize_trace(trace: Trace | Unreadable, quoted: Collection[str] = ()) -> dict[str, Any]:
+    """Return a trace with the steps whose source ids are ``quoted``; other steps are not read. An
+    unreadable one has its id and the reason, and all else empty.
+    """
+    if isinstance(trace, Unreadable):
+        trace = Trace(trace.id, "unreadable", trace.path, problems=(trace.reason,))
     outcome, messages = trace.outcome, trace.messages
     feature = ("name", "agent", "passed", "passed_alone", "alone_reason")
     return {
@@ -53,15 +64,15 @@ def serialize_trace(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any
         "attributes": dict(trace.attributes),
         "problems": list(trace.problems),
         "messages": [
-            _pick(message, "n", "sender", "recipients", "text", "kind", "author")
+            pick(message, "n", "sender", "recipients", "text", "kind", "author")
             for message in messages
         ],
         "patches": [{"agent": agent, "text": text} for agent, text in trace.patches.items()],
         "outcome": {
-            **_pick(outcome, "passed", "merge", "strategy"),
+            **pick(outcome, "passed", "merge", "strategy"),
             "text": join_pieces(outcome.reports)[0] if outcome.reports else "",
-            "features": [_pick(each, *feature) for each in outcome.features],
-            "agents": [_pick(agent, "agent", "status", "error") for agent in outcome.agents],
+            "features": [pick(each, *feature) for each in outcome.features],
+            "agents": [pick(agent, "agent", "status", "error") for agent in outcome.agents],
         },
         "steps": list(_find_quoted_steps(trace, quoted)),
     }
@@ -81,7 +92,7 @@ def _find_quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterator[dict[s
 
 def _serialize_step(agent: str, step: Step) -> dict[str, Any]:
     step_id = f"step:{agent}:{step.n}"
-    return {"id": step_id, "agent": agent, **_pick(step, "n", "author", "tool", "text")}
+    return {"id": step_id, "agent": agent, **pick(step, "n", "author", "tool", "text")}
 
 
 def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
@@ -97,75 +108,21 @@ def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
     return {"count": len(steps), "steps": page}
 
 
-def serialize_unreadable(trace: Unreadable) -> dict[str, Any]:
-    """Return an unreadable trace: its id and the reason, all else empty."""
-    outcome = {"passed": None, "merge": None, "strategy": None, "text": ""}
-    lists: dict[str, Any] = {"agents": [], "messages": [], "patches": [], "steps": []}
-    return lists | {
-        "id": trace.id,
-        "format": "unreadable",
-        "attributes": {},
-        "problems": [trace.reason],
-        "outcome": outcome | {"features": [], "agents": []},
-    }
-
-
 def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
-    return {
-        "run": run,
-        **_pick(annotation, "rubric", "judge", "status", "primary", "secondary"),
-        **_pick(annotation, "reason", "error", "read", "agreement", "tie", "contradictions"),
-        "findings": [
-            {
-                **_pick(finding, "code", "rationale", "votes"),
-                "evidence": [asdict(evidence) for evidence in finding.evidence],
-            }
-            for finding in annotation.findings
-        ],
-        "rejected": [asdict(rejected) for rejected in annotation.rejected],
-        "truncated": dict(annotation.truncated),
-        "votes": [
-            {
-                **_pick(vote, "judge", "sample", "status"),
-                "codes": [code for code in (vote.primary, *vote.secondary) if code],
-                "error": vote.error or vote.reason,
-            }
-            for vote in annotation.votes
-        ],
-    }
+    fields = json.loads(annotation.to_json())
+    return {"run": run, "refuted": [], **fields, **pick(annotation, "read", "contradictions")}
 
 
 def serialize_label(label: Label) -> dict[str, Any]:
     """Return a person's label."""
     names = ("rubric", "annotator", "primary", "secondary", "evidence", "note", "confidence")
-    return _pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
-
-
-def list_quoted_sources(
-    annotations: Iterable[Annotation], labels: Iterable[Label] = ()
-) -> set[str]:
-    """Return the ids of the sources that findings and labels quote from."""
-    sources = {
-        evidence.source
-        for annotation in annotations
-        for finding in annotation.findings
-        for evidence in finding.evidence
-    }
-    return sources | {span.source for label in labels for span in label.spans}
+    return pick(label, *names) | {"spans": [asdict(span) for span in label.spans]}
 
 
 def serialize_rubric(rubric: Rubric) -> dict[str, Any]:
     """Return a rubric as the page to label shows it."""
-    return {
-        **_pick(rubric, "id", "version", "sha256", "title", "choice", "instructions", "precedence"),
-        "codes": [
-            {
-                **_pick(code, "id", "name", "definition", "evidence"),
-                "not": code.not_,
-                "wants": rubric.describe_quotes(code.id),
-                "example": code.example and _pick(code.example, "quotes", "why"),
-            }
-            for code in rubric.codes
-        ],
-    }
+    fields = rubric.model_dump(mode="json", by_alias=True)
+    for code in fields["codes"]:
+        code["wants"] = rubric.describe_quotes(code["id"])
+    return fields | {"sha256": rubric.sha256}

@@ -1,6 +1,6 @@
 """The data of the pages of runs: the runs, their annotations, their traces, people's labels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -16,16 +16,15 @@ from annotator.rubrics import Scheme
 from annotator.rubrics.evidence import locate
 from annotator.runs.run import Run
 from annotator.traces import Trace, Unreadable
+from annotator.traces.clusters import DEFAULT_CLUSTER
 from annotator.traces.read import Library, check_source
 from annotator.traces.redaction import redact
 from annotator.web.facts import serialize_facts
 from annotator.web.index import Index, TraceLabels
 from annotator.web.payload import (
-    list_quoted_sources,
     serialize_annotation,
     serialize_label,
     serialize_trace,
-    serialize_unreadable,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +67,8 @@ class Reading:
         self._redacted = any(run.manifest.redaction for run in pages.runs)
         self._libraries = [Library(sources, format) for sources, format in collections]
         self._sources = [source for sources, _ in collections for source in sources]
-        self.index = Index(pages.runs, pages.labels)
+        cluster = DEFAULT_CLUSTER if pages.cluster is None else pages.cluster
+        self.index = Index(pages.runs, pages.labels, cluster)
 
     def find(self, trace_id: str) -> Trace | Unreadable:
         """Return a trace, or the reason that it cannot be shown."""
@@ -93,27 +93,27 @@ class Reading:
         """Return a trace with its annotations and labels. Evidence that the trace does not hold now
         is marked ``stale``.
         """
-        annotations = self.index.annotations(trace_id)
         by_rubric = (by_trace.get(trace_id, ()) for by_trace in self._labels.values())
-        labels = list(chain.from_iterable(by_rubric))
         trace = self.find(trace_id)
-        serialized = [serialize_label(label) | _place_quotes(trace, label) for label in labels]
-        quoted = list_quoted_sources((annotation for _, annotation in annotations), labels)
-        quoted |= {span["source"] for label in serialized for span in label["located"]}
-        if isinstance(trace, Unreadable):
-            page = serialize_unreadable(trace)
-        else:
-            page = serialize_trace(trace, quoted)
-        value = {
-            "trace": page,
-            "facts": serialize_facts(trace) if self._facts and isinstance(trace, Trace) else None,
-            "annotations": [
-                serialize_annotation(run, annotation) for run, annotation in annotations
-            ],
-            "labels": serialized,
-        }
-        page["problems"] = [*page["problems"], *_mark_stale(trace, value)]
-        return value
+        annotations = [
+            serialize_annotation(run, annotation)
+            for run, annotation in self.index.annotations(trace_id)
+        ]
+        labels = [
+            serialize_label(label) | _place_quotes(trace, label)
+            for label in chain.from_iterable(by_rubric)
+        ]
+        passages = [
+            evidence
+            for annotation in annotations
+            for finding in (*annotation["findings"], *annotation["refuted"])
+            for evidence in finding["evidence"]
+        ]
+        passages += [span for label in labels for span in (*label["spans"], *label["located"])]
+        page = serialize_trace(trace, {passage["source"] for passage in passages})
+        page["problems"] += _mark_stale(trace, passages)
+        facts = serialize_facts(trace) if self._facts and isinstance(trace, Trace) else None
+        return {"trace": page, "facts": facts, "annotations": annotations, "labels": labels}
 
 
 def _place_quotes(trace: Trace | Unreadable, label: Label) -> dict[str, Any]:
@@ -143,18 +143,11 @@ def _place_quotes(trace: Trace | Unreadable, label: Label) -> dict[str, Any]:
     return {"located": located, "missing": missing, "unplaced": unplaced}
 
 
-def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
+def _mark_stale(trace: Trace | Unreadable, passages: Sequence[dict[str, Any]]) -> list[str]:
     """Mark evidence that is not in the trace at its place; return the problems."""
     texts: dict[str, str | None] = {}
     problems: dict[str, None] = {}
     stale = 0
-    passages = [
-        evidence
-        for annotation in value["annotations"]
-        for finding in annotation["findings"]
-        for evidence in finding["evidence"]
-    ]
-    passages += [span for label in value["labels"] for span in (*label["spans"], *label["located"])]
     for passage in passages:
         name = passage["source"]
         if name not in texts:

@@ -4,19 +4,23 @@ import hmac
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from annotator.base.errors import AnnotatorError, UnreadableTrace
-from annotator.base.text import sanitize_line
-from annotator.web.assets import STATIC
-from annotator.web.payload import dump
+from annotator.base.text import describe_validation, sanitize_line
+from annotator.traces import Trace, Unreadable
+from annotator.web.assets import STATIC, render
+from annotator.web.payload import dump, serialize_steps
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,9 +54,50 @@ def make_json(value: Any, status: int = 200) -> Response:
     return Response(dump(value), status, media_type="application/json")
 
 
-def make_page(text: str) -> Response:
-    """Return a response with a page."""
-    return Response(text, media_type="text/html")
+class Body(BaseModel):
+    """The body of a request; other keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+_Kind = TypeVar("_Kind", bound=Body)
+
+
+def make_page(name: str, title: str, *scripts: str) -> Route:
+    """Return the route of a page: a template with its title and scripts."""
+    text = render(name, title=title, scripts=scripts)
+    return Route("/", lambda _: Response(text, media_type="text/html"))
+
+
+def make_get(
+    name: str, answer: Callable[[Request], Any], lock: AbstractContextManager[Any] | None = None
+) -> Route:
+    """Return the route of a question, answered in JSON by one thread at a time."""
+
+    def endpoint(request: Request) -> Response:
+        with lock or nullcontext():
+            return make_json(answer(request))
+
+    return Route(f"/api/{name}", endpoint)
+
+
+def make_post(
+    name: str, kind: type[_Kind], answer: Callable[[_Kind], Any], lock: AbstractContextManager[Any]
+) -> Route:
+    """Return the route of a change, answered as in :func:`make_get`."""
+
+    def call(body: _Kind) -> Response:
+        with lock:
+            return make_json(answer(body))
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = kind.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise RequestError(400, describe_validation(error, "request")) from None
+        return await run_in_threadpool(call, body)
+
+    return Route(f"/api/{name}", endpoint, methods=["POST"])
 
 
 def parse_number(request: Request, name: str, default: int | None = None) -> int:
@@ -67,6 +112,18 @@ def parse_number(request: Request, name: str, default: int | None = None) -> int
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 15:
         raise RequestError(400, f"{name}: expected a whole number")
     return int(text)
+
+
+def list_steps(request: Request, trace: Trace | Unreadable) -> dict[str, Any]:
+    """Return the steps of a trace that a request names by their agent and the first number.
+
+    Raises:
+        UnreadableTrace: they cannot be read.
+    """
+    if isinstance(trace, Unreadable):
+        raise UnreadableTrace(trace.reason)
+    agent = request.query_params.get("agent", "")
+    return serialize_steps(trace, agent, parse_number(request, "from", 1))
 
 
 class Guard:

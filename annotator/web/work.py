@@ -1,7 +1,7 @@
 """Prepare the work of ``annotate label``: traces, rubric, labels."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,7 +27,7 @@ from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import Trace, Unreadable
-from annotator.traces.read import Library, check_source
+from annotator.traces.read import Library, TraceOrProblem, check_source
 from annotator.web.label import Work
 
 _LABELS = "labels.jsonl"
@@ -78,8 +78,12 @@ def locate_labels(sources: Sequence[str]) -> Path:
 
 
 @contextmanager
-def prepare(request: WorkRequest) -> Iterator[Work]:
-    """Yield the work; the file of labels is locked until the block ends.
+def prepare(
+    request: WorkRequest,
+    watch: Callable[[Iterable[TraceOrProblem]], Iterable[TraceOrProblem]] = iter,
+) -> Iterator[Work]:
+    """Yield the work; the file of labels is locked until the block ends. Traces are read through
+    ``watch``, which can show how far that is.
 
     Raises:
         AnnotatorError: the sheet, the labels or the traces cannot be read; there is nothing to
@@ -91,36 +95,40 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
         check_source(source)
     sources, format = _find_traces(request, sheet)
     library = Library(sources, format)
+    notes: list[str] = []
     if request.pair:
         compared = _compare(request, request.pair, rubric, library)
-        _check_first(
-            [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
-        )
-        with LabelStore.open(request.file, request.annotator, rubric) as store:
-            work = _prepare_adjudication(request, compared, rubric, library, store)
-            yield replace(work, items=_hide_ids(work.items, request))
-        return
-    notes: list[str] = []
-    if sheet:
+        items = [
+            Item(each.trace_id, combine_drawing(each.first, each.second))
+            for each in compared.differing
+        ]
+    elif sheet:
         items = list(_unblind(read_sheet(sheet, rubric, request.rater), sheet, rubric, library))
-        _check_first(items, library, sources)
     else:
-        items = list(_list_applicable(library, rubric, notes))
-    if not items:
+        items = list(_list_applicable(watch(library), rubric, notes))
+    if request.pair or sheet:
+        _check_first(items, library, sources)
+    if not items and not request.pair:
         nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_explain_runs(sources)}"
         raise AnnotatorError(". ".join((nothing, *notes)))
+    differing: dict[str, Disagreement] = {}
     with LabelStore.open(request.file, request.annotator, rubric) as store:
-        if any(_find_rater(store, item) not in (None, request.rater) for item in items):
+        if request.pair:
+            differing = {each.trace_id: each for each in compared.differing}
+            notes += _write_agreed(request.pair, compared, rubric, library, store)
+            for item in items:  # gold without these holds the easy traces only
+                store.wait(item.trace_id, item.extra)
+        elif any(_find_rater(store, item) not in (None, request.rater) for item in items):
             raise AnnotatorError(
                 f"{request.annotator} has labelled this sheet as rater {3 - request.rater}: give"
                 " the other person's name with --annotator NAME"
             )
-        if sheet:
+        elif sheet:
             _check_sample(request.file, sheet, items, store)
-        items = _hide_ids(items, request)
-        yield Work(
-            rubric, items, library, store, request.file, {}, notes, _choose_next(request.file)
-        )
+        if not request.show_ids:
+            items = [replace(item, alias=blind(item.trace_id)) for item in items]
+        command = _choose_next(request.file)
+        yield Work(rubric, items, library, store, request.file, differing, notes, command)
 
 
 def _choose_next(file: Path) -> str:
@@ -171,10 +179,12 @@ def _check_first(items: Sequence[Item], library: Library, sources: Sequence[str]
         )
 
 
-def _list_applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
+def _list_applicable(
+    traces: Iterable[TraceOrProblem], rubric: Rubric, notes: list[str]
+) -> Iterator[Item]:
     """Yield the traces that a rubric applies to; note how many are left out."""
     unreadable = other = 0
-    for trace in library:
+    for trace in traces:
         if isinstance(trace, Unreadable):
             unreadable += 1
         elif isinstance(trace, Trace):
@@ -227,12 +237,6 @@ def _check_sample(file: Path, sheet: Path, items: Sequence[Item], store: LabelSt
     )
 
 
-def _hide_ids(items: Sequence[Item], request: WorkRequest) -> list[Item]:
-    """Return the traces with the ids by which people see them."""
-    hidden = not request.show_ids
-    return [replace(item, alias=blind(item.trace_id) if hidden else "") for item in items]
-
-
 def _compare(
     request: WorkRequest, pair: tuple[str, str], rubric: Rubric, library: Library
 ) -> TwoReaders:
@@ -245,60 +249,33 @@ def _compare(
     return compare_annotators(read_labels(files, rubric.scheme(), trace_ids), *pair)
 
 
-def _prepare_adjudication(
-    request: WorkRequest,
-    compared: TwoReaders,
-    rubric: Rubric,
-    library: Library,
-    store: LabelStore,
-) -> Work:
-    pair = request.pair or ()
+def _write_agreed(
+    pair: tuple[str, str], compared: TwoReaders, rubric: Rubric, library: Library, store: LabelStore
+) -> Iterator[str]:
+    """Write the labels that two people agree on; yield notes on all that they labelled."""
     agreed = [_keep_standing(labels, library, rubric) for labels in compared.agreed]
     written = write_agreed(store, agreed)
-    differing: dict[str, Disagreement] = {
-        disagreement.trace_id: disagreement for disagreement in compared.differing
-    }
-    items = [
-        Item(disagreement.trace_id, combine_drawing(disagreement.first, disagreement.second))
-        for disagreement in compared.differing
-    ]
     reopened = _withdraw_agreed(store, compared)
-    for item in items:  # gold without these holds the easy traces only
-        store.wait(item.trace_id, item.extra)
-    notes = [
-        f"{' and '.join(pair)} agree on {format_count(len(compared.agreed), 'trace')}"
-        f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
-    ]
+    yield (
+        f"{' and '.join(pair)} agree on {format_count(len(agreed), 'trace')} ({written} written as"
+        f" {store.annotator} now) and differ on {len(compared.differing)}."
+    )
     if rubric.choice == "primary":
-        notes.append("Compared are the primary code and all other codes.")
-    if compared.only_one:
-        notes.append(
-            f"{format_count(len(compared.only_one), 'trace')} were labelled by one of them only."
-        )
+        yield "Compared are the primary code and all other codes."
+    if only_one := len(compared.only_one):
+        yield f"{format_count(only_one, 'trace')} were labelled by one of them only."
     if reopened:
-        notes.append(f"{format_count(reopened, 'trace')} they agreed on before is open again.")
-    otherwise = len(find_contradicted(store, agreed))
-    if otherwise:
-        notes.append(
+        yield f"{format_count(reopened, 'trace')} they agreed on before is open again."
+    if otherwise := len(find_contradicted(store, agreed)):
+        yield (
             f"Of what they agree on, {store.annotator} decided {format_count(otherwise, 'trace')}"
             " otherwise earlier; that stays."
         )
-    lost = _count_marks(compared.agreed) - _count_marks(agreed)
-    if lost:
-        notes.append(
+    if lost := _count_marks(compared.agreed) - _count_marks(agreed):
+        yield (
             f"Of what they agree on, {format_count(lost, 'quote')} not found at the place given:"
             " kept without it."
         )
-    return Work(
-        rubric,
-        items,
-        library,
-        store,
-        request.file,
-        differing,
-        notes,
-        _choose_next(request.file),
-    )
 
 
 def _withdraw_agreed(store: LabelStore, compared: TwoReaders) -> int:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import annotator
-from tests.server import NOTHING, Reply, Request, Server, finding
+from tests.server import NOTHING, TAGS, Reply, Request, Server, finding
 
 RUBRIC = {
     "id": "slips",
@@ -323,3 +323,22 @@ def test_in_python(study):
     [variant] = result.variants
     assert (variant.name, variant.same.value, result.flips[0].verdict) == ("order", 0, "unstable")
     assert result.check(0.5) == "missed"
+
+
+def test_a_critic_of_a_run_is_asked_again_too(study, annotate_cli):
+    """24 traces, each with a finding: a call and one of the critic, in the run and once more."""
+
+    def judge(request):
+        if "<finding " in request.user:
+            return Reply(answer=TAGS | {"reason": "so", "decision": "upheld", "code": "none"})
+        return read_beginning(request)
+
+    with Server(judge) as server:
+        model = ("--model", "m", "--base-url", server.url, "--critic", "same")
+        done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *model, "--out", "run")
+        assert done.code == 0, done.err
+        before = len(server.seen)
+        source = ("run", "--rubric", "slips.yaml")
+        check(annotate_cli, server, "--variants", "again", sources=source)
+    assert len(server.seen) == 2 * before == 4 * TRACES
+    assert read_result(study)["same"]["value"] == 1

@@ -176,19 +176,6 @@ def test_each_kind_of_coordination_is_found_beside_the_others_and_quoted_of_who_
     assert senders == [["a", "b", "a"], ["a", "b"], ["a", "b"]]
 
 
-# --- long input ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("senders", [1, 2, 60])
-def test_many_messages(senders):
-    question = "Which unit does your table number {} store? " + "It is about tides. " * 1_000
-    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in range(1, 61))
-    verdict = decide(run(*messages), COMM)
-    # A million characters are read: what becomes of the later questions is not known.
-    assert verdict.claims == ()
-    assert set(verdict.truncated) == {f"message:{n}" for n in range(53, 61)}
-
-
 # --- the revision -------------------------------------------------------------------------------
 
 FOUND = {8: "1125fe4bdb850376"}

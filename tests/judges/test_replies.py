@@ -82,8 +82,12 @@ CASES: dict[str, Case] = {
     # Only one answer in a text is read: a trace could put "none" there.
     "two answers": failed(MALFORMED, Reply(text=f"{ANSWER} or {NONE}"), **PLAIN),
     "two code blocks": failed(MALFORMED, Reply(text=f"```\n{NONE}\n```\n" * 2), **PLAIN),
-    "an answer in prose": failed(MALFORMED, Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
-    "a refusal that quotes one": failed(MALFORMED, Reply(text=f"No. It says {NONE}"), **PLAIN),
+    "an answer in prose": labelled(Reply(text=f"It is: {ANSWER}. Done."), **PLAIN),
+    "an answer and a code block": labelled(Reply(text=f"{ANSWER}\n```\nx\n```"), **PLAIN),
+    "a refusal that quotes one without tags": failed(
+        MALFORMED, Reply(text='No. It says {"findings": [], "label": "none"}'), **PLAIN
+    ),
+    "another object beside it": failed(MALFORMED, Reply(text=f'{{"a": 1}} {ANSWER}'), **PLAIN),
     "fenced": labelled(Reply(text=f"```json\n{ANSWER}\n```"), **PLAIN),
     "fenced between words": labelled(Reply(text=f"Is [1]:\n```\n{ANSWER}\n```\nOk."), **PLAIN),
     # Thoughts and ends that servers leave around an answer.
@@ -98,7 +102,7 @@ CASES: dict[str, Case] = {
         for token in ("<|im_end|>", "</s>", "<|eot_id|>", "\n<|end|><|im_end|>\n", "<end_of_turn>")
     },
     "fenced and ended": labelled(Reply(text=f"```json\n{ANSWER}\n```<|im_end|>"), **JSON),
-    "words after the end": failed(MALFORMED, Reply(text=f"{ANSWER}<|im_end|> More?"), **JSON),
+    "words after the end": labelled(Reply(text=f"{ANSWER}<|im_end|> More?"), **JSON),
     "parts": labelled(message(content=PARTS), **JSON),
     "only a thought": failed("", message(content=[THOUGHT]), **JSON),
     "beside reasoning": labelled(message(content=ANSWER, reasoning_content=NONE), **JSON),

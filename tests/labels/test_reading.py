@@ -366,7 +366,8 @@ def test_labels_in_other_terms_are_read_beside_our_own(tmp_path):
     assert labels.notes == (
         f"1 record without a label: {file}, line 4",
         "1 of 2 labels left out: no code for 'odd' (1 label); to give them codes: --code"
-        " WORD=CODE (options of annotate labels).",
+        " WORD=CODE, or a rubric with codes of these names (annotate rubric new) (options of"
+        " annotate labels).",
     )
     text = problem(lines(tmp_path / "odd.jsonl", odd))
     assert "no label for the rubric symptoms" in text

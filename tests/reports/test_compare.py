@@ -71,7 +71,7 @@ def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [sum(counts)] * 2, [0, 0])
     assert numbers(rows["alpha"]) == list(expected)
     assert rows["alpha"]["test"]["p"] == pytest.approx(p)
-    assert (rows["alpha"]["first"]["k"], rows["alpha"]["second"]["k"]) == (
+    assert (rows["alpha"]["shares"][0]["k"], rows["alpha"]["shares"][1]["k"]) == (
         counts[0] + counts[1],
         counts[0] + counts[2],
     )
@@ -85,7 +85,7 @@ def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
     assert (rows["gamma"]["test"]["p"], rows["gamma"]["adjusted"]) == (None, None)
     back, again = compared(annotate_cli, run, "--by", "model", "--values", "two", "one", *ALONE)
     assert again["alpha"]["difference"]["value"] == pytest.approx(-value)
-    assert (back["first"], back["second"]) == ("two", "one")
+    assert back["values"] == ["two", "one"]
 
 
 def test_holm_by_hand(annotate_cli, tmp_path, rubric):
@@ -136,7 +136,7 @@ def test_a_skipped_or_failed_trace_is_no_partner(annotate_cli, tmp_path, rubric)
     run = make_run(tmp_path / "run", rubric, traces)
     one, rows = compared(annotate_cli, run, *BY_MODEL)
     assert (one["n"], one["alone"]) == ([48, 48], [1, 1])
-    assert (rows["alpha"]["first"]["k"], rows["alpha"]["second"]["k"]) == (46, 36)
+    assert (rows["alpha"]["shares"][0]["k"], rows["alpha"]["shares"][1]["k"]) == (46, 36)
 
 
 # Without pairs
@@ -169,8 +169,8 @@ def test_truth_in_any_case(annotate_cli, tmp_path, rubric, sides):
     traces += [said(f"b{n}", "beta", passed=False) for n in range(3)]
     run = make_run(tmp_path / "run", rubric, traces)
     one, rows = compared(annotate_cli, run, "--by", "passed", "--values", *sides)
-    assert (one["first"], one["second"], one["n"]) == (*sides, [4, 3])
-    assert (rows["alpha"]["first"]["k"], rows["beta"]["second"]["k"]) == (4, 3)
+    assert (one["values"], one["n"]) == ([*sides], [4, 3])
+    assert (rows["alpha"]["shares"][0]["k"], rows["beta"]["shares"][1]["k"]) == (4, 3)
 
 
 def same_tasks(second=40):
@@ -402,9 +402,9 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
         *("alpha", "96.0 [86.5, 98.9]", "76.0 [62.6, 85.7]", "+20.0 [+5.7, +34.0]"),
         *("0.0129", "0.0259"),
     ]
-    row = next(row for row in csv.DictReader(io.StringIO(out("csv"))) if row["code"] == "alpha")
-    assert [row[x] for x in ("first_count", "first_n", "kind")] == ["48", "50", "paired"]
-    gap = [float(row[x]) for x in ("difference", "low", "high")]
+    row, _, pair = [x for x in csv.DictReader(io.StringIO(out("csv"))) if x["code"] == "alpha"]
+    assert [row[x] for x in ("count", "n", "kind")] == ["48", "50", "paired"]
+    gap = [float(pair[x]) for x in ("value", "low", "high")]
     assert gap == pytest.approx([0.2, 0.057, 0.340], abs=5e-4)
     assert float(row["p"]) == pytest.approx(212 / 2**14)
     assert float(row["p_holm"]) == pytest.approx(424 / 2**14)
@@ -461,7 +461,9 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
         error = math.sqrt(sd[0] ** 2 + sd[1] ** 2 - 2 * together)
         gap = shares[0]["value"] - shares[1]["value"]
         found = rows[code]
-        assert limits(found["corrected"]) == pytest.approx((gap, gap - t * error, gap + t * error))
+        assert limits(found["corrected_difference"]) == pytest.approx(
+            (gap, gap - t * error, gap + t * error)
+        )
         assert found["corrected_test"]["p"] == pytest.approx(2 * stats.t(9).sf(abs(gap) / error))
     tested = [row["corrected_test"]["p"] for row in rows.values()]
     smallest = min(p for p in tested if p is not None)
@@ -472,7 +474,9 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
     by_judge = ("--by", "judge", "--values", "llm:a", "llm:b")
     _, again = compared(annotate_cli, *runs, *files, *by_judge)
     # The calibrations are given, and each judge has one run: the same corrected differences.
-    assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
+    assert limits(again["alpha"]["corrected_difference"]) == limits(
+        rows["alpha"]["corrected_difference"]
+    )
 
 
 def influence_by_hand(side, code):
@@ -511,7 +515,7 @@ def test_runs_of_the_same_traces_are_not_compared_by_their_labels(
     for by in (("run", "first", "second"), ("judge", "llm:a", "llm:b")):
         one, rows = compared(annotate_cli, *runs, *files, "--by", by[0], "--values", *by[1:])
         assert one["kind"] == "paired"
-        assert {row["corrected"] for row in rows.values()} == {None}
+        assert {row["corrected_difference"] for row in rows.values()} == {None}
         assert any("same true shares" in note for note in one["notes"])
 
 
@@ -546,13 +550,13 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     options = calibrate(run, labelled(rubric, traces, every=3))
     _, rows = compared(annotate_cli, run, *options, *BY_MODEL)
     shares = corrected_of_groups(annotate_cli, run, options)
-    gap = rows["alpha"]["corrected"]
+    gap = rows["alpha"]["corrected_difference"]
     assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
     assert -1 < gap["low"] < gap["value"] < gap["high"] < 1
     out = annotate_cli("compare", run, *options, *BY_MODEL, "--format", "csv").out
-    alpha = next(row for row in csv.DictReader(io.StringIO(out)) if row["code"] == "alpha")
-    shown = [float(alpha[f"corrected_{name}"]) for name in ("difference", "low", "high")]
-    assert shown == list(limits(rows["alpha"]["corrected"]))
+    *_, alpha = [row for row in csv.DictReader(io.StringIO(out)) if row["code"] == "alpha"]
+    shown = [float(alpha[f"corrected_{name}"]) for name in ("value", "low", "high")]
+    assert shown == list(limits(rows["alpha"]["corrected_difference"]))
     test = rows["alpha"]["corrected_test"]
     assert float(alpha["corrected_p"]) == pytest.approx(test["p"])
     assert float(alpha["corrected_p_holm"]) == pytest.approx(rows["alpha"]["corrected_adjusted"])
@@ -597,11 +601,11 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
     group_rows = {row["code"]: row for row in comparison["code_groups"]}
     assert list(group_rows) == ["work (group)", "talk (group)"]
     work = group_rows["work (group)"]
-    assert (work["first"]["k"], work["second"]["k"]) == (48, 38)
+    assert (work["shares"][0]["k"], work["shares"][1]["k"]) == (48, 38)
     assert numbers(work) == [0.2, 0.05692958400323889, 0.3404276029749408]
     assert work["test"]["p"] == pytest.approx(212 / 2**14)
     assert work["adjusted"] == pytest.approx(424 / 2**14)
-    assert rows["beta"]["second"]["k"] == 38
+    assert rows["beta"]["shares"][1]["k"] == 38
     assert rows["alpha"]["adjusted"] == pytest.approx(3 * rows["alpha"]["test"]["p"])
     out = annotate_cli("compare", run, *BY_MODEL, *ALONE, "-v").out
     assert [line for line in out.splitlines() if line.startswith("work (group)  96.0 [")]
@@ -613,7 +617,7 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
         next(row for row in table["code_groups"] if row["code"] == "work")["corrected"]
         for table in sorted(json.loads(done.out), key=lambda table: table["group"]["value"])
     ]
-    gap = comparison["code_groups"][0]["corrected"]
+    gap = comparison["code_groups"][0]["corrected_difference"]
     assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
 
 
@@ -638,7 +642,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     options = calibrate(run, rows)
     one, found = compared(annotate_cli, run, *options, *BY_MODEL, "--pool", command="compare")
     assert (one["kind"], one["pooled"]) == ("independent", True)
-    gap, p1, p0 = found["alpha"]["corrected"], 13 / 15, 3 / 25
+    gap, p1, p0 = found["alpha"]["corrected_difference"], 13 / 15, 3 / 25
     assert gap["method"] == "pooled"
     assert gap["value"] == pytest.approx(0.4 * (p1 - p0))
     q1, q0 = 13.5 / 16, 3.5 / 26
@@ -653,8 +657,8 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
     one, found = compared(annotate_cli, run, *options, *BY_MODEL, command="compare")
     assert one["pooled"] is False
-    assert found["alpha"]["corrected"]["method"] == "post-stratified"
-    assert found["alpha"]["corrected"]["value"] == pytest.approx(0.62 - 0.24)
+    assert found["alpha"]["corrected_difference"]["method"] == "post-stratified"
+    assert found["alpha"]["corrected_difference"]["value"] == pytest.approx(0.62 - 0.24)
     assert "(15 and 25)" in " ".join(one["notes"])
 
 
@@ -692,7 +696,7 @@ def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate
                 rows.append(label(name, rubric, code))
     run = make_run(tmp_path / "run", rubric, traces)
     one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
-    gap = found["alpha"]["corrected"]
+    gap = found["alpha"]["corrected_difference"]
     assert gap["value"] == pytest.approx(0.55 - 0.25)
     assert gap["low"] < 0.55 - 0.25 < gap["high"]
     assert one["n"] == [80, 80]
@@ -701,7 +705,7 @@ def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate
     ]
     half = [row for row in rows if row["trace_id"] not in ("two/80", "two/85", "two/90", "two/95")]
     one, found = compared(annotate_cli, run, *calibrate(run, half), *BY_MODEL)
-    assert found["alpha"]["corrected"]["value"] == pytest.approx(40 / 80 - 20 / 80)
+    assert found["alpha"]["corrected_difference"]["value"] == pytest.approx(40 / 80 - 20 / 80)
     assert [note for note in one["notes"] if "leave out undecided traces: in a condition" in note]
 
 
@@ -724,7 +728,7 @@ def test_pairs_of_which_one_is_undecided(annotate_cli, calibrate, tmp_path, rubr
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label(one.trace_id, rubric, one.primary) for one in traces if one.primary]
     _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
-    gap = found["alpha"]["corrected"]
+    gap = found["alpha"]["corrected_difference"]
     assert gap["value"] == pytest.approx(0)
     assert gap["n"] == 100
     assert -0.1 < gap["low"] < 0 < gap["high"] < 0.1
@@ -747,7 +751,7 @@ def test_undecided_pairs_whose_labels_are_of_others(annotate_cli, calibrate, tmp
     run = make_run(tmp_path / "run", rubric, traces)
     one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
     assert one["kind"] == "paired"
-    gap = found["alpha"]["corrected"]
+    gap = found["alpha"]["corrected_difference"]
     assert (gap["n"], gap["inputs"]["first"], gap["inputs"]["second"]) == (40, 0.5, 0.5)
     assert [note for note in one["notes"] if "leave out undecided traces" in note]
 
@@ -779,7 +783,7 @@ def test_a_few_flagged_traces_without_labels_leave_a_difference(
                 rows.append(label(f"{model}/{n}", rubric, "alpha"))
     run = make_run(tmp_path / "run", rubric, traces)
     _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
-    gap = found["gamma"]["corrected"]
+    gap = found["gamma"]["corrected_difference"]
     assert gap["value"] == pytest.approx(0.01)
     df = stats.t(gap["inputs"]["df"])
     half = df.ppf(0.975) * gap["inputs"]["se"] + 0.01
@@ -815,13 +819,13 @@ def test_corrected_differences_of_few_tasks_have_no_test(
     run = make_run(tmp_path / "run", rubric, traces)
     _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
     alpha = found["alpha"]
-    assert alpha["corrected"]["value"] == (pytest.approx(gap) if tasks >= 6 else None)
-    assert alpha["corrected"]["method"] == "post-stratified"
+    assert alpha["corrected_difference"]["value"] == (pytest.approx(gap) if tasks >= 6 else None)
+    assert alpha["corrected_difference"]["method"] == "post-stratified"
     reason = "the first side: labels of fewer than 6 tasks" if tasks < 6 else None
-    for one in (alpha["corrected"], alpha["corrected_test"]):
+    for one in (alpha["corrected_difference"], alpha["corrected_test"]):
         assert one["reason"] == reason
-    assert (alpha["corrected"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
-    assert (alpha["corrected"]["low"] is None) == (tasks < 6)
+    assert (alpha["corrected_difference"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
+    assert (alpha["corrected_difference"]["low"] is None) == (tasks < 6)
 
 
 def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate, tmp_path, rubric):
@@ -845,7 +849,7 @@ def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate,
     added = [gain / 16 + hit] * 3 + [gain / 16 + miss]
     added += [-gain / 16 - (1 - p0) / 40] + [-gain / 16 + p0 / 40] * 3
     added += [-3 * gain / 32 + hit, -3 * gain / 32 + miss] + [gain / 32 + p0 / 40] * 6
-    alpha = found["alpha"]["corrected"]
+    alpha = found["alpha"]["corrected_difference"]
     assert (alpha["method"], alpha["value"]) == ("pooled", pytest.approx(gain / 4))
     assert alpha["inputs"]["df"] == 7
     error = math.sqrt(16 / 15 * sum(one * one for one in added))
@@ -865,7 +869,7 @@ def test_of_corpora_that_are_labelled_in_full_nothing_varies(
     options = calibrate(run, rows, "--population", "corpus")
     _, found = compared(annotate_cli, run, *options, *BY_MODEL)
     alpha = found["alpha"]
-    assert limits(alpha["corrected"]) == pytest.approx((0.2, 0.2, 0.2))
+    assert limits(alpha["corrected_difference"]) == pytest.approx((0.2, 0.2, 0.2))
     assert (alpha["corrected_test"]["p"], alpha["corrected_test"]["reason"]) == (
         None,
         "nothing varies",
@@ -901,7 +905,7 @@ def test_several_runs_of_a_group_do_not_lose_all_but_the_last(
         files += calibrate(runs[-1], labelled(rubric, traces, every=3))
     _, rows = compared(annotate_cli, *runs, *files, *BY_MODEL)
     _, back = compared(annotate_cli, *reversed(runs), *files, *BY_MODEL)
-    assert rows["alpha"]["corrected"] == back["alpha"]["corrected"]
+    assert rows["alpha"]["corrected_difference"] == back["alpha"]["corrected_difference"]
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
@@ -921,7 +925,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
     options = (*calibrate(run, rows), *BY_MODEL)
     _, found = compared(annotate_cli, run, *options)
     for code, row in found.items():
-        gap = row["corrected"]
+        gap = row["corrected_difference"]
         reason = "labels of fewer than 6 tasks" if tasks else "no human labels"
         reason = f"the second side: {reason}"
         assert limits(gap) == (None, None, None), code

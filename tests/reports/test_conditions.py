@@ -327,7 +327,7 @@ def test_pairs_have_one_family_of_tests(annotate_cli, run):
 
 def test_without_a_condition(annotate_cli, run):
     [one] = compared(annotate_cli, run, *ARM, "--by", "arm", "--without", "pair")
-    assert (one["first"], one["second"]) == ("crew", "solo")
+    assert one["values"] == ["crew", "solo"]
     done = annotate_cli("compare", run, *ARM, "--by", "arm", "--without", "duo")
     assert "--without duo: no judged trace has arm = duo" in done.err
 
@@ -800,7 +800,7 @@ def test_a_paper_of_two_columns(annotate_cli, run):
     assert "(--cluster none)" in done.out
     arguments = ("compare", run, *ARM, "--by", "arm", "--cluster", "none", "--pairs")
     out = annotate_cli(*arguments, "--format", "latex").out
-    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table*"]
+    assert re.findall(r"begin\{(table\*?)\}", out) == ["table*", "table"]
     notes = re.findall(r"parbox\{\\linewidth\}\{(.*)\}", out)
     assert len(notes) == 2
     for note in notes:

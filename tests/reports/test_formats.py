@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -67,19 +68,22 @@ def plain(text: str) -> str:
 # Readers
 
 
-def from_table(text: str) -> Numbers:
+LATEX = {r"\textless{}": "<", r"\textgreater{}": ">", r"\_": "_", "&": "|", "--": "-"}
+
+
+def from_lines(text: str) -> Numbers:
+    """Rows of a table for people: a code, two counts and more, with blanks or bars between."""
     found: Numbers = {}
-    group, inside = "", False
-    for line in text.splitlines():
-        if match := re.match(r"\S+ v\d+ \(\w+\)(?:  (?P<name>\S+) = (?P<value>\S+))?  judge", line):
-            group = match["value"] or ""
-        elif line.startswith("code "):
-            inside = True
-        elif inside and line.strip() and not line.startswith("---"):
-            line = line.replace(" (group)", "(group)")
-            code, *cells = re.sub(r"\[ +", "[", re.sub(r", +", ",", line)).split()
-            found[group, code] = tuple(cell.replace(",", ", ") for cell in cells)
-        inside = inside and bool(line.strip())
+    group = ""
+    for line in text.replace(" (group)", "(group)").splitlines():
+        if re.search(r"v\d+ \(\w+\).*judge ", line):
+            match = re.search(r"[ ;] (?!n )\S+ = ([^\s;]+)", line)
+            group = match[1] if match else ""
+        for old, new in LATEX.items():
+            line = line.replace(old, new)
+        code, *cells = re.findall(r"\[[^]]*\]|[^\s|\\]+", line) or [""]
+        if len(cells) > 3 and all(re.fullmatch(r"\d+|-", cell) for cell in cells[:2]):
+            found[group, code] = tuple(cells)
     return found
 
 
@@ -125,45 +129,15 @@ def from_json(text: str) -> Numbers:
     )
 
 
-def from_markdown(text: str) -> Numbers:
-    found: Numbers = {}
-    group = ""
-    for line in text.splitlines():
-        if line.startswith("**"):
-            match = re.search(r"  \S+ = (\S+)  ", line)
-            group = match[1] if match else ""
-        elif line.startswith("| ") and not line.startswith(("| code ", "| ---")):
-            code, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
-            found[group, code.replace(" (group)", "(group)")] = tuple(cells)
-    return found
-
-
-def from_latex(text: str) -> Numbers:
-    found: Numbers = {}
-    group = ""
-    for line in text.splitlines():
-        if line.startswith(r"\caption"):
-            match = re.search(r"; \S+ = (\S+?); judge", line)
-            group = match[1] if match else ""
-        elif line.endswith(r" \\") and not line.startswith("code &"):
-            line = line.replace(r"\textless{}", "<").replace(r"\textgreater{}", ">")
-            code, *cells = line.removesuffix(r" \\").replace(r"\_", "_").split(" & ")
-            code = code.replace(" (group)", "(group)")
-            found[group, code] = tuple("-" if cell == "--" else cell for cell in cells)
-    return found
-
-
 def from_parquet(file: Path) -> Numbers:
     rows = pq.read_table(file).to_pylist()
     return from_values([(row["rubric"], row["attribute_value"] or "", row) for row in rows])
 
 
 READERS: dict[str, Callable[[str], Numbers]] = {
-    "table": from_table,
+    **dict.fromkeys(("table", "md", "latex"), from_lines),
     "csv": from_csv,
     "json": from_json,
-    "md": from_markdown,
-    "latex": from_latex,
 }
 
 
@@ -277,7 +251,8 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
         replace(row, count=counts[row.code], share=compute_wilson_interval(counts[row.code], n))
         for row in small.rows
     )
-    tables = tabulate([replace(small, rows=rows, labelled=n)])
+    counts = replace(small.counts, status=Counter(labelled=n))
+    tables = tabulate([replace(small, rows=rows, counts=counts)])
     parquet.write(tables, tmp_path / "t.parquet")
     found = {name: reader(render(tables, name)) for name, reader in READERS.items()}
     found = same(found | {"parquet": from_parquet(tmp_path / "t.parquet")})
@@ -372,9 +347,9 @@ def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_pat
 
 def test_a_terminal_loses_no_digit(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
-    wide = from_table(plain(on_screen("report", "-v", run)))
+    wide = from_lines(plain(on_screen("report", "-v", run)))
     narrow = plain(on_screen("report", "-v", run, columns=20))
-    assert from_table(plain(on_screen("report", "-v", run, columns=60))) == wide
+    assert from_lines(plain(on_screen("report", "-v", run, columns=60))) == wide
     for (_, code), cells in wide.items():
         for cell in (code, *cells):
             assert cell.strip("[]").split(", ")[0] in narrow

@@ -23,7 +23,7 @@ def words(document: str, folder: Path) -> str:
         if not shutil.which(program):
             pytest.skip(f"no {program} here: apt-get install {package}")
     (folder / "paper.tex").write_text(
-        "\\documentclass{article}\n\\usepackage{booktabs}\n\\usepackage[T1]{fontenc}\n"
+        "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\usepackage[T1]{fontenc}\n"
         f"\\begin{{document}}\n{document}\n\\end{{document}}\n",
         encoding="utf-8",
     )

@@ -81,12 +81,14 @@ def test_a_group_has_its_own_labels(methods, calibrate, run):
     (text,), _ = methods(run, "--by", "model")
     assert text.startswith("We annotated 60 traces with ")
     groups = ", ".join(f"{name} (n = {n})" for n, name in GROUPS)
-    assert f"Groups are by model, an attribute of the traces: {groups}; numbers that" in text
-    assert "Labelled traces by group: 10, 5 and 5." in text
+    assert f"Groups are by model, an attribute of the traces: {groups}. The judge was" in text
     assert "On the 20 labelled traces of the whole run, the judge and the labels agree" in text
     assert text.count("The judge was") == text.count("We annotated") == 1
-    assert "would give 30, 15 and 15 traces" in text
-    assert "(labels of fewer than 6 t" in text  # of two groups, which have no corrected shares
+    for labels, (n, name) in zip((10, 5, 5), GROUPS, strict=True):
+        own = text.partition(f" {name}: {n} were judged (")[2].partition(". m")[0]
+        assert f"{labels} of the labelled traces are of this group." in own
+        assert f"would give {n} traces" in own
+        assert ("(labels of fewer than 6 t" in own) == (labels < 6)  # then no corrected shares
 
 
 @pytest.mark.parametrize("labelled", [4, 0])

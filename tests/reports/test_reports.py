@@ -42,7 +42,7 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
     row = next(row for row in table.rows if row.code == "work_overlap")
     text = render(tabulate([table]), "table")
     assert (table.judged, table.skipped, table.failed) == (50, 5, 3)
-    failed = table.unjudged["other"]
+    failed = table.counts.unjudged["other"]
     assert (failed.count, failed.trace_id, failed.why) == (3, "t55", "refused")
     assert row.share is not None
     assert (row.share.k, row.share.n, row.anywhere) == (48, 50, 48)

@@ -323,6 +323,27 @@ def test_a_suggested_map_says_what_it_reads_and_leaves_out(mapped, record, lines
 
 
 @pytest.mark.parametrize(
+    ("record", "records"),
+    [
+        ({"one": TALK, "two": TALK}, '"*"'),
+        ({"task": "t", "tries": [TALK, TALK]}, "tries.*"),
+        ({"task": "t", "tries": {"one": TALK, "two": TALK}}, "tries.*"),
+    ],
+)
+def test_lists_of_runs_are_not_merged(mapped, record, records):
+    text = suggest_map(record)
+    assert f"records: {records}" in text.split("\n")
+    assert [len(trace.messages) for trace in mapped([record], text)] == [len(TALK)] * 2
+
+
+def test_lists_of_agents_are_one_run(mapped):
+    record = {name: [{"role": "user", "content": "hi"}] for name in ("ann", "ben")}
+    text = suggest_map(record)
+    assert '# if they are runs: records: "*", messages: messages' in text.split("\n")
+    assert len(mapped([record], text)) == 1
+
+
+@pytest.mark.parametrize(
     "key",
     [
         *("a: b", "#c", "- d", "& e", "!f", "x\nmessages: g", "null", "1", "\x1b[31m", "\u200b"),

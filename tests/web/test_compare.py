@@ -1,7 +1,6 @@
 """The comparison of runs, people and conditions in the browser."""
 
 import json
-import re
 
 import pytest
 
@@ -42,8 +41,9 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     page.wait_for_selector("section.comparison")
     [row] = [line for line in page.locator(".sides tbody tr").all() if "alpha" in line.inner_text()]
     assert [row.inner_text().count(count) for count in ("4/8", "2/7", "1/7")] == [1, 1, 1]
-    assert "kappa 0.58" in page.inner_text(".kappa")
-    assert "n = 7 traces that both judged" in page.inner_text(".kappa")
+    pairs = [row.inner_text().split("\t") for row in page.locator(".pairs tbody tr").all()]
+    assert [row[1:3] for row in pairs] == [["2", "7"], ["2", "7"], ["2", "7"]]
+    assert pairs[0][3].startswith("0.58 (no interval: ")
     row.locator("a", has_text="1/7").click()
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t0"])
     page.keyboard.press("c")
@@ -51,17 +51,59 @@ def test_two_runs_and_a_person_are_compared(sides, serve, visit, annotate_cli):
     page.click("table.linked a[aria-label='1: alpha and undecided']")
     page.wait_for_selector("ol.traces")
     assert page.locator("ol.traces .id").all_inner_texts() == ["t7"]
+    page.click("form.filters >> text=Clear")
+    page.select_option("form.filters select[name=status]", "undecided")
+    until(lambda: page.locator("ol.traces .why").all_inner_texts() == ["a tie"])
     page.keyboard.press("c")
     page.wait_for_selector("section.comparison")
-    page.click(".kappa a")
+    page.click("a[aria-label='2 traces where they differ'] >> nth=0")
     until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t2", "t4"])
+    assert page.locator(".chip.other").all_inner_texts() == [
+        "two (llm:two): beta",
+        "two (llm:two): none",
+    ]
     page.keyboard.press("c")
-    page.wait_for_selector("section.comparison")
-    page.select_option("form.filters select >> nth=1", label="ann")
-    until(lambda: "n = 7" in page.inner_text(".kappa") and "second=p.ann" in page.url)
-    shown = re.search(r"kappa ([^,]+, [^,]+),", page.inner_text(".kappa")).group(1)
+    page.click(".pairs a >> text='two (llm:two) and ann'")
+    until(lambda: "Rows: two (llm:two). Columns: ann." in page.inner_text(".matrix caption"))
     printed = annotate_cli("calibrate", first, "--labels", labels, "-v").out
-    assert f"kappa {shown}" in printed
+    assert f"kappa {pairs[1][3]}" in printed
+    check_narrow(page, ["one (llm:one)", "two (llm:two)", "ann"])
+
+
+def test_a_number_opens_the_traces_that_it_counts(tmp_path, rubric, serve, visit):
+    """Beta is the primary code of t1 alone; two runs list a trace of two people once."""
+    traces = [said("t0", "alpha", "beta"), said("t1", "beta")]
+    runs = [
+        make_run(tmp_path / name, rubric, traces, judge=f"llm:{name}") for name in ("one", "two")
+    ]
+    labels = [label("t1", rubric, "beta", by=person) for person in ("ann", "bob")]
+    file = write_labels(tmp_path / "labels.jsonl", labels)
+    address = serve("view", *runs, "--labels", file).address
+    for place, link in (
+        ("", ".sides tr:has(th:text-is('beta')) a >> nth=0"),
+        ("p.bob", ".matrix a"),
+    ):
+        page = visit(f"{address}#/compare?rubric={rubric.id}&first=p.ann&second={place}")
+        page.click(link)
+        page.wait_for_selector("ol.traces")
+        assert page.locator("ol.traces .id").all_inner_texts() == ["t1"]
+
+
+def test_traces_without_the_attribute_are_linked(tmp_path, rubric, serve, visit):
+    traces = [said("t0", "alpha", model="m"), said("t1", "alpha"), said("t2", "beta")]
+    page = visit(serve("view", make_run(tmp_path / "run", rubric, traces), "--by", "model").address)
+    page.goto(f"{page.url.partition('#')[0]}#/overview")
+    page.click("section.table:has-text('model = -') tr:has-text('alpha') a >> nth=0")
+    until(lambda: page.locator("ol.traces .id").all_inner_texts() == ["t1"])
+
+
+def check_narrow(page, names):
+    """On a phone no table scrolls sideways, and each share stands beside the name of its side."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = "(one) => one.scrollWidth > one.clientWidth"
+    assert not page.locator(".scroll:has(.sides)").evaluate(wide)
+    cells = page.locator(".sides tbody tr:first-child td.side").all_inner_texts()
+    assert [cell.split("\n")[0] for cell in cells] == names
 
 
 @pytest.mark.parametrize(
@@ -104,10 +146,4 @@ def test_conditions_are_compared_in_one_file(tmp_path, rubric, annotate_cli, vis
     reason = "Not corrected by the calibration: no trace of m2 has a label."
     assert (reason in text) == (labelled == 2)
     assert page.locator(".kappa").count() == 0
-    page.set_viewport_size({"width": 390, "height": 844})
-    # Each condition stands above its own shares.
-    heads, cells = (
-        [cell.bounding_box()["x"] for cell in page.locator(f".sides {where} .side").all()][:arms]
-        for where in ("thead tr:first-child", "tbody tr:first-child")
-    )
-    assert heads == cells
+    check_narrow(page, [f"m{n}" for n in range(arms)])

@@ -120,7 +120,9 @@ def test_keys_lead_through_traces_and_quotes(report, judged, visit):
     page.wait_for_selector(".reading")
     assert page.inner_text(".near .legend >> nth=0") == "1 of 2"
     first = page.get_attribute("button.quote.current", "data-quote")
-    _, n, _, quotes = page.inner_text(".walk .legend").split()
+    place, says = page.inner_text(".walk .legend").split(": ")
+    assert says == f"{shown.primary} (rules)"
+    _, n, _, quotes = place.split()
     for _ in range(int(quotes) - int(n)):
         page.keyboard.press("n")
     last = page.get_attribute("button.quote.current", "data-quote")

@@ -57,6 +57,7 @@ def test_rows_in_the_order_of_the_files(two_runs):
         "quotes": [["message:1", "quoted here"]],
     }
     assert (rows[0]["text"], rows[2]["text"]) == ("", "a made-up quote")
+    assert [row["why"] for row in rows[2:6]] == [None, "passed", "refused", None]
 
 
 def test_agreement_counts_what_calibrate_counts(two_runs, tmp_path):

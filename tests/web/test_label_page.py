@@ -60,6 +60,10 @@ def test_evidence_is_checked_by_the_rubric_and_the_label_is_saved_anyway(
     until(lambda: "work_overlap needs quotes: at least 2" in page.inner_text("#needs"))
     press(page, "j", "e")
     until(lambda: page.inner_text("#needs").startswith("work_overlap needs one more quote, from a"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.is_hidden("#choices")
+    assert page.is_visible("#needs p")
+    page.set_viewport_size({"width": 1280, "height": 900})
     assert page.inner_text("#needs").endswith("a message or a patch of agent2.")
     saved(page)
     assert [line["primary"] for line in lines()] == ["work_overlap"]

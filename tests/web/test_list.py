@@ -8,7 +8,7 @@ ROWS = [
     {"trace_id": "t3", "status": "none", "agreement": "agrees", "rejected": 1, "text": "Straße"},
     {"trace_id": "t4", "status": "undecided", "text": "at 100% of it"},
     {"trace_id": "t3", "status": "labelled", "primary": "alpha", "run": 1, "agreement": "differs"},
-    {"trace_id": "t5", "status": "failed", "run": 1, "text": "UN ÉTÉ"},
+    {"trace_id": "t5", "status": "failed", "run": 1, "text": "UN ÉTÉ", "why": "overloaded"},
 ]
 VALUES = [
     {"passed": "false", "merge": "clean"},
@@ -56,6 +56,8 @@ def test_filters(run_script, rows):
         ({"attributes": [["seconds", "1.5"]]}, [6]),
         ({"attributes": [["constructor", "x"]]}, [3]),
         ({"attributes": [["no such", "x"]]}, []),
+        ({"attributes": [["merge", "-"]]}, [3, 4, 5, 6]),  # "-" as in a table: without it
+        ({"text": "overloaded"}, [6]),
         ({"text": "straße"}, [3]),
         ({"text": "100%"}, [4]),
         ({"text": "été", "run": "1"}, [6]),

@@ -82,3 +82,56 @@ def test_a_blind_label_is_not_replaced(review, judged_once, tmp_path):
     page.locator("[data-review=r]").first.click()
     until(lambda: "without the judge's answer" in page.inner_text("#said"))
     assert (tmp_path / "labels.jsonl").read_text() == line
+
+
+def test_keys_judge_the_finding_in_focus_only(serve, visit, judged_once, tmp_path):
+    found = next(each for each in open_run(judged_once).annotations() if each.findings)
+    quote = found.findings[0].evidence[0].quote
+    line = {"trace_id": found.trace_id, "rubric": "comm_errors", "annotator": "bob"}
+    line |= {"primary": found.primary, "secondary": [], "evidence": [quote]}
+    (tmp_path / "bob.jsonl").write_text(json.dumps(line) + "\n")
+    labels = ("--labels", "bob.jsonl", "--annotator", "bob")
+    served = serve("view", judged_once, "--review", "bob-review.jsonl", *labels)
+    page = visit(f"{served.address}#/trace/{found.trace_id.replace('/', '%2F')}")
+    page.click(".card.human button.quote")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("a")
+    until(lambda: "No finding is in focus" in page.inner_text("#said"))
+    page.click(".finding button.quote >> nth=0")
+    page.keyboard.press("r")
+    page.wait_for_selector(".finding >> nth=0 >> [data-review=r][aria-pressed=true]")
+    [line] = lines_of(tmp_path / "bob-review.jsonl")
+    assert [event["verdict"] for event in line["review"]] == ["reject"]
+
+
+def test_a_reader_adds_a_code_that_the_judge_missed(review, judged_once, tmp_path):
+    run = open_run(judged_once)
+    found = next(each for each in run.annotations() if each.findings)
+    missed, other = [code for code in run.schemes["comm_errors"].ids if code not in found.codes][:2]
+    file = tmp_path / "labels.jsonl"
+    page, _ = review(found.trace_id)
+    page.keyboard.press("e")
+    until(lambda: "Choose the code first" in page.inner_text("#said"))
+    page.select_option(".added select", missed)
+    page.click(".added [data-review=e]")
+    page.wait_for_selector(".added .finding")
+    source = page.locator(".message .source").first
+    source.evaluate("(one) => getSelection().selectAllChildren(one)")
+    page.click(".added [data-review=e]")
+    page.wait_for_selector(".added q")
+    page.select_option(".added select", other)
+    page.evaluate("getSelection().removeAllRanges()")
+    page.click(".added [data-review=e]")
+    page.click(f"[aria-label='Take {other} back']")
+    until(lambda: page.locator(".added .finding").count() == 1)
+    for n in range(len(found.findings)):
+        page.locator("[data-review=r]").nth(n).click()
+        page.wait_for_selector(f".finding >> nth={n} >> [data-review=r][aria-pressed=true]")
+    page.click("[data-review=d]")
+    until(lambda: not lines_of(file)[0].get("skipped"))
+    [label] = read_labels([file], run.schemes["comm_errors"], [found.trace_id]).labels
+    assert (label.codes, label.reviewed) == ((missed,), True)
+    [span] = label.spans
+    assert (span.quote, span.code) == (source.text_content().strip(), missed)
+    page.reload()
+    page.wait_for_selector(".added q")

@@ -121,6 +121,30 @@ def test_a_quote_across_code_is_marked_at_its_place(open_trace, tmp_path, visit)
     assert "".join(page.locator("mark.current").all_text_contents()) == MESSAGE[start:end]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("", "quote 1 of 2"),
+        ("code=repetition", "quote 1 of 1"),
+        ("code=work_overlap", "quote 1 of 1"),
+    ],
+)
+def test_the_walk_keeps_to_the_code_of_the_filter(open_trace, tmp_path, visit, wanted, says):
+    open_trace(talk=[("agent1", MESSAGE), *TALK[1:]])
+    file = tmp_path / "run" / "annotations.jsonl"
+    line = json.loads(file.read_text())
+    evidence = {"quote": "# Plan", "source": "message:1", "start": 0, "end": 6, "match": "exact"}
+    codes = ["work_overlap", "repetition"]
+    findings = [{"code": code, "rationale": "", "evidence": [evidence]} for code in codes]
+    made = {"status": "labelled", "primary": codes[0], "secondary": codes[1:], "findings": findings}
+    file.write_text(json.dumps(line | made) + "\n")
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + f"#/traces?{wanted}")
+    page.click("ol.traces a")
+    page.wait_for_selector("mark.current")
+    assert says in page.inner_text(".walk")
+
+
 def test_quotes_of_people_without_a_place_are_located(open_trace, tmp_path, visit):
     write_run(tmp_path / run_name(1))
     label = {

@@ -264,6 +264,10 @@ def test_a_run_that_is_being_written_can_be_read(run, view, visit):
         (("run", "run"), "run"),
         (("run", "--transfer"), "--transfer needs --calibration"),
         (("run", "--annotator", "ann"), "--annotator needs --labels"),
+        (
+            ("run", "--review", "l.jsonl"),
+            "found comm_errors, symptoms: run annotate again with one",
+        ),
     ],
 )
 def test_what_cannot_be_viewed_is_said(run, annotate_cli, arguments, says):

@@ -176,7 +176,7 @@ def extend_design(
     sizes = {name: len(members) for name, members in strata.items()}
     if sizes != {name: stratum.size for name, stratum in design.strata.items()}:
         raise AnnotatorError(
-            "--from: the traces and the judge's codes are not those the design was drawn from"
+            "the traces and the judge's codes are not those the sample was drawn from"
         )
     selected: list[Candidate] = []
     changed = dict(design.strata)

@@ -1,6 +1,7 @@
 """Draw a label sheet from a run or from traces, or plan one."""
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,6 @@ from annotator.calibration.sample.design import (
     draw_traces,
     extend_design,
     locate_design,
-    read_design,
     record_design,
     write_design,
 )
@@ -63,7 +63,8 @@ class Draw:
     traces are stratified. ``undecided``: undecided traces are a stratum, too (always with
     ``votes``). ``floor``: the minimum of each stratum; None: 5 of each code, 10 if ``n`` is 300 or
     more, and equally many of each kind of vote. ``more`` adds traces of some strata to the design
-    in ``before``, and keeps its split. ``blinded``: the sheet hides the traces' own ids.
+    ``before``, and keeps its split. ``blinded``: the sheet hides the traces' own ids. ``until``:
+    the half-width that is narrow enough, if the sample is drawn in batches.
     """
 
     split: Split
@@ -76,9 +77,10 @@ class Draw:
     cluster: tuple[str, ...] = DEFAULT_CLUSTER
     format: str = "auto"
     seed: int = 0
-    before: Path | None = None
+    before: Design | None = None
     more: tuple[tuple[str, int], ...] = ()
     blinded: bool = True
+    until: float | None = None
 
     def floor_of(self, n: int, sizes: Mapping[str, int]) -> int:
         """Return the minimum of each stratum, for ``n`` traces from strata of these sizes."""
@@ -112,7 +114,8 @@ class Planned:
 
     ``judged`` of the traces have the code, by the judge, a ``share`` of all. ``expected``: labels
     of such traces. ``half_width``: of the corrected share, in [0, 1], widened by the
-    ``design_effect`` of the judge's share and by Student's t for ``tasks`` tasks.
+    ``design_effect`` of the judge's share and by Student's t for ``tasks`` tasks. ``enough``: the
+    fewest labels that make it as narrow as ``until``, None if labels of all traces do not.
     """
 
     code: str
@@ -124,6 +127,7 @@ class Planned:
     design_effect: float = 1.0
     tasks: int | None = None
     assumed: Assumed = Assumed()
+    enough: int | None = None
 
 
 def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
@@ -135,19 +139,10 @@ def draw_sheet(source: Run | Sequence[str], options: Draw, out: Path) -> Sheet:
     """
     if out.exists():
         raise AnnotatorError(f"{out} is there already and may hold labels; name another")
-    earlier = read_design(options.before) if options.before else None
-    split = Split(earlier.split, earlier.salt, earlier.dev_share) if earlier else options.split
+    earlier, split = options.before, options.split
+    population = find_population(source, options, earlier)
     if earlier:
-        uniform = earlier.strata_by == "none"  # its only stratum may hold undecided traces
-        options = replace(
-            options, strata=earlier.strata_by, undecided=uniform or UNDECIDED in earlier.strata
-        )
-    population = _find_population(source, options, split)
-    if earlier and len(population.candidates) != earlier.size:
-        population = _find_population(source, replace(options, undecided=False), split)
-    if earlier:
-        if population.rubric_sha256 != earlier.rubric_sha256:
-            raise AnnotatorError("--from: drawn for another rubric, or another version of it")
+        split = Split(earlier.split, earlier.salt, earlier.dev_share)
         additions: Counter[str] = Counter()
         for code, number in options.more:
             additions[code] += number
@@ -173,7 +168,8 @@ def _draw_first(
     population: Population, options: Draw, split: Split
 ) -> tuple[Design, list[Candidate]]:
     sizes = Counter(trace.stratum for trace in population.candidates)
-    number = allocate(sizes, options.n, options.floor_of(options.n, sizes))
+    n = max(options.n, _count_floors(sizes, options)) if options.until else options.n
+    number = allocate(sizes, n, options.floor_of(options.n, sizes))
     selected = draw_traces(population.candidates, number, options.seed)
     design = Design(
         rubric=population.rubric,
@@ -205,21 +201,37 @@ def plan_sheet(
     population = _find_population(source, options, options.split)
     sizes = Counter(trace.stratum for trace in population.candidates)
     total = sum(sizes.values())
-    effects = _measure_effects(source, options, population)
+    effects = measure_effects(source, options, population)
     tasks = len({trace.task for trace in population.candidates})
+
+    def plan(code: str, n: int) -> Planned:
+        sampled = allocate(sizes, n, options.floor_of(n, sizes))
+        of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
+        cell = _plan_code(code, n, population.with_code[code], sizes, sampled, of_judge)
+        return _widen(cell, effects.get(code), min(n, tasks))
+
+    enough: dict[str, int] = {}
+    if until := options.until:
+        numbers = range(_count_floors(sizes, options), total + 1)
+        for code in population.with_code:
+            first = bisect_left(numbers, True, key=lambda n: plan(code, n).half_width <= until)
+            enough |= {code: numbers[first]} if first < len(numbers) else {}
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, options.n)}):
         try:
-            sampled = allocate(sizes, n, options.floor_of(n, sizes))
+            cells = [plan(code, n) for code in population.with_code]
         except AnnotatorError:
             if n < min(options.n, total):
                 continue  # too few for the floors; a larger n follows
             raise
-        for code, by_stratum in population.with_code.items():
-            of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
-            cell = _plan_code(code, n, by_stratum, sizes, sampled, of_judge)
-            planned.append(_widen(cell, effects.get(code), min(n, tasks)))
+        planned += [replace(cell, enough=enough.get(cell.code)) for cell in cells]
     return planned
+
+
+def _count_floors(sizes: Mapping[str, int], options: Draw) -> int:
+    """Return the number of traces that the minima of all strata take."""
+    floor = options.floor_of(options.n, sizes)
+    return sum(min(floor, size) for size in sizes.values())
 
 
 def _plan_code(
@@ -252,7 +264,7 @@ def _plan_code(
     return Planned(code, n, flagged, share, round(expected), width, assumed=assumed)
 
 
-def _measure_effects(source: Run, options: Draw, population: Population) -> dict[str, Interval]:
+def measure_effects(source: Run, options: Draw, population: Population) -> dict[str, Interval]:
     """Return the judge's share of each code over tasks, empty if no trace names its task."""
     rubric = options.rubric or next(iter(source.schemes))
     sample = read_judged_sample(source, rubric, cluster=options.cluster)
@@ -320,6 +332,30 @@ def _find_sources(source: Run | Sequence[str], options: Draw) -> tuple[tuple[str
     if isinstance(source, Run):
         return source.manifest.sources, source.manifest.format
     return tuple(map(resolve_source, source)), options.format
+
+
+def find_population(
+    source: Run | Sequence[str], options: Draw, earlier: Design | None = None
+) -> Population:
+    """Return the traces to sample from: those of an ``earlier`` design, by the same strata.
+
+    Raises:
+        AnnotatorError: as :func:`draw_sheet`.
+    """
+    if earlier is None:
+        return _find_population(source, options, options.split)
+    split = Split(earlier.split, earlier.salt, earlier.dev_share)
+    uniform = earlier.strata_by == "none"  # its only stratum may hold undecided traces
+    undecided = uniform or UNDECIDED in earlier.strata
+    options = replace(options, strata=earlier.strata_by, undecided=undecided)
+    population = _find_population(source, options, split)
+    if len(population.candidates) != earlier.size:
+        population = _find_population(source, replace(options, undecided=False), split)
+    if population.rubric_sha256 != earlier.rubric_sha256:
+        raise AnnotatorError(
+            "the sample was drawn for another rubric, or another version of it: draw a new one"
+        )
+    return population
 
 
 def _find_population(source: Run | Sequence[str], options: Draw, split: Split) -> Population:

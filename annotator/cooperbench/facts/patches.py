@@ -1,11 +1,8 @@
-"""Facts of the patches: where they meet, what merging gives, and what both hold.
-
-Of a trace 10 patches are read, of each 2,000,000 characters and 100,000 lines.
-"""
+"""Facts of the patches: where they meet, what merging gives, and what both hold."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, islice, permutations
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 from annotator.base.text import sanitize_line
@@ -15,13 +12,8 @@ from annotator.cooperbench.patches.diff import Edit, Hunk, Line, Patch, parse_pa
 from annotator.cooperbench.patches.representations import Use, find_representation_conflicts
 from annotator.traces import Trace
 
-MOST_PATCHES = 10  # patches of one trace that are read
-MOST_MEETINGS = 50  # places where two patches meet that get a fact each
 MOST_HUNK = 200  # lines of a hunk whose names are kept
 LONGEST = 240  # characters of a passage
-
-MOST_LINES = 5_000  # different lines of a patch that are compared
-MOST_CONFLICTS = 50  # conflicts of representation of two patches that get a fact each
 
 MEETINGS: Mapping[str, str] = {
     "patch_empty": "an agent handed in an empty patch",
@@ -62,7 +54,7 @@ class _FileEdit(NamedTuple):
 
 
 def draw_meetings(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the empty patches, then where every two patches meet: at most 50 places each."""
+    """Yield the empty patches, then where every two patches meet."""
     patches = read_patches(facts.trace)
     for agent, patch in patches.items():
         if not patch.text.strip():
@@ -73,8 +65,8 @@ def draw_meetings(facts: TraceFacts) -> Iterator[Fact]:
 
 
 def read_patches(trace: Trace) -> dict[str, Patch]:
-    """Return the patches of a trace by agent, in its order: the first 10."""
-    return {agent: parse_patch(text) for agent, text in list(trace.patches.items())[:MOST_PATCHES]}
+    """Return the patches of a trace by agent, in its order."""
+    return {agent: parse_patch(text) for agent, text in trace.patches.items()}
 
 
 def quote_lines(
@@ -154,8 +146,6 @@ def _find_pair_meetings(agent: str, ours: Patch, partner: str, theirs: Patch) ->
     meetings: dict[tuple[int, int], Fact] = {}
     for a, b in _find_touching(_list_edits(ours), _list_edits(theirs)):
         key = (a.hunk.start, b.hunk.start)
-        if key not in meetings and len(meetings) == MOST_MEETINGS:
-            break
         meeting = _make_meeting((agent, ours, a), (partner, theirs, b), common)
         if key not in meetings or rank_meeting(meeting) < rank_meeting(meetings[key]):
             meetings[key] = meeting
@@ -258,7 +248,7 @@ def draw_carried_work(facts: TraceFacts) -> Iterator[Fact]:
         written = lines[theirs].keys() - agreed
         common = [text for text in lines[theirs] if text in written and text in lines[ours]]
         share = len(common) / len(written) if written else 0.0
-        if len(common) < _FEWEST or share < _SHARE or len(lines[theirs]) > MOST_LINES:
+        if len(common) < _FEWEST or share < _SHARE:
             continue
         says = (
             f"{format_agent(ours)}'s patch holds {len(common)} of the {len(written)} lines that "
@@ -280,8 +270,6 @@ def _collect_telling_lines(patch: Patch) -> dict[str, tuple[Line, Hunk]]:
         for line in hunk.lines:
             if line.sign == "+" and _TELLING.search(line.text):
                 lines.setdefault("".join(line.text.split()), (line, hunk))
-                if len(lines) > MOST_LINES:
-                    return lines
     return lines
 
 
@@ -297,10 +285,10 @@ def _collect_code_lines(facts: TraceFacts) -> set[str]:
 
 
 def draw_representations(facts: TraceFacts) -> Iterator[Fact]:
-    """Yield the conflicts of representation of every two patches, at most 50 each."""
+    """Yield the conflicts of representation of every two patches."""
     for patches in combinations(read_patches(facts.trace).items(), 2):
         (agent, ours), (partner, theirs) = patches
-        for conflict in islice(find_representation_conflicts(ours, theirs), MOST_CONFLICTS):
+        for conflict in find_representation_conflicts(ours, theirs):
             thing = f"{conflict.scope}.{conflict.name}".removeprefix(".")
             uses = conflict.ours, conflict.theirs
             first, second = (sanitize_line(use.says, 120) for use in uses)

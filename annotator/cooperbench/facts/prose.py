@@ -13,16 +13,7 @@ from typing import Literal, NamedTuple
 from annotator.base.normalize import NormalizedText, normalize_text, rewrite
 from annotator.base.text import sanitize_line
 from annotator.cooperbench.facts.model import FactSpan
-from annotator.traces import Message, Trace
-
-MOST_TEXT = 20_000
-"""Characters of one message that are read; a ``not_read`` fact counts the rest."""
-
-MOST_MESSAGES = 2_000
-"""Messages of one trace that are read; ``not_read`` facts name the rest."""
-
-MOST_TOTAL = 1_000_000
-"""Characters of all messages of one trace that are read."""
+from annotator.traces import Message
 
 _LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
 _SHORT_SPAN = 240
@@ -83,20 +74,20 @@ class Sentence(NamedTuple):
     asks: int | None
 
 
-def _split_parts(text: str, stop: int) -> list[tuple[Style, int, int]]:
-    """Return the parts of the first ``stop`` characters; only a ``type:`` line begins a form."""
+def _split_parts(text: str) -> list[tuple[Style, int, int]]:
+    """Return the parts of a text; only a ``type:`` line begins a form."""
     parts: list[tuple[Style, int, int]] = []
     if not _FORM.match(text):
-        parts.append(("prose", 0, stop))
+        parts.append(("prose", 0, len(text)))
     else:
-        marks = list(_FIELD.finditer(text, 0, stop))
-        parts.append(("prose", 0, marks[0].start() if marks else stop))
+        marks = list(_FIELD.finditer(text))
+        parts.append(("prose", 0, marks[0].start() if marks else len(text)))
         for mark, after in zip_longest(marks, marks[1:]):
             name = mark.group(1).lower()
             style: Style = (
                 "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"
             )
-            begin, end = mark.end(), after.start() if after else stop
+            begin, end = mark.end(), after.start() if after else len(text)
             if style == "list":  # what is listed goes on in items and indented lines only
                 listed = _LISTED.match(text, begin, end)
                 begin = listed.end() if listed else begin
@@ -152,12 +143,11 @@ def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message with its declared type, parts and sentences; ``stop`` characters were read."""
+    """A message with its declared type, parts and sentences."""
 
     original: Message
     view: NormalizedText
     kind: str
-    stop: int
     parts: tuple[tuple[Style, int, int], ...]
     sentences: tuple[Sentence, ...]
 
@@ -199,16 +189,13 @@ def read_prose(text: str) -> NormalizedText:
     return rewrite(view.text, edits(), view)
 
 
-def parse_message(message: Message, limit: int = MOST_TEXT) -> ParsedMessage:
-    """Parse the first ``limit`` characters of a message; no sentence crosses a break."""
+def parse_message(message: Message) -> ParsedMessage:
+    """Parse a message; no sentence crosses a break."""
     view = read_prose(message.text)
     text, breaks = view.text, tuple(map(view.find_visible, message.breaks))
-    stop = len(text)
-    if stop > limit:  # a passage that ends inside a word would be no quote
-        stop = max(text.rfind(" ", 0, limit), text.rfind("\n", 0, limit), 0)
     pieces = tuple(
         (style, left, right)
-        for style, start, end in _split_parts(text, stop)
+        for style, start, end in _split_parts(text)
         for left, right in _split_at(start, end, breaks)
         if left < right
     )
@@ -218,17 +205,7 @@ def parse_message(message: Message, limit: int = MOST_TEXT) -> ParsedMessage:
         if style == "prose"
         for sentence in _split_sentences(text, start, end)
     )
-    return ParsedMessage(message, view, message.declared_type, stop, pieces, sentences)
-
-
-def parse_messages(trace: Trace) -> list[ParsedMessage]:
-    """Parse the messages that agents wrote, in order, up to the limits of this module."""
-    parsed: list[ParsedMessage] = []
-    room = MOST_TOTAL
-    for message in trace.spoken[:MOST_MESSAGES]:
-        parsed.append(parse_message(message, min(MOST_TEXT, room)))
-        room -= parsed[-1].stop
-    return parsed
+    return ParsedMessage(message, view, message.declared_type, pieces, sentences)
 
 
 def locate_sentence(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:

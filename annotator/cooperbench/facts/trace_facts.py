@@ -10,7 +10,7 @@ from annotator.cooperbench.facts.prose import (
     Sentence,
     is_quotable,
     locate_sentence,
-    parse_messages,
+    parse_message,
     show,
 )
 from annotator.traces import Trace
@@ -30,7 +30,7 @@ class TraceFacts:
     @cached_property
     def messages(self) -> list[ParsedMessage]:
         """The parsed messages of the agents."""
-        return parse_messages(self.trace)
+        return list(map(parse_message, self.trace.spoken))
 
     @cached_property
     def _texts(self) -> dict[str, str]:

@@ -5,7 +5,6 @@ import builtins
 import re
 from collections import defaultdict
 from contextlib import suppress
-from itertools import islice
 from typing import Any, NamedTuple
 
 from annotator.cooperbench.patches import value_forms as form
@@ -20,7 +19,6 @@ from annotator.cooperbench.patches.fragments import (
 )
 from annotator.cooperbench.patches.value_forms import UNKNOWN, Forms, Step, get_name
 
-MOST_HUNKS = 200  # hunks of one patch that are parsed
 MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
 MOST_PARTS = 4  # elements of a literal that are read
 MOST_CLUES = 20  # clues of a thing that are handed on to another
@@ -103,7 +101,7 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
-    """The clues in the hunks of a patch (at most 200) that add one of some names."""
+    """The clues in the hunks of a patch that add one of some names."""
 
     def __init__(
         self, texts: PatchTexts, other: PatchTexts, names: set[str], homes: dict[str, str]
@@ -127,7 +125,7 @@ class Clues(ast.NodeVisitor):
             if names & texts.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
                 x.text for x in hunk.lines if x.sign == "+" or x.text[:4] in ("def ", "clas")))}
         )  # fmt: skip
-        for self._path, hunk in islice(telling, MOST_HUNKS):
+        for self._path, hunk in telling:
             tree, self._lines = parse_hunk(hunk, texts.heads.get(hunk.start, ""))
             self._stubs = texts.stubs.get(hunk.start, set()) - {ELSEWHERE}
             self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]

@@ -12,9 +12,6 @@ from typing import NamedTuple
 
 from annotator.base.text import replace_surrogates
 
-MOST_PATCH = 2_000_000  # characters of a patch that are read, to the end of a line
-MOST_LINES = 100_000  # lines of a patch that are read
-
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@ ?(.*)")
 _SIGNS = frozenset("+- ")
 
@@ -97,7 +94,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A unified diff. ``unread``: characters that were too many or that no reader understands."""
+    """A unified diff. ``unread``: the characters of malformed parts."""
 
     text: str
     files: tuple[File, ...] = ()
@@ -133,14 +130,11 @@ class _LineReader:
     """Reads the lines of one patch from the first to the last, each once."""
 
     def __init__(self, text: str) -> None:
-        end = len(text) if len(text) <= MOST_PATCH else max(text.rfind("\n", 0, MOST_PATCH), 0)
         self.text = text
-        self.lines = text[:end].split("\n", MOST_LINES)
-        if len(self.lines) > MOST_LINES:
-            end -= len(self.lines.pop())
+        self.lines = text.split("\n")
         if self.lines and not self.lines[-1]:
             self.lines.pop()  # what follows the last newline is no line
-        self.unread = len(text) - end
+        self.unread = 0
         self.at = 0  # the offset of line number n
         self.n = 0
         self.files: list[File] = []

@@ -53,7 +53,7 @@ def decide(trace: Trace, rubric: Rubric) -> Verdict:
     """Return what the rules find in a trace, with quotes copied from it; raises as ``list_codes``.
 
     The rules read messages, patches and outcome, in English, never an agent's steps. The verdict's
-    ``truncated`` names texts that were too long to be read.
+    ``truncated`` names texts that are too long to be read, or malformed.
     """
     list_codes(rubric)
     case = Case(trace)

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -124,32 +124,40 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 class _Client(AsyncOpenAI):
-    """openai's client; the calls to one address differ only in their bodies."""
+    """openai's client. The calls to one address differ only in their bodies, so only the first goes
+    by way of the library, whose own work takes as long as the sending.
+    """
 
-    @cached_property
-    def _built(self) -> dict[str, httpx2.Request]:
-        return {}
+    def __init__(self, http_client: _HttpClient, **options: Any) -> None:
+        super().__init__(http_client=http_client, **options)
+        self._http = http_client
+        self._sent: dict[str, httpx2.Request] = {}
 
-    def _build_request(self, options: Any, *, retries_taken: int = 0) -> httpx2.Request:
-        if not isinstance(options.content, bytes):
-            return super()._build_request(options, retries_taken=retries_taken)
-        if not (first := self._built.get(options.url)):
-            first = super()._build_request(options, retries_taken=retries_taken)
-            del first.headers["Content-Length"]  # aiohttp sets it
-            self._built[options.url] = first
+    async def send(self, url: str, body: bytes) -> httpx2.Response:
+        """Return the response to a request; raises as the library's ``post``."""
+        if not (first := self._sent.get(url)):
+            # The library parses only answers that are declared as JSON.
+            response = await self.post(url, content=body, cast_to=httpx2.Response)
+            del response.request.headers["Content-Length"]  # aiohttp sets it
+            self._sent[url] = response.request
+            return response
+        content = httpx2.ByteStream(body)
         request = httpx2.Request(
-            *("POST", first.url),
-            headers=first.headers,
-            stream=httpx2.ByteStream(options.content),
-            extensions=first.extensions,
+            *("POST", first.url), headers=first.headers, stream=content, extensions=first.extensions
         )
         request.read()
-        return request
+        try:
+            response = await self._http.send(request)
+        except Exception as error:
+            raise APIConnectionError(request=request) from error
+        if not response.is_success:
+            raise self._make_status_error_from_response(response)
+        return response
 
 
 def open_client(
     options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
-) -> AsyncOpenAI:
+) -> _Client:
     """Return openai's client for an endpoint.
 
     The library reads OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS, proxies and
@@ -433,8 +441,7 @@ class Endpoint:
         try:
             # Bounds the full call: a server may send blanks forever.
             async with asyncio.timeout(self._options.timeout):
-                # The library parses only answers that are declared as JSON.
-                response = await self._client.post(url, content=body, cast_to=httpx2.Response)
+                response = await self._client.send(url, body)
             answer: object = json.loads(response.content)
             return api.read(answer) if api.read else answer
         except TimeoutError as error:

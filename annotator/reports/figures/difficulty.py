@@ -27,7 +27,6 @@ from annotator.reports.figures.style import (
 from annotator.reports.tables.stats import write_retention
 
 _ACROSS = 3  # panels beside each other
-_MAX_PANELS = 12
 _HEIGHT = 2.3  # of a panel, in inches
 _APART = 0.009  # solo left and coop right of the middle of a bucket, so that both can be seen
 _STYLES: dict[str, dict[str, Any]] = {
@@ -44,8 +43,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def draw_figure(source: FigureSource) -> Plot:
-    """Draw the curve of all models together and, if there are several, of each; of many models,
-    those with most pairs.
+    """Draw the curve of all models together and, if there are several, of each.
 
     Raises:
         AnnotatorError: there are no statistics.
@@ -54,12 +52,7 @@ def draw_figure(source: FigureSource) -> Plot:
         raise AnnotatorError("a figure of difficulty needs the statistics of traces")
     difficulty = source.stats.difficulty
     curves = difficulty.by_model if len(difficulty.by_model) > 1 else ()
-    selected = sorted(curves, key=lambda curve: -curve.pairs)[: _MAX_PANELS - 1]
-    names = [escape_text(curve.model or "") for curve in curves if curve not in selected]
-    notice = f"{len(names)} models with fewer pairs are not drawn: {', '.join(names)}"
-    notices = [notice] if names else []
-    panels = [difficulty.pooled, *(curve for curve in curves if curve in selected)]
-    return Plot(_draw_panels(panels), notices)
+    return Plot(_draw_panels([difficulty.pooled, *curves]))
 
 
 def _draw_panels(curves: Sequence[Curve]) -> Figure:

@@ -10,7 +10,6 @@ from annotator.reports.figures.style import LOOKS, FigurePanel, escape_text, sta
 from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.rubrics import NONE
 
-_MAX_TABLES = 8
 _SERIES = (
     Series("precision", "precision: of the judge's traces, those a person agrees on", LOOKS[2]),
     Series("recall", "recall: of a person's traces, those the judge finds", LOOKS[3]),
@@ -21,18 +20,13 @@ def draw_figure(source: FigureSource) -> Plot:
     """Draw the precision and recall behind the corrected shares, a panel for each table.
 
     Raises:
-        AnnotatorError: no table is corrected by labels, or there are more than fit.
+        AnnotatorError: no table is corrected by labels.
     """
     marked = mark_runs(source.tables, source.runs)
     corrected = [(table, table.correction) for table in marked if table.correction]
     tables = [table for table, _ in corrected]
     if not tables:
         raise AnnotatorError("--plot reliability needs people's labels: --calibration FILE")
-    if len(tables) > _MAX_TABLES:
-        raise AnnotatorError(
-            f"--plot reliability: {len(tables)} tables, at most {_MAX_TABLES} fit into a figure:"
-            " take an attribute with fewer values, or fewer runs"
-        )
     panels = []
     for table, correction in corrected:
         among = [other for other in tables if other.rubric_sha256 == table.rubric_sha256]

@@ -17,12 +17,9 @@ def render(tables: Sequence[Table]) -> str:
     recorded = [table for table in tables if table.columns]
     for table in recorded:
         if table is recorded[0]:
-            writer.writerow([column.name for column in table.columns])
+            writer.writerow(table.columns)
         for record in table.records:
-            cells = [
-                _write_cell(record.get(column.key), printed=column.printed)
-                for column in table.columns
-            ]
+            cells = [_write_cell(record.get(name), name) for name in table.columns]
             writer.writerow(cells)
     for table in () if recorded else tables:
         for row in (table.header, *table.rows) if table.header else ():
@@ -40,8 +37,8 @@ def _copy_cell(cell: str) -> object:
     return cell  # a number may begin as a formula does
 
 
-def _write_cell(value: Any, *, printed: bool = False) -> object:
-    if printed:
+def _write_cell(value: Any, column: str = "") -> object:
+    if column.endswith("percent"):  # digits as a table prints them
         return "" if value == UNDEFINED else value
     if isinstance(value, (list, tuple)):
         value = "; ".join(sanitize_line(each, 2000) for each in value)

@@ -2,24 +2,21 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from annotator.base.text import sanitize_line
 from annotator.reports.table import Table
 
 PREAMBLE = (
-    r"% Needs \usepackage{booktabs} and \usepackage[T1]{fontenc}, and pdflatex. A character that"
-    " these fonts lack stands as its number: [U+4E2D]."
+    r"% Needs \usepackage{booktabs}, \usepackage{graphicx} and \usepackage[T1]{fontenc}, and"
+    " pdflatex. A character that these fonts lack stands as its number: [U+4E2D]."
 )
 _WIDTH = 10  # of a column's name, in characters
 _ONE_COLUMN = 6  # columns of a table that fit into one column of two
-_COLUMN_WIDTH = 229.0  # points, of an article of two columns
-_CHARACTER, _GAP, _TEXT_WIDTH = 3.8, 6.0, 345.0  # points: in footnotesize, of an article
 _INTERVAL = re.compile(r"(\S+) (\[.*\])")  # a share with its limits, which go below it
 _SENTENCES = r"p{0.35\linewidth}"  # a column of sentences, which are wrapped
+_SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"  # to the text's width
 _FLOATS = 12  # LaTeX gives up on some 50 floats that wait for a page
 
 _SPECIAL = {
@@ -46,7 +43,7 @@ def render(tables: Sequence[Table]) -> str:
     """
     labels: set[str] = set()
     parts = [PREAMBLE]
-    tables = list(chain.from_iterable(_divide(table.readable) for table in tables))
+    tables = [table.readable for table in tables]
     floats = [table for table in tables if table.header]
     for n, table in enumerate(floats, 1):
         parts.append(_write_float(table, _choose_label(table.name, labels)))
@@ -56,59 +53,6 @@ def render(tables: Sequence[Table]) -> str:
     if prose := [text for table in texts for text in (*_list_titles(table), *_list_notes(table))]:
         parts.append(r"\noindent{\footnotesize " + _write_prose(prose) + r"\par}")
     return "\n\n".join(parts)
-
-
-def _divide(table: Table) -> list[Table]:
-    """Return the tables that show a table with blocks of columns in the width of a text: one if it
-    fits, else one for each block, or for as many of its columns as fit.
-    """
-    if not table.blocks:
-        return [table]
-    first, widths = table.texts, _measure_columns(table)
-    room = _TEXT_WIDTH - sum(widths[:first])
-    if sum(widths[first:]) <= room:
-        return [table]
-    groups: list[list[int]] = []
-    for size in table.blocks:
-        groups.append([])
-        for column in range(first, first + size):
-            if groups[-1] and sum(widths[n] for n in [*groups[-1], column]) > room:
-                groups.append([])
-            groups[-1].append(column)
-        first += size
-    return [
-        replace(
-            table,
-            header=_pick(table.header, table.texts, columns),
-            rows=[_pick(row, table.texts, columns) for row in table.rows],
-            caption=" ".join([*_list_titles(table), f"Part {n} of {len(groups)}."]),
-            notes=table.notes if n == len(groups) else (),
-            paper=table.paper if n == len(groups) else (),
-            lines=table.lines if n == len(groups) else (),
-            blocks=(len(columns),),
-        )
-        for n, columns in enumerate(groups, 1)
-    ]
-
-
-def _pick(row: Sequence[str], texts: int, columns: Sequence[int]) -> tuple[str, ...]:
-    return (*row[:texts], *(row[column] for column in columns))
-
-
-def _measure_columns(table: Table) -> list[float]:
-    """Return the widths of the columns in points, with limits below their shares."""
-    columns = zip(table.header, *table.rows, strict=True)
-    return [
-        _CHARACTER * max(map(len, _list_lines(name, cells, text=n < table.texts))) + _GAP
-        for n, (name, *cells) in enumerate(columns)
-    ]
-
-
-def _list_lines(name: str, cells: Sequence[str], *, text: bool) -> Iterator[str]:
-    yield from [name] if text else wrap(name, _WIDTH, break_long_words=False)
-    for cell in cells:
-        match = None if text else _INTERVAL.fullmatch(cell)
-        yield from match.groups() if match else [cell]
 
 
 def _list_titles(table: Table) -> list[str]:
@@ -179,14 +123,12 @@ def _write_row(texts: Sequence[str], cells: Iterable[str]) -> str:
 
 def _write_float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
-    wide = len(table.header) > _ONE_COLUMN
-    wide |= bool(table.blocks) and sum(_measure_columns(table)) > _COLUMN_WIDTH
-    environment = "table*" if wide else "table"
     header, *rows = table.cells
+    stacked = any(_INTERVAL.fullmatch(cell) for row in rows for cell in row)
+    environment = "table*" if stacked or len(header) > _ONE_COLUMN else "table"
     texts = table.texts
     head = _write_row(header[:texts], map(_write_heading, header[texts:]))
-    write = _write_stacked if table.blocks else _write_number
-    lines = [_write_row(cells[:texts], map(write, cells[texts:])) for cells in rows]
+    lines = [_write_row(cells[:texts], map(_write_stacked, cells[texts:])) for cells in rows]
     columns = "l" + _SENTENCES * (texts - 1) + "r" * (len(header) - texts)
     for n in reversed(table.rules):
         lines.insert(n, r"\midrule")
@@ -198,8 +140,7 @@ def _write_float(table: Table, label: str) -> str:
             rf"\caption{{{_write_prose(_list_titles(table))}}}",
             rf"\label{{{label}}}",
             r"\smallskip",
-            # Wider than the text, it sticks out on both sides and not off the page.
-            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{{columns}}}",
+            rf"{_SHRUNK}{{\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             head,
             r"\midrule",

@@ -58,10 +58,11 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     if table.judged and any(name.startswith("bounds") for name in header):
         bounds = [x for x in ranked if getattr(x, "id", "") in _OF_BOUNDS]
     votes = full.lines[:2] if table.votes else []
+    critic = [line for line in full.lines if line.startswith("critic: ")]
     blocks = [
         [line for note in bounds for line in wrap_line(note, "   ").splitlines()],
         explain_marks(row.labels.mark for row in rows if row.labels),
-        votes,
+        [*votes, *critic],
         _show_examples(rows, table),
     ]
     return replace(
@@ -69,7 +70,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         title=f"{_write_title(table)}\n\n{wrap_lines(write_summary(table))}",
         header=header,
         rows=lines,
-        notes=select_notes(notes, len(full.lines) - len(votes)),
+        notes=select_notes(notes, len(full.lines) - len(votes) - len(critic)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,
@@ -124,8 +125,8 @@ def _describe_top(codes: Sequence[Row], table: FrequencyTable) -> str:
         return f"None of the {table.judged} judged traces has any of the codes{unknown}."
     tops = [row for row in codes if find_share(row) == value]
     names = [_write_name(row) for row in tops]
-    of = "traces with a code" if table.of_labelled else "judged traces"
-    if (table.people or table.correction) and not table.of_labelled:
+    of = "traces with a code" if table.counts.of_labelled else "judged traces"
+    if (table.people or table.correction) and not table.counts.of_labelled:
         of = "traces"
     size = f"{round_percent(value)} % of {of}"
     if len(tops) > 1:
@@ -180,7 +181,7 @@ def _write_rows(rows: Sequence[Row], table: FrequencyTable) -> tuple[Line, list[
     if shares:
         columns["traces"] = [
             str(row.count)
-            if table.of_labelled and row.kind == "none"
+            if table.counts.of_labelled and row.kind == "none"
             else _write_count(row, table.n)
             for row in rows
         ]
@@ -255,12 +256,12 @@ def _list_marks(marks: Iterable[str]) -> list[str]:
 
 def _show_examples(rows: Sequence[Row], table: FrequencyTable) -> list[str]:
     """Return a finding of each of the first codes, with its quotes cut to a line."""
-    codes = [row.code for row in rows if row.code in table.examples][:_EXAMPLES]
+    codes = [row.code for row in rows if row.code in table.counts.examples][:_EXAMPLES]
     if not codes:
         return []
     lines = ["For example:"]
     for code in codes:
-        example = table.examples[code]
+        example = table.counts.examples[code]
         name = sanitize_line(code, 28)
         trace = sanitize_line(example.trace_id, 1000)  # whole, to be copied
         gap = "  " if len(name) + measure(trace) <= WIDTH - 4 else "\n    "

@@ -7,11 +7,11 @@ from annotator.base.text import cut_names, format_count, sanitize_line, wrap_lin
 from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
 from annotator.reports.notes import select_notes
-from annotator.reports.table import Line, Table, make_columns, name_judge, name_rubric
+from annotator.reports.table import Line, Table, name_judge, name_rubric
 
 NOTHING = "no rubric of this run allows more than one code"
 _ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
-_COLUMNS = make_columns(" ".join((*_ABOUT, "code other count n notes")))
+_COLUMNS = (*_ABOUT, "code", "other", "count", "n", "notes")
 
 
 def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:

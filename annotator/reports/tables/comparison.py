@@ -23,7 +23,6 @@ from annotator.reports.table import (
     Line,
     Table,
     flatten,
-    make_columns,
     name_judge,
     name_rubric,
 )
@@ -40,22 +39,12 @@ _OPTION = re.compile(r" \([^()]*--[a-z][^()]*\)")
 _SMALLEST = "corrected smallest p (Holm)"  # of a code's differences
 _INTERVALS = "Every share with its interval: -v"
 
-# One row for each code of two values; else for each code and condition, or pair of conditions.
-_TWO_COLUMNS = make_columns("""
-    rubric rubric_sha256 judges attribute first second kind code first_count first_n second_count
-    second_n difference=difference_value low=difference_low high=difference_high
-    corrected_difference=corrected_value corrected_low corrected_high method=difference_method
-    test=test_name p=test_p p_holm=adjusted confidence corrected_method corrected_p=corrected_test_p
-    corrected_p_holm=corrected_adjusted pooled runs notes first_low first_high second_low
-    second_high corrected_first=corrected_first_value corrected_first_low corrected_first_high
-    corrected_second=corrected_second_value corrected_second_low corrected_second_high
-""")
-_COLUMNS = make_columns("""
+# One row for each code and condition, or pair of conditions.
+_COLUMNS = """
     rubric rubric_sha256 judges attribute kind row code condition other count n value low high
-    method confidence test=test_name p=test_p p_holm=adjusted corrected_value corrected_low
-    corrected_high corrected_method corrected_p=corrected_test_p corrected_p_holm=corrected_adjusted
-    runs notes
-""")
+    method confidence test p p_holm corrected_value corrected_low corrected_high corrected_method
+    corrected_p corrected_p_holm pooled runs notes
+"""
 
 
 def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
@@ -71,7 +60,7 @@ def tabulate(comparisons: Sequence[ConditionComparison]) -> list[Table]:
 
 def _make_table(compared: ConditionComparison) -> Table:
     title = f"{_write_title(compared)}; {compared.kind}, Holm over {_count_tests(compared)}"
-    header, rows, blocks = _write_rows(compared)
+    header, rows = _write_rows(compared)
     unit = "percent and percentage points" if compared.two else "percent"
     name = [compared.rubric.id, compared.attribute, *(compared.values if compared.two else ())]
     all_rows = (*compared.rows, *compared.code_groups)
@@ -79,7 +68,6 @@ def _make_table(compared: ConditionComparison) -> Table:
         title=title,
         header=header,
         rows=rows,
-        blocks=blocks,
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         below=len(compared.code_groups),
@@ -87,7 +75,7 @@ def _make_table(compared: ConditionComparison) -> Table:
         name="-".join(name),
         paper=_select_paper_notes(compared),
         records=[record for row in all_rows for record in _make_records(row, compared)],
-        columns=_TWO_COLUMNS if compared.two else _COLUMNS,
+        columns=_COLUMNS.split(),
         document=_make_document(compared),
     )
     return replace(table, brief=_make_brief(compared, table))
@@ -97,20 +85,13 @@ def _make_table(compared: ConditionComparison) -> Table:
 
 
 def _make_document(compared: ConditionComparison) -> dict[str, Any]:
-    two = compared.two
-    sides = {"first": compared.values[0], "second": compared.values[1]}
+    names = ("attribute", "values", "kind", "n", "alone", "confidence", "tests", "corrected_tests")
     return {
         **_identify(compared),
-        "attribute": compared.attribute,
-        **(sides if two else {"values": compared.values}),
-        **{"kind": compared.kind, "n": compared.n},
-        **({"alone": compared.alone} if two else {}),
-        "confidence": compared.confidence,
-        "rows": [_describe_row(row, compared) for row in compared.rows],
-        **{"tests": compared.tests, "corrected_tests": compared.corrected_tests},
-        **{"notes": compared.notes, "runs": compared.runs},
-        "code_groups": [_describe_row(row, compared) for row in compared.code_groups],
-        **({"pooled": compared.pooled} if two else {"pairs": _describe_pairs(compared)}),
+        **{name: getattr(compared, name) for name in (*names, "notes", "runs", "pooled")},
+        "rows": [asdict(row) for row in compared.rows],
+        "code_groups": [asdict(row) for row in compared.code_groups],
+        "pairs": _describe_pairs(compared),
     }
 
 
@@ -120,25 +101,9 @@ def _identify(compared: ConditionComparison) -> dict[str, Any]:
     return {"rubric": rubric.id, "rubric_sha256": rubric.sha256, "judges": judges}
 
 
-def _describe_row(row: ComparedCode, compared: ConditionComparison) -> dict[str, Any]:
-    fields = asdict(row)
-    shares, corrected = fields.pop("shares"), fields.pop("corrected")
-    difference = fields.pop("corrected_difference")
-    if not compared.two:
-        names = ("code", "test", "adjusted", "corrected_adjusted")
-        return {name: fields[name] for name in names} | {"shares": shares, "corrected": corrected}
-    sides = corrected or (None, None)
-    return {
-        **fields,
-        **dict(zip(("first", "second"), shares, strict=True)),
-        "corrected": difference,
-        **dict(zip(("corrected_first", "corrected_second"), sides, strict=True)),
-    }
-
-
 def _describe(compared: ConditionComparison) -> dict[str, Any]:
     """Return the fields of every record."""
-    names = ("attribute", "kind", "confidence", "runs")
+    names = ("attribute", "kind", "confidence", "runs", "pooled")
     judges = [f"{judge} {sha256}" for judge, sha256 in compared.judges]
     fields = {name: getattr(compared, name) for name in names}
     return _identify(compared) | fields | {"judges": judges, "notes": "\n".join(compared.notes)}
@@ -146,25 +111,35 @@ def _describe(compared: ConditionComparison) -> dict[str, Any]:
 
 def _make_records(row: ComparedCode, compared: ConditionComparison) -> list[dict[str, Any]]:
     about = _describe(compared)
-    if compared.two:
-        sides = zip(("first", "second"), compared.values, row.shares, strict=True)
-        named = {
-            key: cell
-            for side, value, share in sides
-            for key, cell in ((side, value), (f"{side}_count", share.k))
-        }
-        pooled = {"pooled": compared.pooled}
-        return [about | pooled | flatten(_describe_row(row, compared)) | named]
     records = []
-    test = flatten({"test": asdict(row.test)})
+    test = {"test": row.test.name, "p": row.test.p, "p_holm": row.adjusted}
     for n, (value, share) in enumerate(zip(compared.values, row.shares, strict=True)):
         record = about | {"row": "share", "code": row.code, "condition": value, "count": share.k}
-        record |= asdict(share) | {"adjusted": row.adjusted} | test
-        record["corrected_adjusted"] = row.corrected_adjusted
+        record |= asdict(share) | test | {"corrected_p_holm": row.corrected_adjusted}
         if row.corrected:
             record |= flatten({"corrected": asdict(row.corrected[n])})
         records.append(record)
+    if row.difference:
+        first, second = compared.values
+        pair = PairDifference(row.code, first, second, row.difference, row.test, row.adjusted)
+        corrected = None
+        if (gap := row.corrected_difference) and (tested := row.corrected_test):
+            corrected = replace(pair, difference=gap, test=tested, adjusted=row.corrected_adjusted)
+        records.append(about | _make_pair_record(pair, corrected))
     return records
+
+
+def _make_pair_record(
+    pair: PairDifference | None, corrected: PairDifference | None
+) -> dict[str, Any]:
+    """Return the record of the judge's own difference, of the corrected one, or of both."""
+    record: dict[str, Any] = {"row": "pair"}
+    for prefix, each in (("corrected_", corrected), ("", pair)):
+        if each:
+            record |= {"code": each.code, "condition": each.first, "other": each.second}
+            test = {"test": each.test.name, "p": each.test.p, "p_holm": each.adjusted}
+            record |= {"n": each.difference.n} | flatten(asdict(each.difference) | test, prefix)
+    return record
 
 
 # All columns
@@ -195,8 +170,8 @@ def _name_sides(compared: ConditionComparison, limit: int) -> list[str]:
     return [f"{sanitize_line(value, limit)} (n={n})" for value, n in sizes]
 
 
-def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[int, ...]]:
-    """Return the heading and the rows as text, and the sizes of the blocks of columns."""
+def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line]]:
+    """Return the heading and the rows as text."""
     sides = _name_sides(compared, 60)
     gaps = [*(["difference"] if compared.two else ()), "p", "p (Holm)"]
     rows = []
@@ -211,14 +186,14 @@ def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line], tuple[
         cells += [format_p(row.corrected_adjusted)] if compared.corrected else []
         rows.append(tuple(cells))
     if not compared.corrected:
-        return ("code", *sides, *gaps), rows, (len(sides) + len(gaps),)
+        return ("code", *sides, *gaps), rows
     header = ["code", *(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps)]
     more = [] if compared.pooled else [f"{side} corrected" for side in sides]
     if compared.two:
         more += [f"{'pooled' if compared.pooled else 'corrected'} {name}" for name in gaps]
     else:
         more.append(_SMALLEST)
-    return (*header, *more), rows, (len(sides) + len(gaps), len(more))
+    return (*header, *more), rows
 
 
 def _write_side(share: Share) -> str:
@@ -518,6 +493,7 @@ def _make_pairs(compared: ConditionComparison) -> Table:
     whose = ", corrected by the labels" if compared.corrected else ""
     title = f"{_write_title(compared)}; every two{whose}, Holm over {tests} tests"
     about = _describe(compared)
+    both = [(None, pair) if compared.corrected else (pair, None) for pair in compared.pairs]
     table = Table(
         title=title,
         header=("code: first - second", "difference", level, "p", "p (Holm)"),
@@ -526,9 +502,8 @@ def _make_pairs(compared: ConditionComparison) -> Table:
         caption=f"{title}; differences in percentage points.",
         name=f"{compared.rubric.id}-{compared.attribute}-pairs",
         paper=_select_paper_notes(compared),
-        blocks=(4,),
-        records=[about | _make_pair_record(pair, compared) for pair in compared.pairs],
-        columns=_COLUMNS,
+        records=[about | _make_pair_record(*sides) for sides in both],
+        columns=_COLUMNS.split(),
         document={
             **_identify(compared),
             **{"attribute": compared.attribute, "tests": tests},
@@ -575,13 +550,3 @@ def _write_pair(pair: PairDifference) -> Line:
 
 def _describe_pairs(compared: ConditionComparison) -> list[dict[str, Any]]:
     return [{"corrected": compared.corrected, **asdict(pair)} for pair in compared.pairs]
-
-
-def _make_pair_record(pair: PairDifference, compared: ConditionComparison) -> dict[str, Any]:
-    record: dict[str, Any] = {"row": "pair", "code": pair.code, "condition": pair.first}
-    record["other"] = pair.second
-    test = {"test": asdict(pair.test), "adjusted": pair.adjusted}
-    if not compared.corrected:
-        return record | asdict(pair.difference) | flatten(test)
-    record["n"] = pair.difference.n
-    return record | flatten({"corrected": asdict(pair.difference) | test})

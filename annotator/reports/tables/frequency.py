@@ -17,18 +17,17 @@ from annotator.reports.digits import (
 )
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.table import (
-    Column,
     Line,
     Sort,
     Table,
     flatten,
-    make_columns,
     name_judge,
     name_rubric,
 )
 from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
+from annotator.rubrics.annotations import DECISIONS
 from annotator.runs.failures import ADVICE
 from validation import Interval
 
@@ -40,7 +39,7 @@ _NAMES_ONLY = (
     "Meanings are the codes' names: annotate has no definitions of this version of the rubric."
 )
 
-# The keys of the records, which are the columns of Parquet.
+# The keys of the records: the columns of CSV and Parquet.
 SCHEMA: dict[str, type] = {
     **{"rubric": str, "version": int, "rubric_sha256": str, "choice": str, "judge": str},
     **{"judge_sha256": str, "run": str, "run_status": str, "limit": int, "attribute": str},
@@ -59,15 +58,6 @@ SCHEMA: dict[str, type] = {
     **{"labels_sha256": str, "split": str, "design": str},
 }
 
-_COLUMNS = make_columns("""
-    rubric rubric_sha256 judge judge_sha256 run run_status limit kind code name count n value low
-    high percent interval_percent method confidence design_effect clusters reason bounds_low
-    bounds_high bounds_percent primary_or_secondary labelled none undecided skipped failed flips
-    flips_n attribute attribute_value corrected_n corrected_value corrected_low corrected_high
-    corrected_percent corrected_interval_percent corrected_method corrected_confidence
-    labels_flagged labels_missed mark
-""")
-
 
 def tabulate(
     counted: Sequence[FrequencyTable], sort: Sort | None = None, *, meanings: bool = False
@@ -78,13 +68,10 @@ def tabulate(
     it does so in the brief form only.
     ``meanings`` adds a column with the first sentence of each code's definition.
     """
-    labelled = make_columns("of_labelled") if any(table.of_labelled for table in counted) else []
-    people = make_columns(" ".join(_PEOPLE)) if any(table.people for table in counted) else []
-    columns = (*_COLUMNS, *labelled, *people, *make_columns("notes"))
     tables = []
     for table in counted:
         by_share = sort_by_share(table)
-        made = _make_table(by_share if sort == "share" else table, columns, meanings)
+        made = _make_table(by_share if sort == "share" else table, meanings)
         brief = make_brief(table if sort == "rubric" else by_share, made)
         tables.append(made if meanings else replace(made, brief=brief))
     return tables
@@ -106,7 +93,7 @@ def _find_size(row: Row) -> tuple[float, int]:
     return -1.0 if value is None else value, -1 if row.count is None else row.count
 
 
-def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
+def _make_table(table: FrequencyTable, meanings: bool) -> Table:
     document = _make_document(table)
     names, rows = list_headings(table), [write_cells(row, table) for row in table.all_rows]
     intervals = ", with 95 % intervals" if any(row.share for row in table.all_rows) else ""
@@ -128,7 +115,7 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
         header=names,
         rows=rows,
         notes=notes,
-        lines=describe_votes(table.votes) if table.votes else (),
+        lines=[*(describe_votes(table.votes) if table.votes else ()), *describe_critiques(table)],
         last=True,
         below=len(table.code_groups),
         texts=2 if meanings else 1,
@@ -137,7 +124,7 @@ def _make_table(table: FrequencyTable, columns: Sequence[Column], meanings: bool
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
         records=list(_make_records(table, document)),
         schema=SCHEMA,
-        columns=columns,
+        columns=list(SCHEMA),
         document=document,
     )
 
@@ -219,12 +206,12 @@ _ADVICE: Mapping[str, str] = {
 
 def explain_unjudged(table: FrequencyTable) -> Iterator[str]:
     """Yield why no trace could be judged: each reason with an example, and the remedy."""
-    if not table.unjudged:
+    if not table.counts.unjudged:
         yield "No table: no trace was judged yet."
         return
     yield "No table: no trace could be judged. The reasons:"
     reasons = sorted(
-        table.unjudged.items(), key=lambda item: (item[0] == "skipped", -item[1].count)
+        table.counts.unjudged.items(), key=lambda item: (item[0] == "skipped", -item[1].count)
     )
     for kind, reason in reasons:
         yield ""
@@ -269,6 +256,21 @@ def describe_votes(votes: Votes) -> list[str]:
     return lines + ([f"  in no vote{same}: {', '.join(never)}"] if never else [])
 
 
+def describe_critiques(table: FrequencyTable) -> list[str]:
+    """Return a critic's decisions: a line for all findings, and one for each code."""
+    counts = table.counts.critiques
+    codes = [row.code for row in table.rows if any((row.code, x) in counts for x in DECISIONS)]
+
+    def describe(codes: Sequence[str]) -> str:
+        numbers = [sum(counts.get((code, x), 0) for code in codes) for x in DECISIONS]
+        upheld, *others = zip(numbers, DECISIONS, strict=True)
+        rest = (f", {n} {decision}" for n, decision in others if n)
+        return f"{upheld[0]} of {format_count(sum(numbers), 'finding')} upheld{''.join(rest)}"
+
+    lines = [f"  {sanitize_line(code, 64)}  {describe([code])}" for code in codes]
+    return [f"critic: {describe(codes)}", *lines] if codes else []
+
+
 def _write_share(share: Interval) -> str:
     return f"{share.k}/{share.n}  {format_percent(share)} %  {format_limits(share)}"
 
@@ -284,26 +286,27 @@ def _pick(value: object, *names: str) -> dict[str, Any]:
 
 
 def _make_document(table: FrequencyTable) -> dict[str, Any]:
-    people, correction = table.people, table.correction
+    people, correction, counts = table.people, table.correction, table.counts
     names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
-    failed = {kind: x.count for kind, x in table.unjudged.items() if x.status == "failed"}
+    failed = {kind: x.count for kind, x in counts.unjudged.items() if x.status == "failed"}
     return {
         **_pick(table, *_ABOUT),
         "run_status": table.status,
         **_pick(table, "limit", "judged", *_COUNTS, "screen"),
-        "rejected_findings": table.rejected,
-        "traces_with_rejected_findings": table.rejected_traces,
-        "none_after_rejection": table.emptied,
-        **_pick(table, "outcome_unknown", "truncated", "least_read"),
-        "undecided_because": dict(table.reasons),
+        "rejected_findings": counts.rejected,
+        "traces_with_rejected_findings": counts.rejected_traces,
+        "none_after_rejection": counts.emptied,
+        **_pick(counts, "outcome_unknown", "truncated", "of_labelled"),
+        "least_read": counts.least_read if counts.least_read < 1 else None,
+        "undecided_because": dict(counts.reasons),
         "failed_because": failed,
         "votes": _record_votes(table.votes),
+        **({"critic": _record_critiques(table)} if table.counts.critiques else {}),
         "counted": table.counted,
         "group": dict(zip(("attribute", "value"), table.group, strict=True))
         if table.group
         else None,
         **({"people": _pick(people, *names)} if people else {}),
-        **({"of_labelled": True} if table.of_labelled else {}),
         "labels": correction and correction.labels,
         "transferred": correction and correction.transferred,
         "rows": [_describe_row(row, table) for row in table.rows],
@@ -316,7 +319,7 @@ def _make_records(table: FrequencyTable, document: dict[str, Any]) -> Iterator[d
     attribute, value = table.group or (None, None)
     common = {name: document[name] for name in document if name in SCHEMA}
     common |= {"attribute": attribute, "attribute_value": value, "notes": "\n".join(table.notes)}
-    common |= _pick(table, "n", "of_labelled")
+    common["n"] = table.n
     if people := table.people:
         names, files = ", ".join(people.annotators), ", ".join(people.files)
         cells = (names, files, people.sha256, people.split, people.design)
@@ -356,6 +359,13 @@ def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
         "recall": labels.recall.as_dict(),
         **{"labels_flagged": labels.flagged, "labels_missed": labels.missed, "mark": labels.mark},
     }
+
+
+def _record_critiques(table: FrequencyTable) -> dict[str, dict[str, int]]:
+    decisions: dict[str, dict[str, int]] = {}
+    for (code, decision), n in table.counts.critiques.items():
+        decisions.setdefault(code, {})[decision] = n
+    return decisions
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:

@@ -23,17 +23,17 @@ from annotator.reports.digits import (
     format_percent,
     format_points,
 )
-from annotator.reports.table import Line, Record, Table, describe_share, make_columns
+from annotator.reports.table import Line, Record, Table, describe_share
 from annotator.reports.tables.stats_brief import make_brief
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
 _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")  # the cells beside a count
 _OPENINGS = (ALL, PLAN, NO_PLAN)  # of the ways in which a run may open, those with room
-_COLUMNS = make_columns("""
+_COLUMNS = """
     attribute value table row column number low high count n method confidence design_effect tasks
     reason
-""")
+"""
 _TALK_TABLES = {
     "with and without messages": (channel.CONFLICTS, channel.PASSED),
     "overlapping edits": (channel.OVERLAP, channel.DIFFERENT),
@@ -58,7 +58,7 @@ def tabulate(stats: Stats) -> list[Table]:
     head = Table(
         title=brief.title.split("\n")[0],
         records=[record for table in tables for record in table.records],
-        columns=_COLUMNS,
+        columns=_COLUMNS.split(),
         document=asdict(stats),
         brief=brief,
     )

@@ -67,6 +67,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if not chat.messages:
         raise UnreadableTrace("no message in its iterations")
     chat.read_attributes(document, ("task", "iterations"))
+    chat.task = task
     return chat.trace(name, trace_id, path, tasks=tasks if task else {})
 
 

@@ -17,6 +17,7 @@ from annotator.traces.formats.span_tree import read_span
 from annotator.traces.formats.spans import SpanRecord, converse, find_texts
 from annotator.traces.model import Trace
 from annotator.traces.records import (
+    LABELS_NOTE,
     find_record_id,
     get_dict,
     get_first_text,
@@ -75,7 +76,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     fields = {key: parse_cell(value) for key, value in {**outer, **info}.items()}
     attributes, problems = read_attributes(fields, (*_PARTS, *_PREVIEWS))
     if labels:
-        problems += (f"{_LABELS}: labels of people and judges, kept from judges and labellers",)
+        problems += (f"{_LABELS}: {LABELS_NOTE}",)
     return replace(
         result,
         attributes={**attributes, **result.attributes},

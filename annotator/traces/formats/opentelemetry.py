@@ -44,6 +44,7 @@ _INPUTS = (
     *("input.value", "traceloop.entity.input", "langfuse.observation.input"),
     "mlflow.spanInputs",
 )
+_ARGUMENTS = ("gen_ai.tool.call.arguments",)
 _OUTPUTS = (
     *("gen_ai.tool.call.result", "output.value", "traceloop.entity.output"),
     *("langfuse.observation.output", "mlflow.spanOutputs"),
@@ -92,16 +93,17 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     inputs = inputs or _find_messages(tree, ("llm.input_messages", "gen_ai.prompt"))
     outputs = _find_messages(tree, ("gen_ai.output.messages",))
     outputs = outputs or _find_messages(tree, ("llm.output_messages", "gen_ai.completion"))
+    role = "model" if role == "other" and outputs else role
     if role == "tool":
         outputs = [read_tool_text(_get_first(tree, *_OUTPUTS))]
-        inputs = []
-    elif role in ("agent", "model") and not (inputs or outputs):
+        inputs = find_inputs(_get_first(tree, *_ARGUMENTS, *_INPUTS), role)
+    elif not (inputs or outputs):
         inputs = find_inputs(_get_first(tree, *_INPUTS), role)
         outputs = find_texts(_get_first(tree, *_OUTPUTS[1:]))
     agent = get_text(_get_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
     agent = agent or get_text(walk_path(tree, "metadata.langgraph_node"))
     return {
-        "role": "model" if role == "other" and outputs else role,
+        "role": role,
         "agent": agent,
         "name": get_text(_get_first(tree, "gen_ai.tool.name", "tool.name")),
         "model": get_text(_get_first(tree, *_MODELS)),

@@ -6,6 +6,7 @@ Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), op
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from annotator.base.errors import UnreadableTrace
@@ -20,7 +21,14 @@ from annotator.traces.formats.spans import (
     read_tool_text,
 )
 from annotator.traces.model import Trace
-from annotator.traces.records import get_dict, get_text, parse_time, walk_path
+from annotator.traces.records import (
+    LABELS_NOTE,
+    get_dict,
+    get_text,
+    parse_time,
+    read_attributes,
+    walk_path,
+)
 
 name = "span-export"
 
@@ -64,6 +72,8 @@ _TABLE = {  # marks -> the other keys, in their order
     " span_data.input span_data.output span_data.model error.message",
 }
 _EXPORTS = [ExportKeys(tuple(marks.split()), *keys.split()) for marks, keys in _TABLE.items()]
+_LABELS = "scores"  # of Langfuse
+_OF_RECORDS = (*("id", "object", "input", "output", "traceId"), _LABELS)
 _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("llm", "generation", "response", "chat_model"), "model"),
     **dict.fromkeys(("tool", "function", "retriever"), "tool"),
@@ -98,6 +108,7 @@ def split(document: Any) -> Iterator[Any]:
     if not isinstance(items, list):
         yield document
         return
+    yield {key: value for key, value in document.items() if key != "observations"}
     for item in items:
         if isinstance(item, dict):
             yield {"traceId": document.get("id"), **item}
@@ -115,7 +126,20 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
     pairs = [(item, keys) for item in items if (keys := _find_keys(item))]
     if not pairs:
         raise UnreadableTrace("no span in it")
-    return converse((_read(*pair) for pair in pairs), name, trace_id, path)
+    records = [item for item in items if isinstance(item, dict) and not _find_keys(item)]
+    spans = [_read(*pair) for pair in pairs]
+    has_speaker = any(span.role in ("agent", "model") for span in spans)
+    spans += [_read_record(record, "other" if has_speaker else "agent") for record in records]
+    trace = converse(spans, name, trace_id, path)
+    for record in records:
+        attributes, problems = read_attributes(record, _OF_RECORDS)
+        problems += (f"{_LABELS}: {LABELS_NOTE}",) if record.get(_LABELS) else ()
+        trace = replace(
+            trace,
+            attributes={**attributes, **trace.attributes},
+            problems=(*trace.problems, *problems),
+        )
+    return trace
 
 
 def _find_keys(item: Any) -> ExportKeys | None:
@@ -151,6 +175,15 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
         end=parse_time(walk_path(item, keys.end)),
         error=get_text(walk_path(item, keys.error)) or None,
         **values,
+    )
+
+
+def _read_record(record: Mapping[str, Any], role: Role) -> SpanRecord:
+    """Return a span of what a whole trace got and returned, which its spans mostly repeat."""
+    inputs, outputs = find_texts(record.get("input")), find_texts(record.get("output"))
+    begin = parse_time(record.get("timestamp"))
+    return SpanRecord(
+        "the trace", None, role, "the trace", begin=begin, inputs=inputs, outputs=outputs
     )
 
 

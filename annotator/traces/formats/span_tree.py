@@ -176,7 +176,7 @@ def _read_plain(item: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
     role = _ROLES.get(kind.lower(), "other")
     inputs = next((item[key] for key in _INPUTS if item.get(key)), None)
     outputs = next((item[key] for key in _OUTPUTS if item.get(key)), None)
-    if role == "other" or not (inputs or outputs):
+    if not (inputs or outputs):
         return {}
     metadata = get_dict(parse_cell(item.get("metadata")))
     texts = [read_tool_text(outputs)] if role == "tool" else find_texts(outputs)

@@ -3,6 +3,8 @@
 The input of a model's call repeats the conversation before it, so a message of it is new only if
 it occurs more often than before in the trace. An output is always new, and a message of the nearest
 agent above the call. Of an agent without calls of models, its own inputs and outputs are read.
+Arguments of a tool that no message shows stand before its result. Other spans are named if they
+hold a text that no message holds.
 """
 
 import json
@@ -14,12 +16,21 @@ from typing import Any, Literal
 
 from annotator.base.errors import UnreadableTrace
 from annotator.base.text import format_count
-from annotator.traces.conversation import Conversation, Utterance, read_message
+from annotator.traces.cells import parse_cell
+from annotator.traces.conversation import (
+    HARMLESS,
+    Conversation,
+    Utterance,
+    list_call_texts,
+    read_message,
+)
 from annotator.traces.formats.langchain import unwrap_message
 from annotator.traces.model import AgentEnd, Author, Outcome, Trace
 from annotator.traces.records import get_dict, get_text, parse_nested
 
 Role = Literal["agent", "model", "tool", "other"]
+
+_WORDLESS = HARMLESS | {"role", "type", "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,8 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     speakers = [*models, *agents]
     speaker_ids = {span.id for span in speakers}
     speaking = {_find_agent(span, by_id) for span in speakers}
-    chat = Conversation()
     texts = Counter[str]()
+    read: list[tuple[Utterance, SpanRecord, bool]] = []
     for moment, span, is_output in _list_moments(ordered, by_id, speaker_ids):
         agent = _find_agent(span, by_id)
         items = span.outputs if is_output else span.inputs or _find_inputs(span, by_id)
@@ -67,10 +78,24 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
             is_old = counts[key] <= texts[key] and (not is_output or span.role == "tool")
             if utterance.author == "human" and _is_below_agent(span, by_id, speaking):
                 utterance = replace(utterance, author="system")  # an agent's task for another one
-            if is_old or (not key and not utterance.reasoning and not utterance.omitted):
-                continue
-            texts[key] += 1
+            is_new = not is_old and bool(key or utterance.reasoning or utterance.omitted)
+            texts[key] += is_new
+            if is_new or span.role == "tool":
+                read.append((utterance, span, is_new))
+    chat = Conversation()
+    contents = [*texts, *(thought for utterance, _, _ in read for thought in utterance.reasoning)]
+    for utterance, span, is_new in read:
+        arguments = list_call_texts({"arguments": span.inputs[0]}) if span.role == "tool" else []
+        if arguments and not _is_called(span, contents):
+            chat.add(replace(utterance, pieces=[*arguments, *utterance.pieces]), "spans")
+            contents += arguments
+        elif is_new:
             chat.add(utterance, "spans")
+    _note_unread(
+        (span for span in ordered if span.role != "tool" and span.id not in speaker_ids),
+        contents,
+        chat,
+    )
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {format_count(len(ordered), 'span')}")
     chat.set_attributes(model=", ".join(sorted({span.model for span in ordered if span.model})))
@@ -81,6 +106,46 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     errors = dict.fromkeys(span.error for span in failed if span.error and span not in crashed)
     chat.outcome = Outcome(error="\n".join(errors) or None, agents=tuple(dict.fromkeys(ends)))
     return chat.trace(format, trace_id, path)
+
+
+def _is_called(span: SpanRecord, texts: Sequence[str]) -> bool:
+    """Whether a message names a tool and holds all texts and numbers of its arguments."""
+    leaves = [_spell(leaf) for leaf in _list_leaves(list(span.inputs))]
+    return not leaves or any(
+        span.name in text and all(any(form in text for form in forms) for forms in leaves)
+        for text in texts
+    )
+
+
+def _note_unread(spans: Iterable[SpanRecord], texts: Sequence[str], chat: Conversation) -> None:
+    """Note the spans with a text that no message holds; a bare name in them is no text."""
+    hidden: dict[str, bool] = {}
+    for span in spans:
+        for side, items in (("input", span.inputs), ("output", span.outputs)):
+            leaves = set(_list_leaves(list(items)))
+            for leaf in leaves - hidden.keys():
+                forms = () if leaf.isascii() and leaf.isidentifier() else _spell(leaf)
+                hidden[leaf] = bool(forms) and not any(
+                    form in text for form in forms for text in texts
+                )
+            if any(hidden[leaf] for leaf in leaves):
+                chat.unread["spans", f"{side} of {span.name or span.role}"] += 1
+
+
+def _spell(leaf: str) -> set[str]:
+    """Return a text as it is and as JSON writes it."""
+    return {leaf, json.dumps(leaf)[1:-1], json.dumps(leaf, ensure_ascii=False)[1:-1]}
+
+
+def _list_leaves(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a value, but those under keys without words."""
+    value = parse_cell(value)
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for inner in (inner for key, inner in pairs if key not in _WORDLESS):
+            yield from _list_leaves(inner)
+    elif text := (get_text(value) or "").strip():
+        yield text
 
 
 def _is_new_answer(item: Any, texts: Iterable[str]) -> bool:
@@ -177,8 +242,8 @@ def find_messages(value: Any) -> list[Any]:
 
 
 def find_inputs(value: Any, role: Role) -> list[Any]:
-    """Return the messages that a model got, or all that an agent got; a tool's are in its call."""
-    return find_texts(value) if role == "agent" else [] if role == "tool" else find_messages(value)
+    """Return the messages that a model got, a tool's arguments, or all that another span got."""
+    return [value] if role == "tool" else (find_messages if role == "model" else find_texts)(value)
 
 
 def find_texts(value: Any) -> list[Any]:

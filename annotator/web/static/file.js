@@ -14,7 +14,7 @@
     try {
       const traces = new Map(all("script[data-id]").map((one) => [decodeURIComponent(one.dataset.id), one]));
       const load = async (id) => (traces.has(id) ? unpacked(traces.get(id)) : { error: "This trace is not in the report." });
-      await annotator.start(JSON.parse($("#overview").textContent), new annotator.List(await unpacked($("#rows")), load));
+      await annotator.start(await unpacked($("#overview")), new annotator.List(await unpacked($("#rows")), load));
       document.documentElement.dataset.started = "yes";
     } catch (error) {
       $("#main").textContent = `This page cannot be shown, the file may be damaged or the browser too old: ${error.message}`;

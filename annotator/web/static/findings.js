@@ -37,17 +37,18 @@
 
   function card(one) {
     const many = page.overview.runs.length > 1;
-    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", name(page.overview.runs[one.run].short)), h(`span.chip.${one.status}`, one.status)));
+    const element = h("article.card", h("header", h("strong", name(many ? page.overview.runs[one.run].short : one.judge, 120)), one.status !== "labelled" && h(`span.chip.${one.status}`, one.status)));
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
-    if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
+    if (one.status === "none") element.append(h("p", one.rejected.length || one.refuted.length ? "No finding was accepted." : "No code applies, says the judge."));
     if (one.tie.length && one.status !== "undecided") element.append(h("p", `Half of the votes: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
     if (one.contradictions.length) element.append(h("p", `The judge contradicts itself: ${one.contradictions.map((words) => name(words, 300)).join("; ")}.`));
     const left = Object.entries(one.truncated);
     if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}${one.read < 1 ? `, ${Math.floor(1000 * one.read) / 10} % was read` : ""}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
     one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, keyOf(one, n))));
-    if (reviewable(one)) element.append(doneWith(one));
+    if (one.refuted.length) element.append(h("div.rejections", h("h3", `Refuted by the critic (${one.refuted.length})`), one.refuted.map((finding, n) => shownFinding(one, finding, keyOf(one, `c${n}`)))));
+    if (reviewable(one)) element.append(added(), doneWith(one));
     if (one.votes.length) element.append(votes(one));
     if (one.rejected.length) element.append(rejected(one));
     return element;
@@ -55,12 +56,15 @@
 
   function shownFinding(one, finding, key) {
     const known = codeInfo(one.rubric, finding.code);
-    return h("div.finding", { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
-      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
+    const { critique } = finding;
+    const refuted = critique && critique.decision !== "upheld";
+    return h(`div.finding${refuted ? ".rejected" : ""}`, { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
+      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", refuted ? "not counted" : one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
         h("a.link", { href: page.link(key), "aria-label": "Link to this finding" }, "#")),
       known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
       finding.rationale && h("p.rationale", annotator.passage(finding.rationale, 10000)),
-      reviewable(one) && verdictOf(Number(key.split(".").at(-1))),
+      critique && h(refuted ? "p.reason" : "p.legend", `Critic: ${critique.decision}${critique.code ? `, ${name(critique.code, 64)}` : ""}. ${name(critique.reason, 2000)}`),
+      reviewable(one) && !refuted && verdictOf(Number(key.split(".").at(-1))),
       finding.votes !== null && h("p.legend", annotator.count(finding.votes, "vote")),
       h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
   }
@@ -78,7 +82,7 @@
     page.redraw.forEach((one) => one());
   }
 
-  // The buttons of a finding; the keys a, r and c press them.
+  // The buttons of a finding; the keys a, r and c press those of the one in focus.
   function verdictOf(n) {
     const made = h("div.review");
     const draw = () => {
@@ -94,11 +98,34 @@
     return made;
   }
 
+  // The codes that the reader adds: each with the passages selected when it was added, if any were.
+  function added() {
+    const made = h("div.added");
+    const { rubric } = page.overview.review;
+    const choose = h("select", { "aria-label": "Code to add" }, h("option", { value: "" }, "A code the judge missed"), Object.keys(page.overview.codes[rubric]).map((code) => h("option", { value: code }, name(code, 64))));
+    const add = () => {
+      const code = choose.value;
+      if (!code) return annotator.say("Choose the code first; to add it with a quote, select that in the trace, too.", "error");
+      const quote = getSelection().isCollapsed ? null : page.selected();
+      if (quote?.error) return annotator.say(quote.error, "error");
+      const quotes = (page.review.added[code] ?? []).filter((one) => !quote || one.source !== quote.source || one.start !== quote.start || one.end !== quote.end);
+      return send("add", { code, quotes: [...quotes, quote].filter(Boolean) });
+    };
+    // The button leaves the selection as it is.
+    const form = h("div.review", choose, h("button", { type: "button", "data-review": "e", mousedown: (event) => event.preventDefault(), click: add }, h("kbd", "e"), "Add, with the selected text"));
+    const draw = () => made.replaceChildren(...Object.entries(page.review.added).map(([code, quotes]) =>
+      h("div.finding", h("h3", codeTitle(rubric, code), h("span.legend", "added"), h("button", { type: "button", "aria-label": `Take ${name(code, 64)} back`, click: () => send("add", { code, quotes: null }) }, "×")),
+        h("ul.quotes", quotes.map((one) => h("li", h("span.where", name(one.source, 120)), " ", h("q", annotator.passage(one.quote, 500))))))), form);
+    page.redraw.push(draw);
+    draw();
+    return made;
+  }
+
   function doneWith(one) {
     const made = h("div.review.done");
     const draw = () => {
       const { done } = page.review;
-      const none = one.findings.length ? "" : ": no code applies";
+      const none = one.findings.length || Object.keys(page.review.added).length ? "" : ": no code applies";
       made.replaceChildren(h("button", { type: "button", "data-review": "d", "aria-pressed": String(done), click: () => send("done", { done: !done }) }, h("kbd", "d"), done ? `Done, as ${name(page.overview.review.annotator, 60)}` : `Done with this trace${none}`),
         h("p.legend", page.overview.review.notice));
     };
@@ -127,7 +154,7 @@
 
   function votes(one) {
     return h("details", h("summary", `Votes (${one.votes.length})${one.agreement === null ? "" : `, ${Math.round(100 * one.agreement)} % of those counted say so`}`), h("ul", one.votes.map((vote) =>
-      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.error ? `${vote.status}: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || vote.status}`))));
+      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.error || vote.reason ? `${vote.status}: ${name(vote.error || vote.reason, 300)}` : [vote.primary, ...vote.secondary].filter(Boolean).map((code) => name(code, 64)).join(", ") || vote.status}`))));
   }
 
   function rejected(one) {
@@ -138,25 +165,28 @@
 
   annotator.findingKey = keyOf;
 
-  // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
-  // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
-  annotator.showFindings = function showFindings(overview, found, { show, link }) {
-    page = { overview, quotes: [], show, link, trace: found.trace.id, review: found.review, redraw: [] };
+  // `show(key)` shows a quote in its place, `link(key)` is the address of a finding, `selected()` the
+  // passage selected in the trace. `quotes` are the keys of all quotes in order, `marks` the passages
+  // as showTrace takes them; `mark` adds one.
+  annotator.showFindings = function showFindings(overview, found, { show, link, selected }) {
+    page = { overview, quotes: [], show, link, selected, trace: found.trace.id, review: found.review, redraw: [] };
     const marks = new Map();
     const mark = (evidence, key, tone, title) => {
+      says.set(key, title);
       if (evidence.stale) return;
       if (!marks.has(evidence.source)) marks.set(evidence.source, []);
       marks.get(evidence.source).push({ start: evidence.start, end: evidence.end, key, tone, title });
     };
+    const says = new Map(); // of each quote: the code, and who gave it
     for (const one of found.annotations) {
-      one.findings.forEach((finding, n) => {
-        const key = keyOf(one, n);
-        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge})`));
+      [...one.findings, ...one.refuted].forEach((finding, n) => {
+        const key = keyOf(one, n < one.findings.length ? n : `c${n - one.findings.length}`);
+        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge}${n < one.findings.length ? "" : "; refuted by the critic"})`));
       });
     }
     for (const label of found.labels) {
       placed(label).forEach((span, k) => mark(span, keyOf(label, k), "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
     }
-    return { cards: findings(found), quotes: page.quotes, marks, mark };
+    return { cards: findings(found), quotes: page.quotes, says, marks, mark };
   };
 })();

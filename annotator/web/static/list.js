@@ -13,13 +13,15 @@
     primary: (row) => (row.primary === null ? [] : [row.primary]),
     agreement: (row) => (row.agreement === null ? [] : [row.agreement]),
     rejected: (row) => [String(row.rejected > 0)],
-    differ: (row) => row.differing ?? [],
+    differ: (row) => row.differing,
   };
-  const look = (row, key) => {
-    if (key.startsWith("s.")) return row.sides?.[key.slice(2)] ?? [];
-    if (!key.startsWith("a.")) return LOOKS[key](row);
-    return Object.hasOwn(row.values, key.slice(2)) ? [row.values[key.slice(2)]] : [];
-  };
+  // What a part of the filter looks at in a row: "s." and a side, "a." and an attribute, or one of LOOKS.
+  function looks(key) {
+    const rest = key.slice(2);
+    if (key.startsWith("s.")) return (row) => row.sides[rest] ?? [];
+    if (!key.startsWith("a.")) return LOOKS[key];
+    return (row) => [Object.hasOwn(row.values, rest) ? row.values[rest] : "-"]; // as tables name it
+  }
 
   function wanted(filter) {
     const parts = Object.keys(LOOKS).filter((key) => filter[key] !== undefined && filter[key] !== "").map((key) => [key, String(filter[key])]);
@@ -28,41 +30,39 @@
     return parts;
   }
 
-  const words = (row) => [row.trace_id, row.text, ...row.findings.flatMap((one) => [one.rationale, ...one.quotes.map(([, quote]) => quote)])].join("\n");
+  const words = (row) => [row.trace_id, row.text, row.why ?? "", ...row.findings.flatMap((one) => [one.rationale, ...one.quotes.map(([, quote]) => quote)])].join("\n");
 
   function matching(rows, filter, but = null) {
-    const parts = wanted(filter).filter(([key]) => key !== but);
+    const parts = wanted(filter).filter(([key]) => key !== but).map(([key, value]) => [looks(key), value]);
     const text = (filter.text || "").toLowerCase();
-    return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || words(row).toLowerCase().includes(text)));
+    return rows.filter((row) => parts.every(([look, value]) => look(row).includes(value)) && (!text || words(row).toLowerCase().includes(text)));
   }
 
   // What each side says of a trace, by rubric and trace; the rows get it, and the pairs that differ.
   function joined(rows) {
-    const all = new Map();
-    const keyOf = (row) => `${row.rubric}\n${row.trace_id}`;
+    const rubrics = new Map();
     for (const row of rows) {
-      const key = keyOf(row);
-      if (!all.has(key)) all.set(key, Object.create(null));
-      Object.assign(all.get(key), row.people, { [row.run]: row.verdict ?? [] });
+      if (!rubrics.has(row.rubric)) rubrics.set(row.rubric, new Map());
+      const traces = rubrics.get(row.rubric);
+      if (!traces.has(row.trace_id)) traces.set(row.trace_id, { sides: Object.create(null), differing: [] });
+      ({ sides: row.sides, differing: row.differing } = traces.get(row.trace_id));
+      Object.assign(row.sides, row.people);
+      row.sides[row.run] = row.verdict ?? [];
     }
-    const open = ["undecided", "failed", "skipped"];
-    for (const row of rows) row.sides = all.get(keyOf(row));
-    for (const sides of all.values()) {
-      const said = Object.entries(sides).filter(([, labels]) => !open.includes(labels[0])).map(([side, labels]) => [side, [...labels].sort().join("+")]);
-      const pairs = said.flatMap(([one, first]) => said.filter(([other, second]) => one !== other && first !== second).map(([other]) => `${one}~${other}`));
-      Object.defineProperty(sides, "differing", { value: pairs });
+    for (const traces of rubrics.values()) for (const { sides, differing } of traces.values()) {
+      const said = Object.keys(sides).filter((side) => !["undecided", "failed", "skipped"].includes(sides[side][0])).map((side) => [side, [...sides[side]].sort().join("+")]);
+      for (const [one, first] of said) for (const [other, second] of said) if (first !== second) differing.push(`${one}~${other}`);
     }
-    for (const row of rows) row.differing = row.sides.differing;
-    return all;
+    return rubrics;
   }
 
   const MOST = 200; // values of an attribute to choose from
   const HITS = 50; // what a search gives at once
 
   function counts(rows, key) {
-    const found = new Map();
-    for (const row of rows) for (const value of look(row, key)) found.set(value, (found.get(value) || 0) + 1);
-    return [...found].sort((one, other) => other[1] - one[1] || (one[0] < other[0] ? -1 : 1));
+    const [found, look] = [new Map(), looks(key)];
+    for (const row of rows) for (const value of look(row)) found.set(value, (found.get(value) || 0) + 1);
+    return found.size > MOST ? [...found] : [...found].sort((one, other) => other[1] - one[1] || (one[0] < other[0] ? -1 : 1));
   }
 
   // `load` gets a trace with its annotations by id; `steps` some steps of an agent, if there is one.
@@ -81,8 +81,7 @@
       const cells = new Map();
       const labels = new Set();
       let [both, single] = [0, 0];
-      for (const [key, sides] of this.sides) {
-        if (!key.startsWith(`${rubric}\n`)) continue;
+      for (const { sides } of this.sides.get(rubric)?.values() ?? []) {
         const [one, other] = [sides[first], sides[second]].map((labels) => (labels?.[0] === "skipped" ? undefined : labels));
         if (one && other) both++;
         else if (one || other) single++;

@@ -19,7 +19,7 @@
 
   // Make the panel. `on`: what its buttons do. The foot stays as it is, so that its state is heard.
   annotator.panel = function panel(on) {
-    const foot = h("div.foot", h("p.state", { id: "state", role: "status" }),
+    const foot = h("div.foot", h("div", { id: "needs", role: "status" }), h("p.state", { id: "state", role: "status" }),
       h("div.actions", h("button.fold", { type: "button", "data-focus": "fold", "aria-controls": "choices about given", click: () => fold(!folded) }, "Codes"),
         h("button", { type: "button", "data-focus": "add", mousedown: (event) => event.preventDefault(), click: (event) => act(event, on.add) }, h("kbd", "e"), "Add quote"),
         button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo"), button("redo", on.redo, h("span.said", "Redo"), h("span", { "aria-hidden": "true", title: "Redo" }, "↷"))));
@@ -117,7 +117,6 @@
       draft.codes.length > 1 && h("div.aim", { role: "group", "aria-label": "The next evidence is for" }, h("span", h("kbd", "c"), "for"),
         draft.codes.map((id) => h("button", { type: "button", "data-focus": `aim-${id}`, "aria-pressed": String(id === active), click: (event) => act(event, () => on.aim(id)) }, id))),
       h("ul.evidence", { "aria-label": "Evidence" }, rows),
-      h("div", { id: "needs", role: "status" }),
     ].filter(Boolean);
   }
 

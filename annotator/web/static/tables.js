@@ -11,10 +11,9 @@
     const head = h("tr", one.header.map((cell) => h("th", { scope: "col" }, cell)),
       plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
     const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
-    const listed = !one.group || one.group[1] !== "-"; // traces without the attribute cannot be filtered by it
     const body = one.rows.map((row, n) => {
       const own = { ...filter, [one.primary && row.kind === "code" ? "primary" : "code"]: row.code };
-      const linked = listed && row.kind !== "group";
+      const linked = row.kind !== "group";
       const line = h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
         h("th", { scope: "row" }, linked ? h("a", { href: toTraces(own), title: row.name }, name(row.code, 64)) : h("span.label", name(row.code, 80), row.kind === "group" && " (group)"), says(row) && h("span.name", name(row.name, 80))),
         row.cells.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
@@ -22,15 +21,16 @@
       return [line, quotes.length > 0 && h("tr.proof", h("td", { colspan: width }, h("ul", quotes.map((quote, k) => shownProof(quote,
         k + 1 === quotes.length && row.count > quotes.length && h("a.more", { href: toTraces(own) }, `all ${annotator.count(row.count, "trace")}`))))))];
     });
-    return h("section.table", { "aria-label": `Table of ${one.rubric}` },
+    return h("section.table", { "aria-label": `Table of ${name(one.title, 400)}` },
       h("h2", name(one.title, 400)), h("p.result", name(one.sentence, 2000)),
       one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
       plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
       one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
+      one.critic.length > 0 && h("details", h("summary", name(one.critic[0], 200)), h("ul", one.critic.slice(1).map((line) => h("li", name(line, 200))))),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
       one.full.rows.length > 0 && h("details", h("summary", `All columns${one.more.length ? ` and ${annotator.count(one.more.length, "more note")}` : ""}`),
         h("p.heading", annotator.passage(one.full.title, 2000)),
-        h("div.scroll", scrolled(`All columns of ${one.rubric}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
+        h("div.scroll", scrolled(`All columns of ${one.title}`), h("table.counts.full", h("thead", h("tr", one.full.header.map((cell) => h("th", { scope: "col" }, cell)))),
           h("tbody", one.full.rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, name(first, 80)), rest.map((cell) => h("td", cell))))))),
         h("ul.notes", one.more.map((note) => h("li", name(note, 2000))))));
   }
@@ -63,23 +63,32 @@
         svg.append(element);
       };
       if (low !== null && high !== null) make("line", { class: kind, x1: x(low), x2: x(high), y1: y, y2: y });
-      if (value !== null) make("rect", { class: kind, x: x(value) - 1.5, y: y - 4, width: 3, height: 8 });
+      if (value !== null) make("line", { class: `${kind} value`, x1: x(value), x2: x(value), y1: y - 4, y2: y + 4 });
     };
     draw(row.share, "judged", row.corrected ? 6 : 10);
     draw(row.corrected, "corrected", row.share ? 14 : 10);
     return svg;
   }
 
+  // The codes of traces by two sides, or twice by one: `count(row, column)` traces, null if that is
+  // not known. With `link` each count leads to its traces.
+  function matrix(label, codes, count, link = null, caption = null) {
+    const most = Math.max(1, ...codes.flatMap((row) => codes.map((column) => count(row, column) ?? 0)));
+    const cell = (row, column) => {
+      const n = count(row, column);
+      const made = h(`td${link && row === column ? ".same" : ""}`, n === null ? "-" : !link ? n : n > 0 && h("a", { href: link(row, column), "aria-label": `${n}: ${name(row, 64)} and ${name(column, 64)}` }, n));
+      if (n) made.style.setProperty("--share", `${Math.round((70 * n) / most) + 8}%`);
+      return made;
+    };
+    return h("div.scroll", scrolled(label), h(`table.matrix${link ? ".linked" : ""}`, caption && h("caption", caption),
+      h("thead", h("tr", h("th"), codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
+      h("tbody", codes.map((row) => h("tr", h("th", { scope: "row" }, name(row, 64)), codes.map((column) => cell(row, column)))))));
+  }
+
   function together(one) {
-    const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
+    const at = new Map(one.codes.map((code, n) => [code, n]));
     return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
-      h("div.scroll", scrolled(`Codes in one trace: ${one.title}`), h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
-        h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
-          one.counts[n].map((count) => {
-            const cell = h("td", count === null ? "-" : count);
-            if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
-            return cell;
-          })))))),
+      matrix(`Codes in one trace: ${one.title}`, one.codes, (row, column) => one.counts[at.get(row)][at.get(column)]),
       h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
   }
@@ -89,7 +98,7 @@
     return h("details.run", h("summary", `Run ${name(run.name, 120)}`), h("dl.facts", run.facts.map(row)));
   }
 
-  Object.assign(annotator, { ceiling, drawInterval: interval });
+  Object.assign(annotator, { ceiling, drawInterval: interval, drawMatrix: matrix });
 
   // `toTraces(filter)` is the address of the traces that a filter lets through.
   // `proof(filter, code)` are quotes of a code with the addresses of their places.

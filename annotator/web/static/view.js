@@ -146,8 +146,8 @@
       return h("label", label, h("select", { name: key, change: (event) => change(key, event.target.value) },
         h("option", { value: "" }, "any"), options.map(([value, said]) => h("option", { value, selected: value === now }, said))));
     };
-    const text = h("input", { type: "search", name: "text", value: filter.text || "", placeholder: "in ids and quotes", change: (event) => change("text", event.target.value) });
-    const several = (values, now) => values.length > 1 || now !== undefined;
+    const text = h("input", { type: "search", name: "text", value: filter.text || "", placeholder: "in ids, quotes, reasons", change: (event) => change("text", event.target.value) });
+    const several = (values, now) => values.filter(([value]) => value !== "-").length > 1 || now !== undefined;
     const attributes = new Map([...[...filter.attributes.keys()].map((key) => [key, []]), ...Object.entries(facets.attributes)]);
     form.append(...[
       several(facets.run || [], filter.run) && choose("run", "Run", facets.run, filter.run),
@@ -188,15 +188,18 @@
     const chips = row.status === "labelled"
       ? codesOf(row).map((code) => h(`span.chip.code${code === row.primary || !row.primary ? "" : ".second"}`, name(code, 64)))
       : h(`span.chip.${row.status}`, row.status);
+    const others = [...new Set([...(filter.differ ?? "").split("~"), ...filter.sides.keys()])].filter((key) => key !== String(row.run) && row.sides[key]);
     const { passed, merge, model } = row.values;
     const n = Math.max(0, row.findings.findIndex((one) => one.code === (filter.primary || filter.code || row.primary)));
     const [[, quote] = []] = row.findings[n]?.quotes ?? [];
-    const [why] = (row.findings[n]?.rationale ?? "").trim().split("\n");
+    const [why] = (row.why ?? row.findings[n]?.rationale ?? "").trim().split("\n");
     return h("li", h("a", { href: toFinding(row, n, filter), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
-      h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), h("span.rubric", name(row.rubric, 64)), chips,
+      h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), Object.keys(overview.codes).length > 1 && h("span.rubric", name(row.rubric, 64)), chips,
+        others.map((key) => h("span.chip.other", `${sideName(key)}: `, h("strong", row.sides[key].map((label) => name(label, 64)).join(", ")))),
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
-        row.agreement && row.agreement !== "unlabelled" && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
+        row.refuted > 0 && h("span.chip.rejected", `${row.refuted} refuted by the critic`),
+        row.agreement && row.agreement !== "unlabelled" && !others.length && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
         h("span.facts", [passed === "true" && "task passed", passed === "false" && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · "))),
       quote && h("q", annotator.passage(quote, 300)), why && h("span.why", name(why, 400))));
   }
@@ -212,10 +215,10 @@
     if (mine !== drawn) return null; // another page was asked for meanwhile: it has `view` and `place`
     left = row;
     const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
-    const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }) });
+    const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }), selected: () => annotator.selected(view) });
     if (asked.source && start < end) shown.mark({ source: asked.source, start, end }, "found", "found", "found");
     view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null, found.facts);
-    Object.assign(view, { quotes: shown.quotes, walk: walked(found, shown.quotes, filter), near, at: h("span.legend", { role: "status" }) });
+    Object.assign(view, { quotes: shown.quotes, says: shown.says, walk: walked(found, shown.quotes, filter), near, at: h("span.legend", { role: "status" }) });
     view.element.addEventListener("click", toCard);
     return [
       h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
@@ -243,13 +246,14 @@
   // through, if it lets any.
   function walked(found, quotes, filter) {
     const code = filter.primary || filter.code;
-    const keys = found.annotations
-      .filter((one) => [["run", String(one.run)], ["rubric", one.rubric]].every(([key, value]) => !filter[key] || filter[key] === value))
-      .flatMap((one) => one.findings.map((finding, n) => (!code || finding.code === code) && annotator.findingKey(one, n)));
+    const run = filter.differ || filter.sides.size ? "" : filter.run; // where sides differ, the quotes of all
+    const starts = found.annotations
+      .filter((one) => (!run || run === String(one.run)) && (!filter.rubric || filter.rubric === one.rubric))
+      .flatMap((one) => one.findings.flatMap((finding, n) => (!code || finding.code === code ? [`${annotator.findingKey(one, n)}.`] : [])));
     const people = found.labels
       .filter((one) => (!filter.rubric || filter.rubric === one.rubric) && (!code || [one.primary, ...one.secondary].includes(code)))
       .map((one) => annotator.findingKey(one, ""));
-    const some = quotes.filter((key) => [...keys, ...people].some((one) => key.startsWith(one.endsWith(".") ? one : `${one}.`)));
+    const some = quotes.filter((key) => [...starts, ...people].some((start) => key.startsWith(start)));
     return some.length ? some : quotes;
   }
 
@@ -269,7 +273,7 @@
   function show(key) {
     view.now = view.quotes.indexOf(key);
     const n = view.walk.indexOf(key);
-    view.at.textContent = n < 0 ? "" : `quote ${n + 1} of ${view.walk.length}`;
+    view.at.textContent = n < 0 ? "" : `quote ${n + 1} of ${view.walk.length}: ${name(view.says.get(key), 120)}`;
     for (const one of all("button.quote")) {
       one.classList.toggle("current", one.dataset.quote === key);
       if (one.dataset.quote === key) one.scrollIntoView({ block: "nearest" });
@@ -342,8 +346,14 @@
       links[Math.min(links.length - 1, Math.max(0, now + by))].focus();
     };
     const trace = place.page === "trace";
-    const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding") ?? $(".finding:has(.review)");
-    const press = (key) => trace && overview.review && (key === "c" ? $("[data-review=c]", current ?? document)?.focus() : $(`[data-review=${key}]`, (key === "d" ? null : current) ?? document)?.click());
+    const current = document.activeElement.closest?.(".finding") ?? $("button.quote.current")?.closest(".finding");
+    const press = (key) => {
+      if (!trace || !overview.review) return;
+      const pressed = "de".includes(key) ? $(`[data-review=${key}]`) : current && $(`[data-review=${key}]`, current);
+      if (!pressed) annotator.say("No finding is in focus: n and p go from quote to quote.");
+      else if (key === "c") pressed.focus();
+      else pressed.click();
+    };
     const commands = {
       "/": () => $("#search").focus(),
       "?": openHelp,
@@ -351,6 +361,7 @@
       a: () => press("a"),
       r: () => press("r"),
       d: () => press("d"),
+      e: () => press("e"),
       c: () => {
         if (trace && overview.review) press("c");
         else if (overview.comparisons.length) location.hash = "#/compare";
@@ -378,7 +389,7 @@
     $("nav [data-page=compare]").hidden = !overview.comparisons.length;
     const turnTheme = annotator.theme();
     $("#theme").addEventListener("click", turnTheme);
-    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on a finding"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
+    openHelp = annotator.help([["j k", "next, previous trace"], ["n p", "next, previous quote, on to the next trace"], ["u", "back to the list"], ["o", "the tables"], ["c", "the comparison, if there is one"], ...(overview.review ? [["a r c", "accept, reject, comment on the finding in focus"], ["e", "add the code chosen, with the selected text"], ["d", "done with this trace"]] : []), ["t", "the traces"], ["/", "search"], ["?", "these keys"]]);
     $("#help").addEventListener("click", openHelp);
     $("#search-form").addEventListener("submit", (event) => {
       event.preventDefault();

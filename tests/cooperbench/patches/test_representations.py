@@ -68,7 +68,7 @@ def test_what_the_fact_of_a_conflict_says_and_quotes() -> None:
     ]
 
 
-def test_many_hunks_are_read_in_part() -> None:
+def test_many_hunks_have_one_conflict() -> None:
     hunk = "@@ -{0},0 +{0},2 @@ class A:\n+    def f{0}(self):\n+        self.x = {1}\n"
     texts = [
         "--- a/a.py\n+++ b/a.py\n" + "".join(hunk.format(n * 9 + 1, value) for n in range(3_000))
