@@ -31,6 +31,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.api.tuning import forecast_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -73,6 +74,7 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
+    "forecast_tuning",
     "group_calibrations",
     "group_runs",
     "is_run",
@@ -86,4 +88,5 @@ __all__ = [
     "plan_check",
     "project_usage",
     "summarize",
+    "tune",
 ]

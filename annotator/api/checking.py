@@ -27,9 +27,9 @@ from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge
 from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
 from annotator.runs.manifest import Criteria, IfRejected
-from annotator.runs.restore import restore_rubric, restore_settings
-from annotator.runs.run import Run, is_run, open_run
-from annotator.traces import Trace, TraceOrProblem, Traces, TraceSource, load_traces
+from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.runs.run import Run
+from annotator.traces import Trace, TraceOrProblem, Traces, TraceSource
 from annotator.traces.clusters import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:  # statistics are slow to import
@@ -209,12 +209,11 @@ def plan_check(
     ``restore`` makes the judge of the recorded settings of a run.
     """
     _check_options(n, variants, share, maximum)
-    run = open_run(traces) if isinstance(traces, (str, Path)) and is_run(traces) else None
+    loaded, run = open_traces(traces)
     criteria = Criteria()
     only: Only = "rubric"
     if run:
         of_run = run.manifest
-        traces = load_traces(*of_run.sources, format=of_run.format, redact=bool(of_run.redaction))
         rubric = rubric if isinstance(rubric, Rubric) else restore_rubric(run, rubric)
         criteria = Criteria(cast("IfRejected", of_run.rejected), of_run.least_read)
         only = cast("Only", of_run.only or only)
@@ -229,7 +228,6 @@ def plan_check(
         raise SettingsError(
             "--batch would wait for one variant after the other: use --batch-file, which has all"
         )
-    loaded = traces if isinstance(traces, Traces) else load_traces(traces)
     if run and rubric.id in run.schemes:
         annotations = run.annotations(rubric.id)
         ids = sorted(x.trace_id for x in annotations if x.status in _ANSWERED and not x.unasked)

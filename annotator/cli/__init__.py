@@ -37,6 +37,7 @@ _GROUPS = {
         "labels": "Convert labels that people made with other tools.",
         "check-judge": "Ask a judge again in other ways, and count flips.",
         "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
+        "tune": "Improve a rubric on labels, and say whether that helped.",
     },
     "Count without a judge": {
         "traces": "Count traces: formats, outcomes, messages, problems.",

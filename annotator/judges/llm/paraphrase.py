@@ -15,7 +15,7 @@ from annotator.judges.llm.request import BUDGET_BYTES_PER_TOKEN, BYTES_PER_TOKEN
 from annotator.judges.llm.response import CallFailed, ModelResponse
 from annotator.rubrics import Code, Rubric
 from annotator.rubrics.annotations import Usage
-from annotator.rubrics.changes import Change, Field, derive_rubric
+from annotator.rubrics.changes import ClauseChange, Field, derive_rubric
 
 _SYSTEM = """\
 You get the texts of a rubric by which runs of software agents are labelled. Write each of them in
@@ -127,7 +127,7 @@ def read_paraphrase(answer: str, rubric: Rubric) -> Rubric:
                 raise RubricError(f"{code}.{name} is missing")
             if new[name].lower().split() == text.lower().split():
                 raise RubricError(f"{code}.{name} is not in other words")
-    return derive_rubric(
-        rubric,
-        [Change(code, name, texts[code][name]) for code, old in before.items() for name in old],
-    )
+    changes = [
+        ClauseChange(code, name, texts[code][name]) for code, old in before.items() for name in old
+    ]
+    return derive_rubric(rubric, changes)
