@@ -6,6 +6,7 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 
 from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
+from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
@@ -43,8 +44,10 @@ from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
     "ENGINES",
+    "VARIANTS",
     "AblationPlan",
     "Annotation",
+    "CheckPlan",
     "ConflictSummary",
     "Forecast",
     "IfRejected",
@@ -60,6 +63,7 @@ __all__ = [
     "calibrate",
     "calibrate_rubrics",
     "check_figure",
+    "check_judge",
     "compare",
     "compare_annotators",
     "count",
@@ -83,6 +87,7 @@ __all__ = [
     "open_runs",
     "open_traces",
     "plan_ablation",
+    "plan_check",
     "project_usage",
     "restore_settings",
     "summarize",

@@ -63,22 +63,18 @@ def restore_settings(run: Run) -> Mapping[str, Any] | str:
     Keys and headers are not recorded: they come from the environment, as for the run.
 
     Raises:
-        AnnotatorError: the judge is a plug-in, or has a critic and no model of its own.
+        AnnotatorError: the judge is a plug-in.
     """
     recorded = run.manifest.judge.model_dump()
-    is_model = str(recorded["id"]).startswith("llm:")
-    if recorded.get("critic") and not is_model:
-        raise AnnotatorError(
-            f"{run}: its judge {recorded['id']} has a critic: name another judge with --judge"
-        )
-    if recorded["id"] == "rules":
+    critic = recorded.get("critic")
+    if recorded["id"] == "rules" and not critic:
         return "rules"
-    if not is_model:
+    if not str(recorded["id"]).startswith("llm:"):
         raise AnnotatorError(
-            f"{run}: its judge {recorded['id']} is a plug-in: name it with --judge"
+            f"{run}: its judge {recorded['id']} is a plug-in, or has a critic: name it with --judge"
         )
     votes = {name: recorded[name] for name in _VOTES if name in recorded}
-    if critic := recorded.get("critic"):
+    if critic:
         votes["critic"] = _read_model(critic)
     models = [_read_model(model) for model in recorded.get("models") or [recorded]]
     if len(models) == 1:
