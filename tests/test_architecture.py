@@ -79,6 +79,7 @@ KEPT = {
     ("annotator/calibration/sample/design.py", "drawn"),
     ("annotator/judges/base.py", "learned"),
     ("annotator/judges/hosted.py", "learned"),
+    ("annotator/judges/llm/critic.py", "learned"),
     ("annotator/judges/llm/judge.py", "learned"),
     ("annotator/judges/llm/response.py", "asked"),
     ("annotator/judges/panel.py", "learned"),

@@ -27,8 +27,10 @@ def show_forecast(
         "to_judge": expected.judged,
         "cannot_judge": expected.failing,
         "calls": low.calls,
+        "calls_high": high.calls,
         "answers_known": low.cache_hits,
         "input_tokens": low.input_tokens,
+        "input_tokens_high": high.input_tokens,
         "output_tokens_low": low.output_tokens,
         "output_tokens_high": high.output_tokens,
         "cost_usd_low": low.cost_usd,
@@ -43,9 +45,9 @@ def show_forecast(
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
         lines += ["", *(f"  {name:<20}{n:>12,}" for name, n in counts.items())]
-    if low.calls or low.cost_usd is None:
+    if high.calls or low.cost_usd is None:
         assumptions = sanitize_line(expected.assumption, 4000).split("; ")
-        if low.output_tokens and concurrency:
+        if high.output_tokens and concurrency:
             assumptions.append(f"a model writes {_SPEED} tokens a second")
         lines += ["", "Assumed:", *(wrap_line(f"- {x}") for x in dict.fromkeys(assumptions))]
     say(escape_controls("\n".join(lines)))
@@ -71,29 +73,32 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
             yield wrap_line(text)
     if low.cache_hits:
         yield f"{format_count(low.cache_hits, 'answer')} known from before."
-    if low.calls:
+    if high.calls:
+        read = _format_range(f"{low.input_tokens:,}", f"{high.input_tokens:,}")
         written = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
-        calls = format_count(low.calls, "call")
-        yield f"{calls}: {low.input_tokens:,} tokens of input, {written} of output."
+        from_low = f"{low.calls} to " if low.calls < high.calls else ""
+        calls = from_low + format_count(high.calls, "call")
+        yield f"{calls}: {read} tokens of input, {written} of output."
 
 
 def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     """Return the first line: how many runs, dollars and minutes."""
     low, high = expected.usage.low, expected.usage.high
-    if not low.calls:
+    if not high.calls:
         calls = ", without a call" if low.cost_usd is not None else ", at a cost that is not known"
         if low.cache_hits:
             calls = ": all answers known, $0"
         return f"{format_count(expected.judged, 'judgement')} of {expected.traces} runs{calls}."
     if low.cost_usd is None or high.cost_usd is None:
         tokens = _format_range(f"{low.output_tokens:,}", f"{high.output_tokens:,}")
-        price = f"about {low.input_tokens:,} tokens in and {tokens} out (no price known)"
+        read = _format_range(f"{low.input_tokens:,}", f"{high.input_tokens:,}")
+        price = f"about {read} tokens in and {tokens} out (no price known)"
     else:
         price = (
             f"about {_format_range(_round_dollars(low.cost_usd), _round_dollars(high.cost_usd))}"
         )
     head = f"{len(expected.model_trace_ids)} of {expected.traces} runs, {price}"
-    if not (concurrency and low.output_tokens):
+    if not (concurrency and high.output_tokens):
         return f"{head}."
     minutes = _format_range(
         _estimate_minutes(low, concurrency), _estimate_minutes(high, concurrency)
@@ -108,8 +113,8 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
 
 def _estimate_minutes(usage: Usage, concurrency: int) -> int:
     """Return the minutes that the calls take, ``concurrency`` at a time."""
-    rounds = -(-usage.calls // concurrency)
-    return max(1, round(rounds * usage.output_tokens / usage.calls / _SPEED / 60))
+    rounds, calls = -(-usage.calls // concurrency), max(usage.calls, 1)
+    return max(1, round(rounds * usage.output_tokens / calls / _SPEED / 60))
 
 
 def _round_dollars(value: float) -> str:

@@ -15,6 +15,7 @@ from annotator.cli.options import Number, PluginChoice, add_option, add_options
 from annotator.cli.servers import find_servers
 from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
+    SAME,
     BuiltJudge,
     ModelSettings,
     build_judge,
@@ -79,6 +80,13 @@ _SESSION = (
         click.IntRange(1, 99),
     ),
     add_option(
+        "--critic [MODEL]",
+        "Ask a model about each finding once more: the judge's own, or MODEL at the same endpoint."
+        " A finding that it does not uphold does not count.",
+        is_flag=False,
+        flag_value=SAME,
+    ),
+    add_option(
         "--prices FILE...", "A YAML file with prices, which replace the listed ones.", _FILE
     ),
     add_option("--rpm N", "The most calls a minute.", click.IntRange(1)),
@@ -106,7 +114,7 @@ _SESSION = (
 # The options that limit a run; all others are settings of the judge.
 _LIMITS = (
     *("prices", "rpm", "tpm", "max_cost"),
-    *("cached", "batch", "batch_file", "batch_results"),
+    *("cached", "batch", "batch_file", "batch_results", "finder"),
 )
 
 
@@ -160,6 +168,12 @@ def choose_judge(
             flags = f"--model {shlex.quote(model)} --base-url {url}"
             notice(f"a model server answers on this machine; to use it: {flags}")
     file = Path(name) if is_judge_file(name) else None
+    if name != "llm" and not file and (critic := options["critic"]):
+        if critic == SAME and not options["models"]:
+            raise click.UsageError(f"--judge {name} has no model of its own: --critic MODEL")
+        critics = options["models"][:1] if critic == SAME else (critic,)
+        options = {**options, "models": critics, "critic": SAME, "finder": name}
+        name = "llm"
     if name != "llm" and not file:
         return _build_without_model(name, options, explicit, notice)
     if not options["models"] and not file:

@@ -38,7 +38,7 @@ _SECTIONS = {
     "Options": "rubric_names models judge_name base_url out resume limit dry_run max_cost"
     " concurrency",
     "Which traces": "reader map_file agent_name failed_only redact groups",
-    "Model": "api_key_env api temperature seed context samples",
+    "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "pilot rpm tpm price_in price_out prices cached",
     "Batches": "batch batch_file batch_results",
     "What counts": "rejected least_read",
@@ -237,9 +237,10 @@ def command(
         raise Interrupted(text) from None
     if run.manifest.status == "waiting" and (outbox := built.outbox):
         if outbox.file:
+            more = " --batch-file NEXT" if settings and settings.critic else ""
             notice(
                 f"{format_count(outbox.written, 'request')} in {outbox.file}; when answered, go on"
-                f" with {_describe_resume(folder)} --batch-results FILE"
+                f" with {_describe_resume(folder)} --batch-results FILE{more}"
             )
         return
     put_tables(api.count(run), format_out, verbose=verbose)
@@ -360,11 +361,13 @@ def _name_folder(rubrics: Sequence[Rubric]) -> Path:
 
 
 def _describe_judge(run: api.Run) -> str:
-    judge = run.judge
-    if plugin := run.manifest.judge.model_dump().get("plugin"):
+    judge, settings = run.judge, run.manifest.judge.model_dump()
+    if plugin := settings.get("plugin"):
         judge += f" ({plugin})"
     elif judge == "rules":
         judge += " (a deterministic baseline; --model NAME asks a language model)"
+    if critic := settings.get("critic"):
+        judge += f"; critic: {critic['model']}"
     return f"judge: {judge}; run directory: {run}"
 
 

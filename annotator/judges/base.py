@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, get_args
 
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Usage, UsageRange, Verdict
+from annotator.rubrics.annotations import Finding, Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 ResponseFormat = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
@@ -112,6 +112,18 @@ class RunJudge(Judge):
     @abstractmethod
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """As in :class:`Judge`."""
+
+    async def review(
+        self, verdict: Verdict, findings: Sequence[Finding], trace: Trace, rubric: Rubric
+    ) -> Verdict:
+        """Return the verdict with a critic's decisions about the ``findings`` that would count."""
+        return verdict
+
+    def record(self, trace: Trace, rubric: Rubric) -> None:
+        """Mark the cost of the last verdict as recorded; its annotation is about to be written."""
+
+    def drop(self, trace: Trace, rubric: Rubric) -> None:
+        """Count the cost of the last verdict as overhead: it gets no annotation."""
 
     async def close(self) -> None:
         """Close connections."""

@@ -51,11 +51,13 @@ class ModelSettings:
     """A judge of one model or of several that vote, and what its run may use.
 
     ``samples``: how often each is asked about a trace; ``require``: how many of the votes a code
-    needs (``majority``, ``unanimous``, ``any``). ``rpm``, ``tpm``: most calls and tokens a
-    minute; ``prices``: files that win over the listed prices; ``max_cost``: in dollars, for the
-    whole run. ``cached``: answers that are known are used, and new ones kept. ``batch``: ask by the
-    Batch API, and wait for ``batch_wait`` hours at most; ``batch_file``, ``batch_results``: only
-    write the requests, only read the answers. ``source``: where the settings stand, for messages.
+    needs (``majority``, ``unanimous``, ``any``). ``critic``: the model that checks each finding;
+    ``finder``: a judge without a model (``rules``, a plug-in) that finds them, in the place of
+    ``models``. ``rpm``, ``tpm``: most calls and tokens a minute; ``prices``: files that win over
+    the listed prices; ``max_cost``: in dollars, for the whole run. ``cached``: answers that are
+    known are used, and new ones kept. ``batch``: ask by the Batch API, and wait for ``batch_wait``
+    hours at most; ``batch_file``, ``batch_results``: only write the requests, only read the
+    answers. ``source``: where the settings stand, for messages.
 
     Raises:
         SettingsError: settings that do not go together.
@@ -65,6 +67,8 @@ class ModelSettings:
     models: "tuple[Options, ...]"
     samples: int = 1
     require: Require = "majority"
+    critic: "Options | None" = None
+    finder: str = ""
     rpm: float | None = None
     tpm: float | None = None
     prices: tuple[Path, ...] = ()
@@ -100,9 +104,14 @@ class ModelSettings:
             raise SettingsError(
                 "--batch does it all; --batch-file and --batch-results do the parts"
             )
-        if self.by_file and len(self.models) > 1:
-            raise SettingsError("--batch-file and --batch-results take one model at a time")
-        for model in self.models:
+        if self.finder and not self.critic:
+            raise SettingsError(f"the judge {self.finder} calls no model: a model is its critic")
+        models = (*self.models, *([self.critic] if self.critic else []))
+        if self.by_file and len({(model.model, model.address, model.api) for model in models}) > 1:
+            raise SettingsError(
+                "--batch-file and --batch-results take one model at a time, also as the critic"
+            )
+        for model in models:
             if (self.batch or self.by_file) and model.own_api:
                 raise SettingsError(
                     f"--batch, --batch-file and --batch-results are OpenAI's Batch API, which --api"
@@ -206,9 +215,11 @@ class BuiltJudge:
         from annotator.judges.llm.redact import Secrets
 
         assert self.settings  # noqa: S101 - only then is it called
-        [member] = self.members
+        member = self.members[0]  # a critic is the same model
         options = member.options
-        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, options)
+        outbox = self.outbox = FileOutbox(self.settings.batch_file, options)
+        for each in self.members:
+            each.outbox = outbox
         secrets = Secrets.of(options, os.environ.get(options.api_key_env, ""))
         batch_import = BatchImport(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
@@ -328,7 +339,7 @@ def parse_settings(
     if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
         raise AnnotatorError(f"{source}models: expected a list of settings, each with a model")
     shared, forced = ({**values} for values in (under, over))
-    votes: dict[str, Any] = {"samples": 1, "require": "majority"}
+    votes: dict[str, Any] = {"samples": 1, "require": "majority", "critic": None}
     for values in (shared, common, forced):
         votes |= {name: values.pop(name) for name in (*votes,) if name in values}
     names, default_names = forced.pop("models", ()), shared.pop("models", ())
@@ -343,12 +354,32 @@ def parse_settings(
         # OPENAI_BASE_URL is no address of another API, whose key must not go there.
         not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
+    votes["critic"] = _parse_critic(votes["critic"], each[0], source)
     return ModelSettings(
         models=tuple(build_options(each, source)),
         **votes,
         source=source,
         **limits,
     )
+
+
+def _parse_critic(critic: Any, judge: Settings, source: str) -> "Options | None":
+    """Return the options of a critic: the judge's, with another model or other settings."""
+    from annotator.judges.llm.settings import build_options
+
+    if critic is None:
+        return None
+    changes = {"model": critic} if isinstance(critic, str) and critic != SAME else critic
+    changes = {} if changes == SAME else changes
+    if not isinstance(changes, Mapping):
+        raise AnnotatorError(
+            f"{source}critic: expected {SAME}, a model, or settings, found {critic!r}"
+        )
+    # The price and the context of the judge are not those of another model.
+    of_model = () if changes.get("model", judge.get("model")) == judge.get("model") else _OF_MODEL
+    kept = {name: value for name, value in judge.items() if name not in of_model}
+    [options] = build_options([{**kept, **changes}], f"{source}critic: ")
+    return options
 
 
 def read_settings(file: Path, **more: Any) -> ModelSettings:
@@ -362,27 +393,30 @@ def dump_settings(settings: ModelSettings) -> str:
     """Return the settings of models as the text of a judge file: those that are no default."""
     import yaml
 
-    from annotator.judges.llm.settings import Options
-
-    models = []
-    for options in settings.models:
-        usual = Options(options.model, api=options.api)
-        values = {item.name: getattr(options, item.name) for item in fields(options)}
-        models.append(
-            {
-                name: dict(value) if isinstance(value, Mapping) else value
-                for name, value in values.items()
-                if name == "model" or value != getattr(usual, name)
-            }
-        )
+    models = [_list_changes(options) for options in settings.models]
     votes = {"samples": settings.samples, "require": settings.require}
     usual_votes = {"samples": 1, "require": "majority"}
     changed = {name: value for name, value in votes.items() if value != usual_votes[name]}
     content = {**(models[0] if len(models) == 1 else {"models": models}), **changed}
+    content |= {"critic": _list_changes(settings.critic)} if settings.critic else {}
     return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
-_NO_LIMITS = {"models", "samples", "require", "source"}
+def _list_changes(options: "Options") -> dict[str, Any]:
+    """Return the settings of a model that are no default."""
+    usual = type(options)(options.model, api=options.api)
+    values = {item.name: getattr(options, item.name) for item in fields(options)}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if name == "model" or value != getattr(usual, name)
+    }
+
+
+SAME = "same"
+"""The critic that is the judge's own model."""
+_OF_MODEL = ("price_in", "price_cached", "price_out", "context", "max_output_tokens")
+_NO_LIMITS = {"models", "samples", "require", "critic", "source"}
 _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
 
@@ -399,8 +433,18 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     )
     members = [
         LLMJudge(_set_default_temperature(options) if settings.samples == 1 else options, session)
-        for options in settings.models
+        for options in (() if settings.finder else settings.models)
     ]
+    judge: RunJudge = build_judge(settings.finder).judge if settings.finder else members[0]
+    if len(members) > 1 or (members and settings.samples > 1):
+        from annotator.judges.panel import Panel
+
+        judge = Panel(members, settings.samples, settings.require)
+    if settings.critic:
+        from annotator.judges.llm.critic import Critic
+
+        judge = Critic(judge, _set_default_temperature(settings.critic), session)
+        members.append(judge)
     for member in members:
         has_costs = member.options.provider.costs  # in each answer
         if member.price is None and not has_costs and settings.max_cost is not None:
@@ -408,11 +452,6 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"
             )
-    judge: RunJudge = members[0]
-    if len(members) > 1 or settings.samples > 1:
-        from annotator.judges.panel import Panel
-
-        judge = Panel(members, settings.samples, settings.require)
     return BuiltJudge(judge, settings, settings, members, session)
 
 

@@ -103,42 +103,39 @@ class Panel(RunJudge):
             [JudgeCall(trace, rubric, sample) for sample in range(1, self.samples + 1)]
             for _ in self.members
         ]
-        finished: list[tuple[LLMJudge, JudgeCall]] = []
         try:
             answers = await gather_all(
-                [self._ask(*request, finished) for request in zip(self.members, calls, strict=True)]
+                [self._ask(*request) for request in zip(self.members, calls, strict=True)]
             )
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
-            for member, judge_call in finished:
-                member.drop(judge_call)
+            self.drop(trace, rubric)
             raise
-        ballots: list[Ballot] = []
-        for member, judge_calls, verdicts in zip(self.members, calls, answers, strict=True):
-            for judge_call, verdict in zip(judge_calls, verdicts, strict=True):
-                member.record(judge_call, verdict)
-                ballots.append(Ballot(member.id, judge_call.sample, verdict))
+        ballots = [
+            Ballot(member.id, sample, verdict)
+            for member, verdicts in zip(self.members, answers, strict=True)
+            for sample, verdict in enumerate(verdicts, 1)
+        ]
         return Verdict(
             usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),
             ballots=tuple(ballots),
             require=self.require,
         )
 
-    async def _ask(
-        self,
-        member: LLMJudge,
-        judge_calls: Sequence[JudgeCall],
-        finished: list[tuple[LLMJudge, JudgeCall]],
-    ) -> list[Verdict]:
-        """Return a member's verdicts, and add each finished call to ``finished``."""
+    def record(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.record`."""
+        for member in self.members:
+            member.record(trace, rubric)
 
-        async def decide(judge_call: JudgeCall) -> Verdict:
-            verdict = await member.decide(judge_call)
-            finished.append((member, judge_call))
-            return verdict
+    def drop(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.drop`."""
+        for member in self.members:
+            member.drop(trace, rubric)
 
+    async def _ask(self, member: LLMJudge, judge_calls: Sequence[JudgeCall]) -> list[Verdict]:
+        """Return a member's verdicts."""
         # The first call fills the provider's cache for the others.
         alone = 1 if member.warms and not member.outbox else len(judge_calls)
-        first = await gather_all([decide(judge_call) for judge_call in judge_calls[:alone]])
-        return first + await gather_all([decide(judge_call) for judge_call in judge_calls[alone:]])
+        first = await gather_all([member.decide(each) for each in judge_calls[:alone]])
+        return first + await gather_all([member.decide(each) for each in judge_calls[alone:]])

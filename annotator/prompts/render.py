@@ -37,6 +37,8 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
+AnswerKind = Considered | Literal["critique"]
+"""A judge's answer, by the items that it considers, or a critic's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Layout:
 
     # Its repr is part of the tags: new names would void every cached answer.
 
-    considered: Considered = "codes"
+    considered: AnswerKind = "codes"
     rubric_last: bool = False
     facts: bool = field(default=True, repr=False)  # they are in the tags as text
 
@@ -84,7 +86,7 @@ class Prompt:
     @property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
-        return f"last-{_spell_tag(f'last {self.tag}')}"
+        return f"last-{spell_tag(f'last {self.tag}')}"
 
     @cached_property
     def user(self) -> str:
@@ -94,27 +96,27 @@ class Prompt:
     @cached_property
     def trace_section(self) -> str:
         """The part of ``user`` about the trace: its parts between markers, and the ``aside``."""
-        return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
+        return fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
 
     @cached_property
     def end(self) -> str:
         """The end of ``user``: a reminder, and the rubric if it comes last."""
         closed = any(section.closed for section in self.parts)
         last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
-        return _fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
+        return fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
 
     @cached_property
     def aside(self) -> str:
         """The section of the proposals in ``trace_section``, or ""."""
         lines = self.proposals
-        return _fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
+        return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
-@lru_cache(maxsize=1)
-def hash_prompts() -> str:
-    """Return the hash of the prompt templates, which a run records."""
+@lru_cache(maxsize=2)
+def hash_prompts(*files: str) -> str:
+    """Return the hash of the prompt templates, and of more ``files``, which a run records."""
     digest = hashlib.sha256()
-    for name in _FILES:
+    for name in (*_FILES, *files):
         text = (find_resources("prompts") / name).read_bytes()
         digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
@@ -124,7 +126,7 @@ def render_json_request(schema: str) -> tuple[str, str]:
     """Return the JSON schema as text for the system's message, and a reminder before the last line
     of the user's, for endpoints that take no response format.
     """
-    return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
+    return fill_in("json.j2", schema=schema), fill_in("json_end.j2")
 
 
 def render_retry(reasons: Iterable[str], *, quotes: bool) -> str:
@@ -137,15 +139,16 @@ def render_retry(reasons: Iterable[str], *, quotes: bool) -> str:
     content = "\n".join(lines).encode(errors="surrogatepass")
     key = hashlib.sha256(f"reasons {hash_prompts()}".encode()).digest()
     tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
-    return _fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
+    return fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
 
 
 def render_probe() -> str:
     """Return the message that tests the response formats of an endpoint."""
-    return _fill_in("probe.j2")
+    return fill_in("probe.j2")
 
 
-def _fill_in(name: str, **values: object) -> str:
+def fill_in(name: str, **values: object) -> str:
+    """Return a template with these values."""
     # A trace may hold lone surrogates, which no request can.
     return replace_surrogates(_load_templates().get_template(name).render(values))
 
@@ -167,7 +170,7 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    visible, missing = _fit_parts(
+    visible, missing = fit_parts(
         list(split_trace(trace, rubric, facts=layout.facts)), max_characters
     )
     return _assemble(visible, rubric, missing, layout)
@@ -208,7 +211,7 @@ def render_windows(
         note = (
             f"window {n} of {len(stretches)}: {messages[0].id} to {messages[-1].id} of {len(talk)}"
         )
-        parts = _add_note([*rest, *messages], note + _describe_missing(dropped))
+        parts = add_note([*rest, *messages], note + _describe_missing(dropped))
         cut = {section.id: section.left_out for section in messages if section.left_out}
         prompts.append(_assemble(parts, rubric, missing | cut, layout))
     return prompts or [render(trace, rubric, max_characters, layout=layout)]
@@ -237,7 +240,7 @@ def render_confirmation(
     parts = mark_priorities(
         list(split_trace(trace, rubric, facts=layout.facts)), passages, absences
     )
-    visible, missing = _fit_parts(parts, max_characters, AROUND_QUOTES)
+    visible, missing = fit_parts(parts, max_characters, AROUND_QUOTES)
     proposals = tuple(map(_describe_claim, claims))
     return _assemble(visible, rubric, missing, layout, proposals)
 
@@ -254,16 +257,17 @@ def limit_claims(claims: Sequence[Claim], max_characters: int) -> Sequence[Claim
     return claims[: max(bisect_right(sizes, max_characters), 1)]
 
 
-def _fit_parts(
+def fit_parts(
     parts: list[PromptPart], max_characters: int | None, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], Mapping[str, int]]:
+    """Return the parts that fit, and the characters missing of each, as :func:`truncate_parts`."""
     if (
         max_characters is None
         or sum(section.size for section in parts) <= max_characters - _measure_frame()
     ):
         return parts, {}
     kept, missing = truncate_parts(parts, max_characters - _measure_frame() - _NOTE, shares)
-    return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
+    return add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
 def _assemble(
@@ -273,13 +277,14 @@ def _assemble(
     layout: Layout,
     proposals: tuple[str, ...] = (),
 ) -> Prompt:
-    tag = _make_tag(parts, rubric, layout, proposals)
+    tag = make_tag(parts, rubric, layout, proposals)
     return Prompt(rubric, tag, tuple(parts), missing, proposals, layout)
 
 
-def _make_tag(
+def make_tag(
     parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, proposals: Sequence[str]
 ) -> str:
+    """Return the tag of a prompt: the keyed hash of all that it shows."""
     templates = f"{hash_prompts()} {layout}"
     pieces = [piece for section in parts for piece in section.pieces]
     texts = [*(section.header for section in parts), *(text for text, _ in pieces)]
@@ -298,7 +303,7 @@ def _describe_missing(parts: int) -> str:
     return f"\nnot shown, for want of room: {parts} parts" if parts else ""
 
 
-def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
+def add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
     """Return the parts with a note at the end of the facts."""
     return [
         replace(section, text=f"{section.text}\n{note.strip()}")
@@ -311,7 +316,7 @@ def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
 @lru_cache(maxsize=1)
 def _measure_frame() -> int:
     """Return the number of characters around the parts of a trace."""
-    return len(_fill_in("trace.j2", nonce="0" * 32, parts=()))
+    return len(fill_in("trace.j2", nonce="0" * 32, parts=()))
 
 
 @lru_cache(maxsize=1)
@@ -327,7 +332,7 @@ def _load_templates() -> Environment:
 
 @lru_cache(maxsize=16)
 def _render_system(rubric: Rubric, layout: Layout) -> str:
-    return _fill_in(
+    return fill_in(
         "system.j2",
         rubric=rubric,
         first_tag=_make_first_tag(rubric, layout),
@@ -338,10 +343,10 @@ def _render_system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _make_first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{_spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
+    return f"first-{spell_tag(f'first {hash_prompts()} {rubric.sha256} {layout}')}"
 
 
-def _spell_tag(text: str) -> str:
+def spell_tag(text: str) -> str:
     """Return six digits from a text's hash; small models miscopy letters and words."""
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return f"{int.from_bytes(digest) % 1_000_000:06}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from annotator.base.text import sanitize_line
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
-from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation
+from annotator.rubrics.annotations import ALL_REJECTED, AUTHORS_UNKNOWN, Annotation, Decision
 from annotator.runs.failures import explain_failure
 from annotator.traces.clusters import DEFAULT_CLUSTER, ClusterCounts, find_cluster
 from validation import Interval, compute_wilson_interval
@@ -100,6 +100,7 @@ class TraceCounts:
         halves: labelled traces with another code that exactly half of the votes have.
         truncated: traces that were not read in full; ``least_read`` is the smallest share read.
         contradictory: traces about which the judge contradicts itself.
+        critiques: findings by code and a critic's decision about them.
         reasons: undecided traces by :func:`name_reason`.
         unjudged: traces without a countable judgement by :func:`name_unjudged`.
         examples: a finding of each code, in the first trace by id.
@@ -122,6 +123,7 @@ class TraceCounts:
     halves: int = 0
     truncated: int = 0
     contradictory: int = 0
+    critiques: Counter[tuple[str, Decision]] = field(default_factory=Counter)
     least_read: float = 1.0
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
@@ -161,6 +163,9 @@ class TraceCounts:
         self.rejections[""].update(kinds)
         self.rejected_traces += bool(annotation.rejected)
         self.contradictory += bool(annotation.contradictions)
+        for finding in (*annotation.findings, *annotation.refuted):
+            if finding.critique:
+                self.critiques[finding.code, finding.critique.decision] += 1
         if annotation.rejected and annotation.status == "none":
             self.emptied += 1
             self.rejections["none"].update(kinds)

@@ -134,6 +134,13 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         f" ({sanitize_line('; '.join(details), 400)})."
     )
     yield "Findings whose quotes are not in the trace were rejected."
+    if (critic := settings.get("critic")) and (n := sum(table.counts.critiques.values())):
+        upheld = sum(k for (_, x), k in table.counts.critiques.items() if x == "upheld")
+        model = sanitize_line(str(critic["model"]), 120)
+        yield (
+            f"A critic ({model}) checked each other finding in a call of its own and upheld"
+            f" {upheld} of {n}; the rest do not count."
+        )
     if table.judged:
         counts = f"({table.labelled} with a code, {table.none} without)"
         yield f"{_count_were(table.judged)} judged {counts}."

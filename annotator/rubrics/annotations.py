@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from annotator.base.errors import AnnotatorError
 from annotator.base.files import explain_unreadable, open_checked, read_bounded_lines
@@ -44,6 +44,9 @@ the model or a filter. ``quotes``: all findings were rejected, and the trace is 
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
 Match = Literal["exact", "typography", "moved"]
+Decision = Literal["upheld", "not supported", "another code"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+"""The answers of a critic about a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,15 @@ class Claim:
     rationale: str
     quotes: tuple[Quote, ...]
     evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """A critic's decision about a finding, with its reason. ``code``: the other code it names."""
+
+    decision: Decision
+    reason: str
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,7 @@ class Verdict:
         ballots: the verdicts of several models or samples, of which a code needs ``require``. The
             judge then has no claims of its own.
         contradictions: a sentence for each contradiction of the judge about a code.
+        critiques: a critic's decision about each code that would count.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -187,6 +200,7 @@ class Verdict:
     ballots: tuple["Ballot", ...] = ()
     require: Require = "majority"
     contradictions: tuple[str, ...] = ()
+    critiques: Mapping[str, Critique] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_share(self.read)
@@ -217,7 +231,8 @@ class Finding:
 
     ``votes``: how many of several voters found it with verified quotes; None with a single judge.
     The rationale and the evidence are the first voter's. ``agent`` and ``step``: of the first
-    quoted message of an agent, if the rubric asks for attribution.
+    quoted message of an agent, if the rubric asks for attribution. ``critique``: a critic's
+    decision, if there was a critic.
     """
 
     code: str
@@ -226,6 +241,12 @@ class Finding:
     votes: int | None = None
     agent: str | None = None
     step: int | None = None
+    critique: Critique | None = None
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a critic did not uphold it."""
+        return self.critique is not None and self.critique.decision != "upheld"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +297,13 @@ class Annotation:
         truncated: characters left out of each source that the judge did not read in full.
         read: the share that it read of what it should have, in [0, 1].
         votes: the results of several voters.
-        agreement: the share of the counted votes that agree with the annotation, in [0, 1].
+        agreement: the share of the counted votes that agree with the annotation, in [0, 1]; None
+            if a critic changed its codes.
         tie: codes (or ``none``) with the most votes but not elected, or with exactly half of them
             beside the elected one; they are not counted.
         contradictions: a sentence for each contradiction of the judge about a code, for example
             "met" without a finding. The findings count.
+        refuted: verified findings that a critic did not uphold; they do not count.
     """
 
     # A line with NaN is no annotation: it could not be written again.
@@ -306,6 +329,7 @@ class Annotation:
     agreement: float | None = None
     tie: tuple[str, ...] = ()
     contradictions: tuple[str, ...] = ()
+    refuted: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         _check_share(self.read)
@@ -346,8 +370,9 @@ class Annotation:
         fields = _get_fields(self)
         if self.read == 1:
             del fields["read"]
-        if not self.contradictions:
-            del fields["contradictions"]
+        for name in ("contradictions", "refuted"):
+            if not fields[name]:
+                del fields[name]
         line = json.dumps(fields, default=_get_fields, ensure_ascii=False, allow_nan=False)
         return replace_surrogates(line)
 
@@ -376,8 +401,11 @@ def _get_fields(value: Any) -> Any:
     """Return the fields of a dataclass, uncopied (``asdict`` copies them deeply)."""
     if isinstance(value, Mapping):
         return dict(value)
-    unset = ("agent", "step") if isinstance(value, Finding) and value.agent is None else ()
-    return {name: getattr(value, name) for name in value.__slots__ if name not in unset}
+    fields = {name: getattr(value, name) for name in value.__slots__}
+    if isinstance(value, Finding):
+        optional = (*(("agent", "step") if value.agent is None else ()), "critique")
+        return {name: x for name, x in fields.items() if x is not None or name not in optional}
+    return fields
 
 
 def get_attribute(attributes: Mapping[str, Any], attribute: str) -> str:

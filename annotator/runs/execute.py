@@ -234,6 +234,11 @@ async def execute(
         try:
             verdict = await plan.judge.judge(trace, rubric)
             annotation = conclude(verdict, trace, rubric, plan.judge.id, plan.criteria)
+            if annotation.status == "labelled":
+                reviewed = await plan.judge.review(verdict, annotation.findings, trace, rubric)
+                if reviewed is not verdict:
+                    annotation = conclude(reviewed, trace, rubric, plan.judge.id, plan.criteria)
+            plan.judge.record(trace, rubric)
         except Pending:
             summary.pending += 1
             return
@@ -243,6 +248,7 @@ async def execute(
         except AnnotatorError:
             raise
         except Exception as error:  # a fault of ours must not take the other traces with it
+            plan.judge.drop(trace, rubric)
             problem = f"{type(error).__name__}: {sanitize_line(str(error), 200)}"
             message = f"internal error, please report it: {problem}"
             annotation = conclude(Verdict(error=message), trace, rubric, plan.judge.id)

@@ -85,7 +85,7 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
             expected.unreadable += 1
             expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
             continue
-        before = expected.usage.low.calls
+        before = expected.usage.high.calls
         for rubric in plan.rubrics:
             if (item.id, rubric.id) in judged:
                 expected.done += 1
@@ -98,7 +98,7 @@ def forecast(plan: Plan, judged: Container[tuple[str, str]] = ()) -> Forecast:
                 except AnnotatorError as error:
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
-        if expected.usage.low.calls > before:
+        if expected.usage.high.calls > before:
             expected.model_trace_ids.append(item.id)
     return expected
 

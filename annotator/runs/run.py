@@ -152,6 +152,10 @@ class Run:
             return f"has {min(unknown)!r}, which is no code of {scheme.id}"
         if bool(annotation.codes) != (annotation.status == "labelled"):
             return f"is {annotation.status}, and it has {', '.join(annotation.codes) or 'no code'}"
+        unrefuted = [x.code for x in annotation.refuted if not x.is_refuted]
+        wrong = [finding.code for finding in annotation.findings if finding.is_refuted] + unrefuted
+        if wrong:
+            return f"counts or leaves out {wrong[0]} against the critic's decision"
         return ""
 
     def to_pandas(self) -> "DataFrame":

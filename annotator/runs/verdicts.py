@@ -40,7 +40,9 @@ def conclude(
             for ballot in verdict.ballots
         ]
         blank = make_annotation(trace, rubric, judge, usage=verdict.usage)
-        return elect(blank, ballots, rubric, verdict.require)
+        return _apply_critiques(
+            elect(blank, ballots, rubric, verdict.require), verdict, rubric, criteria
+        )
     blank = make_annotation(
         *(trace, rubric, judge),
         usage=verdict.usage,
@@ -67,7 +69,7 @@ def conclude(
     status, reason = _decide(verdict, codes, rejected, criteria)
     if status == "undecided":  # its findings stay, but have no code
         primary, codes = None, []
-    return replace(
+    annotation = replace(
         blank,
         status=status,
         reason=reason,
@@ -77,6 +79,53 @@ def conclude(
         findings=tuple(findings),
         rejected=tuple(rejected),
     )
+    return _apply_critiques(annotation, verdict, rubric, criteria)
+
+
+def _apply_critiques(
+    annotation: Annotation, verdict: Verdict, rubric: Rubric, criteria: Criteria
+) -> Annotation:
+    """Return the annotation with a critic's decisions: a finding that is not upheld does not count.
+
+    If none is left, the status is ``none``, unless something speaks against it: the critic names
+    another code, whose quotes nobody checked; the rubric allows one code, so that the judge did not
+    report others; half of the votes have another code; or the judge cannot rule out a code.
+    """
+    critiques = verdict.critiques
+    if not critiques:
+        return annotation
+    findings = [replace(each, critique=critiques.get(each.code)) for each in annotation.findings]
+    kept = [finding for finding in findings if not finding.is_refuted]
+    refuted = tuple(finding for finding in findings if finding.is_refuted)
+    annotation = replace(annotation, findings=tuple(kept), refuted=refuted)
+    if not refuted:
+        return annotation
+    codes = [finding.code for finding in kept]
+    primary = annotation.primary if annotation.primary in codes else None
+    if codes and rubric.choice != "many":
+        primary = primary or min(codes, key=rubric.rank)
+    status, reason = _decide(verdict, codes, list(annotation.rejected), criteria)
+    if status == "none" and (doubt := _find_doubt(annotation, rubric)):
+        status, reason = "undecided", f"the critic upheld no finding, and {doubt}"
+    return replace(
+        annotation,
+        status=status,
+        reason=reason,
+        failure="quotes" if reason == ALL_REJECTED else None,
+        primary=primary,
+        secondary=tuple(code for code in annotation.codes if code in codes and code != primary),
+        agreement=None,
+    )
+
+
+def _find_doubt(annotation: Annotation, rubric: Rubric) -> str:
+    """Return why a trace whose findings are all refuted may still have a code, or ""."""
+    others = {x.critique.code for x in annotation.refuted if x.critique and x.critique.code}
+    if others:
+        return f"names {' and '.join(sorted(others))} instead, without verified quotes"
+    if rubric.choice == "one":
+        return "the judge was to report one code, so that others are not ruled out"
+    return f"half of the votes have {' and '.join(annotation.tie)}" if annotation.tie else ""
 
 
 def _decide(

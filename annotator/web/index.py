@@ -80,10 +80,10 @@ def _dump_rows(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label]) -> dict[str, Any]:
     """Return the row of an annotation; a filter for text reads its id, findings and ``text``.
 
-    ``rejected`` is a count. ``agreement`` compares it with the person's label; it is None if
-    nothing was judged (skipped, failed), for the reason ``why``. ``human`` are the codes of that
-    label. ``verdict`` and ``people`` are the counted labels of the judge, or its status, and of
-    each person.
+    ``rejected`` and ``refuted`` are counts. ``agreement`` compares it with the person's label; it
+    is None if nothing was judged (skipped, failed), for the reason ``why``. ``human`` are the codes
+    of that label. ``verdict`` and ``people`` are the counted labels of the judge, or its status,
+    and of each person.
     """
     label = of_trace[0] if of_trace else None
     judged = annotation.status in ("labelled", "none")
@@ -108,6 +108,7 @@ def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label])
             for finding in annotation.findings
         ],
         "rejected": len(annotation.rejected),
+        "refuted": len(annotation.refuted),
         "why": None if judged else annotation.error or annotation.reason or "",
         "agreement": agreement,
         "human": (label.codes or (NONE,)) if label else None,
@@ -118,5 +119,10 @@ def _make_row(annotation: Annotation, rubric: Scheme, of_trace: Sequence[Label])
             for name, value in annotation.attributes.items()
             if value is not None
         },
-        "text": "\n".join(quote for claim in annotation.rejected for quote in claim.quotes),
+        "text": "\n".join(
+            [
+                *(quote for claim in annotation.rejected for quote in claim.quotes),
+                *(item.quote for finding in annotation.refuted for item in finding.evidence),
+            ]
+        ),
     }

@@ -9,6 +9,7 @@ from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, count_runs
 from annotator.reports.tables.brief import select_rows, write_summary
 from annotator.reports.tables.frequency import (
+    describe_critiques,
     describe_votes,
     explain_unjudged,
     sort_by_share,
@@ -129,6 +130,7 @@ def _serialize_table(counted: FrequencyTable, run: int, names: Sequence[str]) ->
         ],
         "full": {"title": full.title, "header": full.header, "rows": full.rows if rows else []},
         "votes": describe_votes(table.votes) if table.votes else [],
+        "critic": describe_critiques(table),
         "notes": first if rows else list(filter(None, explain_unjudged(table))),
         "more": [note for note in full.notes if note not in first] if rows else [],
     }

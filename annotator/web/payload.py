@@ -111,7 +111,7 @@ def serialize_steps(trace: Trace, agent: str, first: int) -> dict[str, Any]:
 def serialize_annotation(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
     fields = json.loads(annotation.to_json())
-    return {"run": run, **fields, **pick(annotation, "read", "contradictions")}
+    return {"run": run, "refuted": [], **fields, **pick(annotation, "read", "contradictions")}
 
 
 def serialize_label(label: Label) -> dict[str, Any]:

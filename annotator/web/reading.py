@@ -106,7 +106,7 @@ class Reading:
         passages = [
             evidence
             for annotation in annotations
-            for finding in annotation["findings"]
+            for finding in (*annotation["findings"], *annotation["refuted"])
             for evidence in finding["evidence"]
         ]
         passages += [span for label in labels for span in (*label["spans"], *label["located"])]

@@ -17,9 +17,10 @@ from pydantic_core import from_json
 from annotator.base.text import escape_header, sanitize_line
 from annotator.judges.base import ResponseFormat
 from annotator.judges.llm.response import ModelResponse
-from annotator.prompts.render import Considered, Prompt
+from annotator.prompts.critic import CriticPrompt
+from annotator.prompts.render import AnswerKind, Prompt
 from annotator.rubrics import NONE, Rubric
-from annotator.rubrics.annotations import Claim, Quote, Verdict
+from annotator.rubrics.annotations import DECISIONS, Claim, Critique, Quote, Verdict
 from annotator.rubrics.evidence import parse_source_id, verify
 from annotator.traces import Trace
 
@@ -83,7 +84,7 @@ class InvalidAnswer(Exception):
 def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     """Return the verdict in a JSON text, with its form, tags and quotes checked.
 
-    The claims get the positions of their quotes.
+    The claims get the positions of their quotes. A critic's answer has a critique and no claim.
 
     Raises:
         InvalidAnswer: all errors of the answer.
@@ -92,13 +93,19 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     model = build_answer_model(rubric, prompt.layout.considered)
     try:
         answer, wrong = model.model_validate_json(text).model_dump(), []
-        findings = answer["findings"]
+        findings = answer.get("findings", [])
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         answer, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
     formed, missed = not wrong, _find_missing_tags(answer, prompt)
     read = not missed and answer.keys() >= {"first_tag", "last_tag"}
+    if isinstance(prompt, CriticPrompt):
+        if wrong := [*wrong, *missed, *_find_false_code(answer, prompt)]:
+            raise InvalidAnswer(wrong, unread=not read if formed or read else None)
+        other = answer["code"] if answer["decision"] == "another code" else None
+        critique = Critique(answer["decision"], answer["reason"], other)
+        return Verdict(critiques={prompt.finding.code: critique})
     wrong += [*missed, *_find_false_labels(answer, rubric)]
     consistent, claims = not wrong, []
     contradictions = _find_contradictions(answer, rubric)
@@ -128,7 +135,9 @@ def _keep_valid(
     fields = model.model_fields.keys() - {path[0] for path in wrong}
     answer = from_json(text)
     bad = {path[1] for path in wrong if path[0] == "findings" and len(path) > 1}
-    listed = [] if ("findings",) in wrong else answer["findings"]  # else no list, or too long a one
+    # Else no list, or too long a one; a critic's answer has none.
+    has_list = "findings" in model.model_fields and ("findings",) not in wrong
+    listed = answer["findings"] if has_list else []
     findings = [item for n, item in enumerate(listed) if n not in bad]
     return {name: answer[name] for name in fields}, findings
 
@@ -185,6 +194,14 @@ def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     return wrong
 
 
+def _find_false_code(answer: Mapping[str, Any], prompt: CriticPrompt) -> list[str]:
+    """Return an error if a critic's answer says "another code" and names no other one."""
+    code = answer.get("code", "")
+    if answer.get("decision") == "another code" and code in (NONE, prompt.finding.code):
+        return [f'decision is "another code", and code is "{code}": name the other code']
+    return []
+
+
 def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     """Return how ``considered`` contradicts the findings; nothing if a finding is malformed."""
     if "findings" not in answer:
@@ -226,12 +243,14 @@ def _precedes(item: str, other: str, rubric: Rubric) -> bool:
 
 
 @lru_cache(maxsize=16)
-def build_answer_model(rubric: Rubric, considered: Considered = "codes") -> type[ParsedAnswer]:
+def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type[ParsedAnswer]:
     """Return the pydantic model of an answer: the rubric's codes as an enum, and "none".
 
     It is cached, because it takes longer to build than to use.
     """
     codes = tuple(code.id for code in rubric.codes)
+    if considered == "critique":
+        return _build_critique_model(codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
     thought = {"codes": codes, "groups": groups, "none": ()}[considered]
     sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
@@ -258,15 +277,7 @@ def _build_model(
     )
     max_findings = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
-    answer: dict[str, Any] = {
-        # They begin differently: without that, small models give one of them twice.
-        "first_tag": _build_text_type(
-            40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
-        ),
-        "last_tag": _build_text_type(
-            40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
-        ),
-    }
+    answer = _build_tag_types()
     if thought:
         item = _create_model(
             "Considered",
@@ -281,19 +292,45 @@ def _build_model(
     return create_model("Annotation", __base__=ParsedAnswer, __doc__=ParsedAnswer.__doc__, **fields)
 
 
+def _build_tag_types() -> dict[str, Any]:
+    # They begin differently: without that, small models give one of them twice.
+    return {
+        "first_tag": _build_text_type(
+            40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
+        ),
+        "last_tag": _build_text_type(
+            40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
+        ),
+    }
+
+
+def _build_critique_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
+    """Return the model of a critic's answer."""
+    answer = _build_tag_types() | {
+        "reason": _build_text_type(400, "what the quotes show, or do not show"),
+        "decision": Literal[DECISIONS],
+        "code": Literal[(*codes, NONE)],
+    }
+    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
+    doc = "Whether the run shows the code."
+    return create_model("Critique", __base__=ParsedAnswer, __doc__=doc, **fields)
+
+
 def _create_model(name: str, **kinds: Any) -> type[BaseModel]:
     fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
     return create_model(name, __config__=_CONFIG, **fields)
 
 
 @lru_cache(maxsize=16)
-def build_answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
+def build_answer_schema(rubric: Rubric, considered: AnswerKind = "codes") -> str:
     """Return the JSON schema of :func:`build_answer_model` as one text."""
     return json.dumps(build_answer_model(rubric, considered).model_json_schema(), sort_keys=True)
 
 
-def list_schema_outlines() -> list[dict[str, Any]]:
-    """Return the answer schemas of all kinds of rubric, with one code each."""
+def list_schema_outlines(kind: AnswerKind = "codes") -> list[dict[str, Any]]:
+    """Return the answer schemas of all kinds of rubric, with one code each; or a critic's."""
+    if kind == "critique":
+        return [_build_critique_model(("code",)).model_json_schema()]
     choices: tuple[Choice, ...] = get_args(Choice)
     return [
         _build_model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from annotator.base.errors import Pending, UnreadableTrace
@@ -20,6 +21,7 @@ from annotator.judges.llm.request import (
     HOW_COUNTED,
     MAX_SHRINKS,
     MIN_CHARACTERS,
+    BuildPrompt,
     ModelRequest,
     PromptBuilder,
     TooLong,
@@ -34,10 +36,11 @@ from annotator.prompts.render import (
     Prompt,
     hash_prompts,
     limit_claims,
+    render_confirmation,
 )
 from annotator.prompts.verdicts import mark_undecided, mark_unseen, merge_verdicts
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Usage, UsageRange, Verdict
+from annotator.rubrics.annotations import Finding, Usage, UsageRange, Verdict
 from annotator.traces import Trace
 
 T = TypeVar("T")
@@ -50,7 +53,7 @@ class JudgeCall:
     """One trace, a rubric and a sample, with the usage so far.
 
     ``keys``: the cache keys of its answers; ``bad``: those of answers that led to a failure;
-    ``names``: the server's names for the model.
+    ``names``: the server's names for the model. ``findings``: of another judge, for a critic.
     """
 
     trace: Trace
@@ -60,6 +63,7 @@ class JudgeCall:
     keys: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -78,6 +82,7 @@ class LLMJudge(Model):
         super().__init__(options, session)
         self._context = options.context or self._listed.context
         self._prompt_builder = PromptBuilder(options, self._context)
+        self._unrecorded: dict[str, dict[int, JudgeCall]] = {}  # decided calls, by name and sample
 
     @property
     def id(self) -> str:
@@ -137,10 +142,7 @@ class LLMJudge(Model):
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
-        judge_call = JudgeCall(trace, rubric)
-        verdict = await self.decide(judge_call)
-        self.record(judge_call, verdict)
-        return verdict
+        return await self.decide(JudgeCall(trace, rubric))
 
     async def decide(self, judge_call: JudgeCall) -> Verdict:
         """Return the verdict of one call, still to be recorded; raises as :meth:`judge`."""
@@ -149,26 +151,37 @@ class LLMJudge(Model):
         except Pending:
             raise
         except BaseException:
-            self.drop(judge_call)
+            self._drop(judge_call)
             raise
         for name in judge_call.names:
             self._count_name(name)
+        if not verdict.error:
+            judge_call.bad.clear()
+        self._unrecorded.setdefault(judge_call.name, {})[judge_call.sample] = judge_call
         return replace(verdict, usage=judge_call.usage)
 
-    def record(self, judge_call: JudgeCall, verdict: Verdict) -> None:
-        """Mark the cost of a call as recorded; drop the bad answers of a failed call."""
-        self._bill(judge_call, judge_call.bad if verdict.error else ())
+    def record(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.record`; bad answers are forgotten."""
+        for judge_call in self._take_calls(trace, rubric):
+            self._bill(judge_call)
 
-    def drop(self, judge_call: JudgeCall) -> None:
-        """Count the cost of a call without an annotation (the run was stopped)."""
+    def drop(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.drop`."""
+        for judge_call in self._take_calls(trace, rubric):
+            self._drop(judge_call)
+
+    def _take_calls(self, trace: Trace, rubric: Rubric) -> list[JudgeCall]:
+        return [*self._unrecorded.pop(JudgeCall(trace, rubric).name, {}).values()]
+
+    def _drop(self, judge_call: JudgeCall) -> None:
         self._overhead += judge_call.usage
-        self._bill(judge_call, judge_call.bad)
+        self._bill(judge_call)
 
-    def _bill(self, judge_call: JudgeCall, bad: Sequence[str]) -> None:
+    def _bill(self, judge_call: JudgeCall) -> None:
         if cache := self.session.cache:
             cache.bill(judge_call.keys)
             if not self.outbox or self.outbox.asks_again:
-                cache.forget(bad)
+                cache.forget(judge_call.bad)
 
     async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
         """Ask about the full trace, or about the part that the model can read."""
@@ -213,26 +226,31 @@ class LLMJudge(Model):
         """Decide about findings of windows in one call; ``aside``: the most characters for them."""
         trace, rubric = judge_call.trace, judge_call.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
-        first = limit_claims(claims, aside)
+        build = partial(render_confirmation, trace, rubric, limit_claims(claims, aside))
+        verdict, prompt = await self._ask_shrinking(judge_call, build, max_characters)
+        if verdict.error or not prompt:
+            return replace(verdict, error=f"confirming call: {verdict.error}")
+        return mark_unseen(mark_undecided(verdict, prompt, rubric), prompt, claims)
+
+    async def _ask_shrinking(
+        self, judge_call: JudgeCall, build: BuildPrompt, max_characters: int | None = None
+    ) -> tuple[Verdict, Prompt | None]:
+        """Return the verdict on a prompt that fits, and the prompt; None after a failure."""
         unsure_count = 0
         for _ in range(MAX_SHRINKS):
             try:
-                prompt = self._prompt_builder.confirmation(trace, rubric, first, max_characters)
-                verdict = await self._converse(judge_call, prompt)
+                prompt = self._prompt_builder.fit(build, max_characters)
+                return await self._converse(judge_call, prompt), prompt
             except (UnreadableTrace, CallFailed) as error:
-                return _make_failure(error, "confirming call: ")
+                return _make_failure(error), None
             except TooLong as error:
                 # The list of findings keeps its length.
                 max_characters, last = error.max_characters - len(prompt.aside), error
                 unsure_count += not error.sure
                 if max_characters < MIN_CHARACTERS or unsure_count > _GUESSES:
                     break
-                continue
-            if verdict.error:
-                return replace(verdict, error=f"confirming call: {verdict.error}")
-            return mark_unseen(mark_undecided(verdict, prompt, rubric), prompt, claims)
         judge_call.bad += judge_call.keys
-        return _make_failure(last, "confirming call: ")
+        return _make_failure(last), None
 
     async def _converse(self, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
         """Ask until an answer is accepted or no re-ask is left.
@@ -431,10 +449,10 @@ async def gather_all(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-def _make_failure(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
-    """Return the failed verdict for an error; ``where`` begins its message."""
+def _make_failure(error: UnreadableTrace | CallFailed | TooLong) -> Verdict:
+    """Return the failed verdict for an error."""
     failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
-    return Verdict(error=f"{where}{error}", failure=failure)
+    return Verdict(error=str(error), failure=failure)
 
 
 def _describe_cut(cap: int | None) -> str:

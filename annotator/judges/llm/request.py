@@ -5,7 +5,7 @@ the cache key.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -21,16 +21,16 @@ from annotator.judges.llm.answer import (
 from annotator.judges.llm.response import CallFailed, ModelResponse
 from annotator.judges.llm.settings import Options
 from annotator.prompts.render import (
-    Considered,
+    AnswerKind,
+    Layout,
     Prompt,
     render,
-    render_confirmation,
     render_json_request,
     render_retry,
     render_windows,
 )
 from annotator.rubrics import Rubric
-from annotator.rubrics.annotations import Claim, FailureKind
+from annotator.rubrics.annotations import FailureKind
 from annotator.traces import Trace
 
 LONGEST_ANSWER = 4_000  # tokens reserved for an answer without a limit
@@ -45,6 +45,10 @@ MIN_BYTES_PER_TOKEN = 2.9
 """Denser than all real prompts; a denser one is cut after the server refuses it."""
 BUDGET_BYTES_PER_TOKEN = 2.5
 """Conservative, for budgets."""
+
+
+BuildPrompt = Callable[[int | None, Layout], Prompt]
+"""Builds a prompt of at most so many characters, None: any number."""
 
 
 class TooLong(Exception):
@@ -108,16 +112,14 @@ class PromptBuilder:
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
 
-    def confirmation(
-        self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], max_characters: int | None
-    ) -> Prompt:
-        """Return the prompt that confirms findings from windows.
+    def fit(self, build: BuildPrompt, max_characters: int | None) -> Prompt:
+        """Return the prompt that ``build`` returns for the characters that fit.
 
         Raises:
             UnreadableTrace, CallFailed: as :meth:`prompts`.
         """
         for _ in range(MAX_SHRINKS):
-            prompt = render_confirmation(trace, rubric, claims, max_characters, self._layout)
+            prompt = build(max_characters, self._layout)
             room = self._compute_room(prompt)
             if room is None or estimate_max_tokens(prompt.trace_section) <= room:
                 return prompt
@@ -281,7 +283,7 @@ def _write_messages(retry: Retry, response_format: ResponseFormat) -> list[dict[
 @lru_cache(maxsize=64)
 def _hash_request_format(
     rubric: Rubric,
-    considered: Considered,
+    considered: AnswerKind,
     response_format: ResponseFormat,
     identity: str,
     system: str,
@@ -305,15 +307,15 @@ def list_libraries() -> dict[str, str]:
     return {name: version(name) for name in ("instructor", "openai")}
 
 
-@lru_cache(maxsize=1)
-def hash_format() -> str:
+@lru_cache(maxsize=2)
+def hash_format(kind: AnswerKind = "codes") -> str:
     """Return the hash of the request layout: our version, and the schemas without codes."""
-    return hashlib.sha256(json.dumps([_VERSION, list_schema_outlines()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([_VERSION, list_schema_outlines(kind)]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=16)
 def _render_schema(
-    rubric: Rubric, considered: Considered, response_format: ResponseFormat
+    rubric: Rubric, considered: AnswerKind, response_format: ResponseFormat
 ) -> tuple[str, str]:
     """Return the texts added to the system's message and before the user's last line."""
     if response_format != "json":
@@ -324,7 +326,7 @@ def _render_schema(
 
 @lru_cache(maxsize=64)
 def build_format(
-    rubric: Rubric, considered: Considered, response_format: ResponseFormat, api: str
+    rubric: Rubric, considered: AnswerKind, response_format: ResponseFormat, api: str
 ) -> Mapping[str, Any]:
     """Return the fields of a request that demand an answer in this format.
 

@@ -226,14 +226,15 @@ def read_headers(options: Options) -> dict[str, str]:
 CUSTOM_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """The environment variables with headers that openai's client sends of itself."""
 _NAMES = tuple(field.name for field in fields(Options))
-_FILE_ONLY = ("models", "samples", "require", "batch_wait")
+_FILE_ONLY = ("models", "samples", "require", "critic", "batch_wait")
 SETTING_NAMES = (*_NAMES, "samples", "require")
 """The settings of a judge of one model, by the names of a judge file."""
 
 
 def read_judge_file(path: Path) -> dict[str, Any]:
     """Return the settings in a YAML file: names of :class:`Options`, ``samples``, ``require``,
-    ``batch_wait``, and ``models``, a list of settings that each differ from the common ones.
+    ``critic``, ``batch_wait``, and ``models``, a list of settings that each differ from the common
+    ones.
 
     Raises:
         AnnotatorError: the file cannot be read, or has a field that is not known.

@@ -58,10 +58,11 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     if table.judged and any(name.startswith("bounds") for name in header):
         bounds = [x for x in ranked if getattr(x, "id", "") in _OF_BOUNDS]
     votes = full.lines[:1] if table.votes else []
+    critic = [line for line in full.lines if line.startswith("critic: ")]
     blocks = [
         [line for note in bounds for line in wrap_line(note, "   ").splitlines()],
         explain_marks(row.labels.mark for row in rows if row.labels),
-        votes,
+        [*votes, *critic],
         _show_examples(rows, table),
     ]
     return replace(
@@ -69,7 +70,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
         title=f"{_write_title(table)}\n\n{wrap_lines(write_summary(table))}",
         header=header,
         rows=lines,
-        notes=select_notes(notes, len(full.lines) - len(votes)),
+        notes=select_notes(notes, len(full.lines) - len(votes) - len(critic)),
         lines=[line for block in blocks if block for line in ("", *block)][1:],
         below=len(groups),
         texts=1,

@@ -26,6 +26,7 @@ from annotator.reports.table import (
 from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
+from annotator.rubrics.annotations import DECISIONS
 from annotator.runs.failures import ADVICE
 from validation import Interval
 
@@ -113,7 +114,7 @@ def _make_table(table: FrequencyTable, meanings: bool) -> Table:
         header=names,
         rows=rows,
         notes=notes,
-        lines=describe_votes(table.votes) if table.votes else (),
+        lines=[*(describe_votes(table.votes) if table.votes else ()), *describe_critiques(table)],
         last=True,
         below=len(table.code_groups),
         texts=2 if meanings else 1,
@@ -251,6 +252,21 @@ def describe_votes(votes: Votes) -> list[str]:
     return lines + ([f"  in no vote{same}: {', '.join(never)}"] if never else [])
 
 
+def describe_critiques(table: FrequencyTable) -> list[str]:
+    """Return a critic's decisions: a line for all findings, and one for each code."""
+    counts = table.counts.critiques
+    codes = [row.code for row in table.rows if any((row.code, x) in counts for x in DECISIONS)]
+
+    def describe(codes: Sequence[str]) -> str:
+        numbers = [sum(counts.get((code, x), 0) for code in codes) for x in DECISIONS]
+        upheld, *others = zip(numbers, DECISIONS, strict=True)
+        rest = (f", {n} {decision}" for n, decision in others if n)
+        return f"{upheld[0]} of {format_count(sum(numbers), 'finding')} upheld{''.join(rest)}"
+
+    lines = [f"  {sanitize_line(code, 64)}  {describe([code])}" for code in codes]
+    return [f"critic: {describe(codes)}", *lines] if codes else []
+
+
 def _write_share(share: Interval) -> str:
     return f"{share.k}/{share.n}  {format_percent(share)} %  {format_limits(share)}"
 
@@ -281,6 +297,7 @@ def _make_document(table: FrequencyTable) -> dict[str, Any]:
         "undecided_because": dict(counts.reasons),
         "failed_because": failed,
         "votes": _record_votes(table.votes),
+        **({"critic": _record_critiques(table)} if table.counts.critiques else {}),
         "counted": table.counted,
         "group": dict(zip(("attribute", "value"), table.group, strict=True))
         if table.group
@@ -338,6 +355,13 @@ def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
         "recall": labels.recall.as_dict(),
         **{"labels_flagged": labels.flagged, "labels_missed": labels.missed, "mark": labels.mark},
     }
+
+
+def _record_critiques(table: FrequencyTable) -> dict[str, dict[str, int]]:
+    decisions: dict[str, dict[str, int]] = {}
+    for (code, decision), n in table.counts.critiques.items():
+        decisions.setdefault(code, {})[decision] = n
+    return decisions
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:

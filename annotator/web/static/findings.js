@@ -40,13 +40,14 @@
     const element = h("article.card", h("header", h("strong", name(many ? page.overview.runs[one.run].short : one.judge, 120)), one.status !== "labelled" && h(`span.chip.${one.status}`, one.status)));
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
-    if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
+    if (one.status === "none") element.append(h("p", one.rejected.length || one.refuted.length ? "No finding was accepted." : "No code applies, says the judge."));
     if (one.tie.length && one.status !== "undecided") element.append(h("p", `Half of the votes: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
     if (one.contradictions.length) element.append(h("p", `The judge contradicts itself: ${one.contradictions.map((words) => name(words, 300)).join("; ")}.`));
     const left = Object.entries(one.truncated);
     if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}${one.read < 1 ? `, ${Math.floor(1000 * one.read) / 10} % was read` : ""}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
     one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, keyOf(one, n))));
+    if (one.refuted.length) element.append(h("div.rejections", h("h3", `Refuted by the critic (${one.refuted.length})`), one.refuted.map((finding, n) => shownFinding(one, finding, keyOf(one, `c${n}`)))));
     if (reviewable(one)) element.append(added(), doneWith(one));
     if (one.votes.length) element.append(votes(one));
     if (one.rejected.length) element.append(rejected(one));
@@ -55,12 +56,15 @@
 
   function shownFinding(one, finding, key) {
     const known = codeInfo(one.rubric, finding.code);
-    return h("div.finding", { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
-      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
+    const { critique } = finding;
+    const refuted = critique && critique.decision !== "upheld";
+    return h(`div.finding${refuted ? ".rejected" : ""}`, { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
+      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", refuted ? "not counted" : one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
         h("a.link", { href: page.link(key), "aria-label": "Link to this finding" }, "#")),
       known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
       finding.rationale && h("p.rationale", annotator.passage(finding.rationale, 10000)),
-      reviewable(one) && verdictOf(Number(key.split(".").at(-1))),
+      critique && h(refuted ? "p.reason" : "p.legend", `Critic: ${critique.decision}${critique.code ? `, ${name(critique.code, 64)}` : ""}. ${name(critique.reason, 2000)}`),
+      reviewable(one) && !refuted && verdictOf(Number(key.split(".").at(-1))),
       finding.votes !== null && h("p.legend", annotator.count(finding.votes, "vote")),
       h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
   }
@@ -175,9 +179,9 @@
     };
     const says = new Map(); // of each quote: the code, and who gave it
     for (const one of found.annotations) {
-      one.findings.forEach((finding, n) => {
-        const key = keyOf(one, n);
-        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge})`));
+      [...one.findings, ...one.refuted].forEach((finding, n) => {
+        const key = keyOf(one, n < one.findings.length ? n : `c${n - one.findings.length}`);
+        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge}${n < one.findings.length ? "" : "; refuted by the critic"})`));
       });
     }
     for (const label of found.labels) {

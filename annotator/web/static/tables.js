@@ -26,6 +26,7 @@
       one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
       plotted && h("p.legend", h("span.dot.judged"), " judged, 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
       one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
+      one.critic.length > 0 && h("details", h("summary", name(one.critic[0], 200)), h("ul", one.critic.slice(1).map((line) => h("li", name(line, 200))))),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))),
       one.full.rows.length > 0 && h("details", h("summary", `All columns${one.more.length ? ` and ${annotator.count(one.more.length, "more note")}` : ""}`),
         h("p.heading", annotator.passage(one.full.title, 2000)),

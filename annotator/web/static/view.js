@@ -198,6 +198,7 @@
       h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), Object.keys(overview.codes).length > 1 && h("span.rubric", name(row.rubric, 64)), chips,
         others.map((key) => h("span.chip.other", `${sideName(key)}: `, h("strong", row.sides[key].map((label) => name(label, 64)).join(", ")))),
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
+        row.refuted > 0 && h("span.chip.rejected", `${row.refuted} refuted by the critic`),
         row.agreement && row.agreement !== "unlabelled" && !others.length && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
         h("span.facts", [passed === "true" && "task passed", passed === "false" && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · "))),
       quote && h("q", annotator.passage(quote, 300)), why && h("span.why", name(why, 400))));

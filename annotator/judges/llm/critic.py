@@ -1,0 +1,160 @@
+"""A critic: a model that checks each finding of a judge, one by one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from annotator.base.errors import Pending
+from annotator.judges.base import RunJudge
+from annotator.judges.llm.answer import build_answer_schema
+from annotator.judges.llm.judge import JudgeCall, LLMJudge, gather_all
+from annotator.judges.llm.model import SHORT_ANSWER, Session
+from annotator.judges.llm.request import estimate_tokens, hash_format
+from annotator.judges.llm.settings import Options
+from annotator.prompts.critic import hash_critic_prompts, render_critic
+from annotator.rubrics import Code, Rubric
+from annotator.rubrics.annotations import (
+    Critique,
+    Evidence,
+    Finding,
+    Usage,
+    UsageRange,
+    Verdict,
+)
+from annotator.traces import Trace
+
+
+class Critic(LLMJudge):
+    """Judges with another judge, and asks a model whether each of its findings is right.
+
+    The model sees one code and the quotes of the finding in their context. A finding that it does
+    not uphold does not count.
+    """
+
+    def __init__(self, judge: RunJudge, options: Options, session: Session) -> None:
+        super().__init__(options, session)
+        self._judge = judge
+
+    @property
+    def id(self) -> str:
+        """The id of the judge."""
+        return self._judge.id
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the judge, and its own as ``critic``."""
+        hashes = {"form_sha256": hash_format("critique"), "prompt_sha256": hash_critic_prompts()}
+        return {**self._judge.settings, "critic": {**super().settings, **hashes}}
+
+    @property
+    def overhead(self) -> Usage:
+        """See :attr:`annotator.judges.base.RunJudge.overhead`."""
+        return self._judge.overhead + super().overhead
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """``learned`` of the judge, and its own as ``critic``."""
+        return {**self._judge.learned, "critic": dict(super().learned)}
+
+    def recall(self, endpoint_state: Mapping[str, Any]) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.recall`."""
+        self._judge.recall(endpoint_state)
+        state = endpoint_state.get("critic")
+        super().recall(state if isinstance(state, Mapping) else {})
+
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that the judge can find."""
+        return self._judge.codes(rubric)
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that the judge can find and cannot rule out."""
+        return self._judge.screens(rubric)
+
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.open`."""
+        await self._judge.open(rubrics)
+        await super().open(rubrics)
+
+    async def close(self) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.close`."""
+        try:
+            await self._judge.close()
+        finally:
+            await super().close()
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return the verdict of the judge, not yet reviewed."""
+        return await self._judge.judge(trace, rubric)
+
+    async def review(
+        self, verdict: Verdict, findings: Sequence[Finding], trace: Trace, rubric: Rubric
+    ) -> Verdict:
+        """See :meth:`annotator.judges.base.RunJudge.review`. If the model cannot decide about one
+        finding, the trace could not be judged.
+        """
+        try:
+            checked = await self.decide(JudgeCall(trace, rubric, findings=tuple(findings)))
+        except Pending:
+            raise
+        except BaseException:
+            self._judge.drop(trace, rubric)
+            raise
+        usage = verdict.usage + checked.usage
+        if checked.error:
+            error = f"critic: {checked.error}"
+            return Verdict(usage=usage, error=error, failure=checked.failure)
+        return replace(verdict, usage=usage, critiques=checked.critiques)
+
+    def record(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.record`."""
+        self._judge.record(trace, rubric)
+        super().record(trace, rubric)
+
+    def drop(self, trace: Trace, rubric: Rubric) -> None:
+        """See :meth:`annotator.judges.base.RunJudge.drop`."""
+        self._judge.drop(trace, rubric)
+        super().drop(trace, rubric)
+
+    async def _judge_trace(self, judge_call: JudgeCall) -> Verdict:
+        """Ask about each finding."""
+        trace, rubric = judge_call.trace, judge_call.rubric
+        builds = [partial(render_critic, trace, rubric, each) for each in judge_call.findings]
+        answers = await gather_all([self._ask_shrinking(judge_call, build) for build in builds])
+        critiques: dict[str, Critique] = {}
+        for answer, _ in answers:
+            if answer.error:
+                return answer
+            critiques |= answer.critiques
+        return Verdict(critiques=critiques)
+
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
+        """See :meth:`annotator.judges.base.RunJudge.expects`: the critic is asked nothing, or once
+        about each code that an answer may give.
+        """
+        possible = [code for code in rubric.codes if code.id in self.codes(rubric)]
+        calls = [self._forecast_call(trace, rubric, code) for code in possible]
+        if rubric.choice == "one":
+            calls = [max(calls, key=lambda usage: usage.input_tokens)]
+        high = sum(calls, start=Usage())
+        return self._judge.expects(trace, rubric) + UsageRange(high=high)
+
+    def _forecast_call(self, trace: Trace, rubric: Rubric, code: Code) -> Usage:
+        """Return the usage of a call about a finding that quotes texts all over the trace."""
+        sources = [source for source in trace.sources(rubric.quote_from) if source.text]
+        step = max(len(sources) // rubric.quotes_needed(code.id), 1)
+        places = [Evidence("", source.id, 0, 1, "exact") for source in sources[::step]]
+        finding = Finding(code.id, "", tuple(places[: rubric.quotes_needed(code.id)]))
+        prompt = render_critic(trace, rubric, finding, None, self.options.layout)
+        schema = build_answer_schema(rubric, "critique")
+        tokens = estimate_tokens(prompt.user) + estimate_tokens(prompt.system + schema)
+        return self._call(tokens, SHORT_ANSWER)
+
+    @property
+    def assumption(self) -> str:
+        """See :attr:`annotator.judges.base.RunJudge.assumption`."""
+        calls = (
+            f"critic {self.options.model}: from no call (no finding) to a call for each code of"
+            f" the rubric (all found), with answers of {self._cap(SHORT_ANSWER):,} tokens"
+        )
+        return f"{self._judge.assumption}; {calls}"
