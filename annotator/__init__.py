@@ -24,9 +24,11 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import load_calibrations as load_calibrations
     from annotator.api import merge as merge
     from annotator.api import summarize as summarize
+    from annotator.api import tune as tune
     from annotator.base.errors import AnnotatorError as AnnotatorError
     from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
+    from annotator.calibration.tuning import Tuning as Tuning
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
     from annotator.rubrics import load_rubric as load_rubric
@@ -61,6 +63,7 @@ _NAMES = {
     "Table": "annotator.reports.table",
     "Trace": "annotator.traces",
     "Traces": "annotator.traces",
+    "Tuning": "annotator.calibration.tuning",
     "Verdict": "annotator.rubrics.annotations",
     "aannotate": "annotator.api",
     "ablate": "annotator.api",
@@ -87,6 +90,7 @@ _NAMES = {
     "read_annotations": "annotator.rubrics.annotations",
     "read_traces": "annotator.traces",
     "summarize": "annotator.api",
+    "tune": "annotator.api",
 }
 
 __all__ = ["__version__", *_NAMES]

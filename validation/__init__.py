@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.reliability import Flips as Flips
     from validation.reliability import Retest as Retest
     from validation.reliability import compute_krippendorff_alpha as compute_krippendorff_alpha
+    from validation.reliability import estimate_gains as estimate_gains
     from validation.reliability import estimate_kappa_difference as estimate_kappa_difference
     from validation.reliability import measure_retest_agreement as measure_retest_agreement
     from validation.resampling import bootstrap_mean as bootstrap_mean
@@ -82,7 +83,8 @@ _MODULES = {
     "misclassification": "estimate_lang_reiczigel estimate_rogan_gladen",
     "planning": "predict_half_width compute_sample_size",
     "prevalence": "Cell make_cell poststratify estimate_ppi_mean estimate_recall",
-    "reliability": "Flips Retest compute_krippendorff_alpha estimate_kappa_difference"
+    "reliability": "Flips Retest compute_krippendorff_alpha estimate_gains"
+    " estimate_kappa_difference"
     " measure_retest_agreement",
     "resampling": "bootstrap_mean",
     "sets": "SetAgreement measure_set_agreement",

@@ -5,6 +5,7 @@ other value is a label, the string "nan" too. For set-valued distances every ent
 codes.
 """
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +19,7 @@ import numpy as np
 from validation.clusters import estimate_clustered_share
 from validation.distances import compute_jaccard_distance, compute_masi_distance
 from validation.estimate import Estimate, Serializable
-from validation.intervals import check_confidence
+from validation.intervals import check_confidence, compute_quantile
 from validation.resampling import (
     Floats,
     Resamples,
@@ -152,6 +153,83 @@ def estimate_kappa_difference(
         resamples: at least 1.
         seed: the same seed gives the same limits.
     """
+    tables = _tabulate_pairs(first, second, clusters, weights)
+
+    def difference(totals: Floats) -> Floats:
+        kappas = _compute_agreements(totals)[1]
+        gap: Floats = kappas[:, 0] - kappas[:, 1]
+        return gap
+
+    draws = Resamples.draw(tables, resamples=resamples, seed=seed)
+    return draws.estimate("kappa_difference", difference, len(first[0]), confidence=confidence)
+
+
+def estimate_gains(
+    human: Sequence[str],
+    second: Sequence[str],
+    first: Sequence[str],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    confidence: float = 0.95,
+) -> tuple[Estimate, Estimate]:
+    """Return by how much the ``second`` judge's Cohen's kappa with a person exceeds that of the
+    ``first``, and its agreement.
+
+    The intervals are Student's t on the clusters less one, with the jackknife's standard error
+    (``inputs``), from leaving out one cluster at a time. There is none for fewer than 2 clusters,
+    and if both judges give the same answers.
+
+    Args:
+        human: the person's label of every item.
+        second: the labels of the second judge, in the same order.
+        first: those of the first judge.
+        clusters: one per item; default: items are independent.
+        weights: positive sampling weights; default: all the same.
+        confidence: between 0 and 1, both excluded.
+
+    Source: B. Efron, R. J. Tibshirani, An Introduction to the Bootstrap (1993), sec. 11.2.
+    """
+    tables = _tabulate_pairs((human, second), (human, first), clusters, weights)
+    totals = np.concatenate([tables.sum(axis=0, keepdims=True), tables.sum(axis=0) - tables])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares, kappas = _compute_agreements(totals)
+    gaps = {"kappa_gain": kappas, "agreement_gain": shares}
+    kappa, agreement = (
+        _estimate_by_jackknife(measure, values[:, 0] - values[:, 1], len(human), confidence)
+        for measure, values in gaps.items()
+    )
+    return kappa, agreement
+
+
+def _estimate_by_jackknife(measure: str, values: Floats, n: int, confidence: float) -> Estimate:
+    """Return the first value; the others are those without one of the clusters."""
+    value, count, error = float(values[0]), len(values) - 1, None
+    low = high = reason = None
+    if not np.isfinite(value):
+        reason = "both raters gave every item one label, or there is none"
+    elif count < 2:
+        reason = f"no interval from {count} cluster: leaving one out needs at least 2"
+    elif not np.isfinite(values).all():
+        reason = "no interval: it is undefined without one of the clusters"
+    else:
+        error = float(np.sqrt((count - 1) * values[1:].var()))
+        half = compute_quantile(confidence, count - 1) * error
+        low, high = (value - half, value + half) if error else (None, None)
+        reason = None if error else "no interval: it is the same without any of the clusters"
+    inputs = {"standard_error": error, "clusters": count}
+    method = "none" if low is None else "cluster_jackknife_t"
+    limits = (value if np.isfinite(value) else None, low, high, n, confidence)
+    return Estimate(measure, *limits, method, reason, inputs)
+
+
+def _tabulate_pairs(
+    first: tuple[Sequence[str], Sequence[str]],
+    second: tuple[Sequence[str], Sequence[str]],
+    clusters: Sequence[Hashable] | None,
+    weights: Sequence[float] | None,
+) -> Floats:
+    """Return the two tables of label pairs by cluster, shape (G, 2 * labels * labels)."""
     sides = [*first, *second]
     if len({len(labels) for labels in sides}) > 1:
         raise ValueError("all raters must label the same items")
@@ -163,19 +241,17 @@ def estimate_kappa_difference(
         for item, labels in enumerate(zip(*raters, strict=True)):
             row, column = map(numbers.__getitem__, labels)
             columns[item, (pair * size + row) * size + column] = weight[item]
+    return sum_by_number(columns, clusters)
 
-    def difference(totals: Floats) -> Floats:
-        tables = totals.reshape(len(totals), 2, size, size)
-        shares = tables / tables.sum(axis=(2, 3), keepdims=True)
-        observed = np.trace(shares, axis1=2, axis2=3)
-        expected = (shares.sum(axis=3) * shares.sum(axis=2)).sum(axis=2)
-        kappas = (observed - expected) / (1 - expected)
-        gap: Floats = kappas[:, 0] - kappas[:, 1]
-        return gap
 
-    tables = sum_by_number(columns, clusters)
-    draws = Resamples.draw(tables, resamples=resamples, seed=seed)
-    return draws.estimate("kappa_difference", difference, items, confidence=confidence)
+def _compute_agreements(totals: Floats) -> tuple[Floats, Floats]:
+    """Return the observed agreement and kappa of both pairs, shape (R, 2) each, from totals."""
+    size = math.isqrt(totals.shape[1] // 2)
+    tables = totals.reshape(len(totals), 2, size, size)
+    shares = tables / tables.sum(axis=(2, 3), keepdims=True)
+    observed = np.trace(shares, axis1=2, axis2=3)
+    expected = (shares.sum(axis=3) * shares.sum(axis=2)).sum(axis=2)
+    return observed, (observed - expected) / (1 - expected)
 
 
 def measure_retest_agreement(

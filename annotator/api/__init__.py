@@ -30,6 +30,7 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.api.tuning import forecast_tuning, tune
 from annotator.rubrics.annotations import Annotation
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Only, RubricSource, RunProgress
@@ -69,6 +70,7 @@ __all__ = [
     "find_calibrations",
     "find_conflicts",
     "forecast",
+    "forecast_tuning",
     "group_calibrations",
     "group_runs",
     "is_run",
@@ -81,4 +83,5 @@ __all__ = [
     "plan_ablation",
     "project_usage",
     "summarize",
+    "tune",
 ]

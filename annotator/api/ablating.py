@@ -20,9 +20,8 @@ from annotator.rubrics.changes import dump_rubric, strip_examples
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
 from annotator.runs.execute import Callbacks, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
-from annotator.runs.restore import restore_rubric, restore_settings
-from annotator.runs.run import is_run, open_run
-from annotator.traces import Traces, load_traces
+from annotator.runs.restore import open_traces, restore_rubric, restore_settings
+from annotator.traces import Traces
 
 if TYPE_CHECKING:  # statistics are slow to import
     from annotator.calibration.ablation import Ablation, Cost
@@ -67,7 +66,8 @@ class AblationPlan:
         """Judge the labelled traces in every arm, and compare the arms; raises as
         :func:`ablate`.
         """
-        from annotator.calibration.ablation import JudgedArm, measure_arms, note_looks
+        from annotator.calibration.ablation import JudgedArm, measure_arms
+        from annotator.calibration.ledger import note_looks
 
         callbacks = Callbacks(notice=on_notice)
         runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
@@ -78,7 +78,7 @@ class AblationPlan:
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
         result = measure_arms(arms, self.labels, self.request)
-        note_looks(result, self.labels, self.request, on_notice)
+        note_looks(runs, result.rubric, self.labels, result.split, self.request, on_notice)
         self._write(result)
         return result
 
@@ -192,14 +192,7 @@ def plan_ablation(
     """
     from annotator.calibration.ablation import read_dev_labels
 
-    run = None
-    if not isinstance(traces, Traces):
-        sources = [traces] if isinstance(traces, (str, Path)) else list(traces)
-        if len(sources) == 1 and is_run(sources[0]):
-            run = open_run(sources[0])
-            traces = load_traces(*run.manifest.sources, format=run.manifest.format)
-        else:
-            traces = load_traces(*map(str, sources))
+    traces, run = open_traces(traces)
     if run and make_judge is None:
         recorded = restore_settings(run)
         make_judge = None if recorded == "rules" else make_settings(recorded)

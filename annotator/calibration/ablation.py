@@ -1,6 +1,6 @@
 """Arms measured by people's labels: one row for each rubric or setting, and the choice of one."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -8,9 +8,6 @@ from annotator.base.errors import AnnotatorError
 from annotator.calibration.judged_sample import read_judged_sample
 from annotator.calibration.ledger import (
     hash_label_files,
-    hash_labels,
-    locate_ledgers,
-    note_look,
 )
 from annotator.calibration.matching import (
     MatchedLabels,
@@ -24,7 +21,6 @@ from annotator.calibration.sample.design import find_design, list_trace_ids
 from annotator.labels import Label
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Usage
-from annotator.runs.manifest import format_now
 from annotator.runs.run import Run
 from validation import Estimate, RaterAgreement
 from validation.selection import check_choice, compare_arms
@@ -265,31 +261,3 @@ def _choose_unit(costs: Sequence[Cost]) -> tuple[list[float], Unit]:
     if len(dollars) == len(costs):
         return dollars, "dollars"
     return [cost.tokens for cost in costs], "tokens"
-
-
-def note_looks(
-    result: Ablation,
-    labels: Mapping[str, Label],
-    request: Request,
-    notice: Callable[[str], object],
-) -> None:
-    """Write a look of every arm into the ledgers beside the labels; ``notice`` is called if they
-    cannot be written.
-    """
-    ledgers = [request.ledger] if request.ledger else locate_ledgers(request.labels.paths)
-    shared = {
-        "time": format_now(),
-        "rubric": result.rubric,
-        "split": result.split,
-        "n": result.n,
-        "labels_sha256": result.labels_sha256,
-        "labels": hash_labels(labels.values()),
-    }
-    try:
-        for arm in result.arms:
-            about = {
-                name: getattr(arm, name) for name in ("judge", "judge_sha256", "rubric_sha256")
-            }
-            note_look(ledgers, {"run": arm.id, "folder": arm.run, **about, **shared}, notice)
-    except AnnotatorError as error:
-        notice(f"the looks at these labels were not noted: {error}")

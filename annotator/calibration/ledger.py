@@ -77,6 +77,39 @@ def record_look(run: Run, calibrated: Calibrated, request: Request) -> Calibrate
     return replace(calibrated, calibration=calibration, ledgers=tuple(ledgers))
 
 
+def note_looks(
+    runs: Iterable[Run],
+    rubric: str,
+    labels: Mapping[str, Label],
+    split: str,
+    request: Request,
+    notice: Callable[[str], object],
+) -> int:
+    """Note that runs were compared with labels of a split, a look each.
+
+    Returns:
+        The number of different looks at the labels of the last one; 0, with a notice, if a ledger
+        cannot be written.
+    """
+    files, look = request.labels, 0
+    ledgers = [request.ledger] if request.ledger else locate_ledgers(files.paths)
+    for run in runs:
+        seen = [labels[x.trace_id] for x in run.annotations(rubric) if x.trace_id in labels]
+        entry = {
+            **{"time": format_now(), "run": run.id, "folder": str(run), "judge": run.judge},
+            **{"judge_sha256": run.judge_sha256, "rubric": rubric},
+            "rubric_sha256": run.scheme(rubric).sha256,
+            **{"split": split, "n": len(seen), "labels": hash_labels(seen)},
+            "labels_sha256": hash_label_files(files.paths, files.digests),
+        }
+        try:
+            look = int(note_look(ledgers, entry, notice)["look"])
+        except AnnotatorError as error:
+            notice(f"the looks at these labels were not noted: {error}")
+            return 0
+    return look
+
+
 def _refuse_protected(ledgers: Sequence[Path]) -> None:
     """Raise :class:`AnnotatorError` for a folder without write permission, which root ignores."""
     for ledger in ledgers:

@@ -36,6 +36,7 @@ _GROUPS = {
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
         "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
+        "tune": "Improve a rubric on labels, and say whether that helped.",
     },
     "Count without a judge": {
         "traces": "Count traces: formats, outcomes, messages, problems.",

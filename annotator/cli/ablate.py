@@ -11,9 +11,8 @@ from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
 from annotator.cli.options import (
-    PATH,
     GroupedCommand,
-    Number,
+    add_label_options,
     add_option,
     add_reader_options,
     parse_attributes,
@@ -42,13 +41,7 @@ _SECTIONS = {
     "ablate", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
 )
 @click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
-@add_option(
-    "--labels FILE...",
-    "People's labels: as of annotate calibrate. Only those of the dev split are used.",
-    PATH,
-    name="files",
-    required=True,
-)
+@add_label_options
 @add_option(
     "--vary KEY=A,B...",
     "A setting and its values. Repeatable: the arms are all combinations, the first one is the"
@@ -67,20 +60,7 @@ _SECTIONS = {
 @add_option("--resume", "Go on with the arms in --out.")
 @add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
 @add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
-@add_option(
-    "--annotator NAME...",
-    "Whose labels decide.  [default: gold, then the only annotator]",
-    name="annotators",
-)
-@add_option("--design FILE", "The design that annotate sample wrote.", PATH)
-@add_option("--ledger FILE", "The file that notes each look.  [default: beside the labels]", PATH)
-@add_option(
-    "--cluster ATTRIBUTES",
-    "The attributes that name a task; none: all traces are independent.",
-    default="project,task",
-)
 @add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
-@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
 @add_option(
     "--draws-seed N",
     "The seed of resampled intervals and folds.",

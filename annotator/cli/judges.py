@@ -52,7 +52,6 @@ _SETTINGS = (
         "The temperature.  [default: 0 for servers on this machine, else the server's]",
         Number(0, 2),
     ),
-    add_option("--seed N", "The model's seed; sample k is sent N + k - 1.", int),
     add_option(
         "--context N",
         "The longest input of the model in tokens.  [default: as listed, else unknown]",
@@ -144,7 +143,11 @@ _JUDGE = add_option(
 )
 
 
-add_judge_options = add_options(_JUDGE, *_SESSION, *_SETTINGS)
+# Without a seed, for commands that have one of their own: the model's is in a judge file then.
+add_model_options = add_options(_JUDGE, *_SESSION, *_SETTINGS)
+add_judge_options = add_options(
+    add_model_options, add_option("--seed N", "The model's seed; sample k is sent N + k - 1.", int)
+)
 
 
 def choose_judge(

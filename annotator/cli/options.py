@@ -147,6 +147,31 @@ cluster_option = add_option(
 task_option = add_option(
     "--cluster ATTRIBUTES", "The attributes that name a task.", default="project,task"
 )
+# Of commands that judge labelled traces anew.
+add_label_options = add_options(
+    add_option(
+        "--labels FILE...",
+        "People's labels, as of annotate calibrate. Those of the test split stay closed.",
+        PATH,
+        name="files",
+        required=True,
+    ),
+    add_option(
+        "--annotator NAME...",
+        "Whose labels decide.  [default: gold, then the only annotator]",
+        name="annotators",
+    ),
+    add_option("--design FILE", "The design that annotate sample wrote.", PATH),
+    add_option(
+        "--ledger FILE", "The file that notes each look.  [default: beside the labels]", PATH
+    ),
+    add_option(
+        "--cluster ATTRIBUTES",
+        "The attributes that name a task; none: all traces are independent.",
+        default="project,task",
+    ),
+    add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95),
+)
 add_table_options = add_options(
     calibration_option,
     no_calibration_option,

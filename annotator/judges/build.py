@@ -455,6 +455,19 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     return BuiltJudge(judge, settings, settings, members, session)
 
 
+def build_proposer(settings: ModelSettings, concurrency: int) -> BuiltJudge:
+    """Return the first model of the settings, as a
+    :class:`~annotator.judges.llm.proposal.Proposer`. Raises as :func:`build_judge`.
+    """
+    from annotator.judges.llm.proposal import Proposer
+
+    models = settings.models[:1]
+    single = replace(settings, models=models, samples=1, require="majority", critic=None, finder="")
+    built = _build_models(single, concurrency, offline=False)
+    proposer = Proposer(built.members[0].options, built.session)
+    return replace(built, judge=proposer, members=(proposer,))
+
+
 def _set_default_temperature(options: "Options") -> "Options":
     """Return the options with the default temperature of a local server."""
     from annotator.judges.llm.settings import is_local

@@ -37,8 +37,8 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 
 Considered = Literal["codes", "groups", "none"]
 """The items an answer considers before it decides: codes, groups of codes, or nothing."""
-AnswerKind = Considered | Literal["critique"]
-"""A judge's answer, by the items that it considers, or a critic's."""
+AnswerKind = Considered | Literal["critique", "proposal"]
+"""A judge's answer, by the items that it considers, a critic's, or the changes of a rubric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Prompt:
         return fill_in("confirm.j2", nonce=self.tag, lines=lines) if lines else ""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def hash_prompts(*files: str) -> str:
     """Return the hash of the prompt templates, and of more ``files``, which a run records."""
     digest = hashlib.sha256()

@@ -14,11 +14,12 @@ from annotator.rubrics.model import Rubric
 
 Field = Literal["definition", "evidence", "not", "near_miss", "example", "instructions"]
 FIELDS: tuple[Field, ...] = get_args(Field)
+MOST_QUOTES = 4  # of an example
 _RULES = "CLOSE CALLS"  # the heading of added rules in the instructions
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClauseChange:
     """A change of one clause of a rubric.
 
     ``definition``, ``evidence`` and ``not`` get a new ``text``. A ``near_miss`` is added and an
@@ -42,7 +43,33 @@ class Change:
         return self.field in ("near_miss", "instructions")
 
 
-def derive_rubric(rubric: Rubric, changes: Sequence[Change]) -> Rubric:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A clause on which the difference of a judge and a person on one trace turns."""
+
+    trace_id: str
+    clause: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """A change with a summary in a few words, and the traces whose differences it should settle."""
+
+    change: ClauseChange
+    summary: str
+    trace_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A model's answer to differences of judge and people: their clauses, and changes."""
+
+    turns: tuple[Turn, ...] = ()
+    candidates: tuple[ProposedChange, ...] = ()
+
+
+def derive_rubric(rubric: Rubric, changes: Sequence[ClauseChange]) -> Rubric:
     """Return the rubric with changes, of the next version; its hash is that of the file that
     :func:`dump_rubric` gives.
 
@@ -88,7 +115,7 @@ def _get_fields(rubric: Rubric) -> dict[str, Any]:
     return fields
 
 
-def _apply(change: Change, fields: dict[str, Any]) -> None:
+def _apply(change: ClauseChange, fields: dict[str, Any]) -> None:
     if change.field == "instructions":
         fields["instructions"] = _add_rule(fields["instructions"], change.text)
         return
@@ -115,9 +142,9 @@ class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks, which people can read."""
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(str, _write_text)

@@ -37,7 +37,9 @@ def _describe(field: str, old: object, new: object) -> Iterator[str]:
 
 
 def _show(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+    if isinstance(value, dict) and "quotes" in value:  # an example
+        return f"{' / '.join(value['quotes'])} ({value['why']})"
+    return ", ".join(map(_show, value)) or "none" if isinstance(value, list) else str(value)
 
 
 def _split_sentences(text: str) -> list[str]:

@@ -1,18 +1,37 @@
-"""The rubric and the judge of a finished run, to judge as it did once more."""
+"""The traces, the rubric and the judge of a finished run, to judge as it did once more."""
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError
 from annotator.rubrics import Rubric, list_built_in, load_rubric
-from annotator.runs.run import Run
+from annotator.runs.run import Run, is_run, open_run
+from annotator.traces import Traces, TraceSource, load_traces
 
 _SAME = ("model", "base_url", "mode", "reasks", "context", "windows", "considered", "rubric_last")
 _OPTIONAL = ("dialect", "api")
 _VOTES = ("samples", "require")
 _CAPS = ("max_completion_tokens", "max_tokens")
 _NAMED = ("temperature", "seed", "reasoning_effort")
+
+
+def open_traces(source: TraceSource | Traces) -> tuple[Traces, Run | None]:
+    """Return traces; of one run directory those that it judged, redacted if they were, and the run.
+
+    Raises:
+        AnnotatorError: a source does not exist.
+    """
+    if isinstance(source, Traces):
+        return source, None
+    single = source[0] if isinstance(source, (list, tuple)) and len(source) == 1 else source
+    if isinstance(single, (str, Path)) and is_run(single):
+        run = open_run(single)
+        manifest = run.manifest
+        redact = bool(manifest.redaction)
+        return load_traces(*manifest.sources, format=manifest.format, redact=redact), run
+    return load_traces(source), None
 
 
 def restore_rubric(run: Run, name_or_file: str | None = None) -> Rubric:

@@ -98,13 +98,14 @@ def test_every_file_of_prompts_is_hashed(tmp_path: Path) -> None:
     script = """
 from pathlib import Path
 from annotator.prompts.critic import hash_critic_prompts
+from annotator.prompts.proposal import hash_proposal_prompts
 from annotator.prompts.render import hash_prompts
 seen = set()
 for file in [None, *sorted(Path("prompts").iterdir())]:
     if file:
         file.write_text(file.read_text() + " ")
     hash_prompts.cache_clear()
-    seen.add(hash_critic_prompts())
+    seen.add(hash_proposal_prompts() + hash_critic_prompts())
     print(len(seen))
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}

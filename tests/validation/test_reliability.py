@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
 from validation.distances import compute_jaccard_distance, compute_masi_distance
-from validation.reliability import compute_krippendorff_alpha, measure_retest_agreement
+from validation.reliability import (
+    compute_krippendorff_alpha,
+    estimate_gains,
+    measure_retest_agreement,
+)
 
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C.
 FOUR_OBSERVERS = [
@@ -219,3 +223,35 @@ def test_retest_of_a_steady_judge():
 def test_retest_refuses():
     with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
         measure_retest_agreement([["a"], ["a", 3]])
+
+
+def test_gains_over_another_judge() -> None:
+    """By hand. The first judge is right on the first and third of four items: agreement .5, kappa
+    0; the second on all. Without one of the items the gain in kappa is 1.5, .6, 1.5 and .6: mean
+    1.05, squares .81, so the error is the root of 3/4 * .81. Gains of agreement are 0, 1, 0, 1.
+    """
+    sides = "aabb", "aabb", "abba"
+    kappa, agreement = estimate_gains(*sides, clusters="wxyz")
+    assert kappa.value == pytest.approx(1)
+    assert kappa.inputs["standard_error"] == pytest.approx((0.75 * 0.81) ** 0.5)
+    half = 3.182446 * (0.75 * 0.81) ** 0.5  # t of 3
+    assert (kappa.low, kappa.high) == pytest.approx((1 - half, 1 + half))
+    assert agreement.value == 0.5
+    assert agreement.inputs["standard_error"] == pytest.approx((1 / 3 / 4) ** 0.5)
+    weighted, _ = estimate_gains(*sides, clusters="wxyz", weights=[2, 2, 2, 2])
+    assert (weighted.value, weighted.low) == pytest.approx((kappa.value, kappa.low))
+
+
+@pytest.mark.parametrize(
+    ("sides", "clusters", "value", "reason"),
+    [
+        (("aabb", "abab", "abab"), "wxyz", 0, "the same without any of the clusters"),
+        (("aabb", "aabb", "abba"), "wwww", 1, "leaving one out needs at least 2"),
+        (("aabb", "aabb", "abba"), "wwyy", 1, "undefined without one of the clusters"),
+        (("aaaa", "aaaa", "aaaa"), "wxyz", None, "one label"),
+    ],
+)
+def test_gains_without_an_interval(sides, clusters, value, reason) -> None:
+    kappa, _ = estimate_gains(*sides, clusters=clusters)
+    assert (kappa.value, kappa.low, kappa.high) == (value, None, None)
+    assert reason in kappa.reason

@@ -21,6 +21,7 @@ from annotator.prompts.critic import CriticPrompt
 from annotator.prompts.render import AnswerKind, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.rubrics.annotations import DECISIONS, Claim, Critique, Quote, Verdict
+from annotator.rubrics.changes import FIELDS, MOST_QUOTES
 from annotator.rubrics.evidence import parse_source_id, verify
 from annotator.traces import Trace
 
@@ -32,6 +33,8 @@ _ENDS = (
     *("<|return|>", "</s>", "<eos>", "<end_of_turn>"),
 )
 _FENCE = re.compile(r"(?im)^```(?:json)?[ \t\r]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t\r]*$")
+RUBRIC = "rubric"
+"""The code of a proposal that stands for the rubric as a whole."""
 Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
@@ -249,6 +252,8 @@ def build_answer_model(rubric: Rubric, considered: AnswerKind = "codes") -> type
     It is cached, because it takes longer to build than to use.
     """
     codes = tuple(code.id for code in rubric.codes)
+    if considered == "proposal":
+        return _build_proposal_model(codes)
     if considered == "critique":
         return _build_critique_model(codes)
     groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
@@ -302,6 +307,47 @@ def _build_tag_types() -> dict[str, Any]:
             40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"
         ),
     }
+
+
+def _build_proposal_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:
+    """Return the model of an answer that proposes changes of a rubric."""
+    clause: Any = {"code": Literal[(*codes, RUBRIC)], "field": Literal[FIELDS]}
+    because = _build_text_type(200, "one short line")
+    turn = _create_model("Turn", difference=int, **clause, because=because)
+    quote = _build_text_type(600, "a quote")
+    quotes = Annotated[list[quote], Field(max_length=MOST_QUOTES)]  # type: ignore[valid-type]
+    candidate = _create_model(
+        "Candidate",
+        differences=Annotated[list[int], Field(max_length=100)],
+        **clause,
+        text=_build_text_type(4_000, "the new text, or why"),
+        quotes=quotes,
+        summary=_build_text_type(120, "the change in at most ten words"),
+    )
+    answer = _build_tag_types() | {
+        "turns": Annotated[list[turn], Field(max_length=100)],  # type: ignore[valid-type]
+        "candidates": Annotated[list[candidate], Field(max_length=20)],  # type: ignore[valid-type]
+    }
+    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
+    doc = "The changes of the rubric that would settle differences."
+    return create_model("Proposal", __base__=ParsedAnswer, __doc__=doc, **fields)
+
+
+def read_form(text: str, prompt: Prompt) -> dict[str, Any]:
+    """Return the fields of an answer that is no judgement, with its form and tags checked.
+
+    Raises:
+        InvalidAnswer: all errors of the answer.
+    """
+    try:
+        model = build_answer_model(prompt.rubric, prompt.layout.considered)
+        answer = model.model_validate_json(text).model_dump()
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+        raise InvalidAnswer([*map(_describe, errors[:5])]) from error
+    if missed := _find_missing_tags(answer, prompt):
+        raise InvalidAnswer(missed, unread=True)
+    return answer
 
 
 def _build_critique_model(codes: tuple[str, ...]) -> type[ParsedAnswer]:

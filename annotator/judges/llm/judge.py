@@ -306,7 +306,7 @@ class LLMJudge(Model):
                     calls = request.response_format in ("tools", "named")
                     what = "call the function exactly once" if calls else "one JSON object"
                     raise InvalidAnswer([f"there is not one answer in it: {what}"])
-                return read_answer(answer, judge_call.trace, prompt)
+                return self._read(answer, judge_call, prompt)
             except InvalidAnswer as error:
                 if error.unread and read:
                     break  # an earlier answer had the tags, so the prompt was read
@@ -320,6 +320,10 @@ class LLMJudge(Model):
             return verdict
         reason = f"malformed answer: {sanitize_line(str(wrong), 300)}"
         return Verdict(error=reason, failure="tags" if wrong.unread else "form")
+
+    def _read(self, answer: str, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
+        """Return the verdict in a JSON text; raises InvalidAnswer."""
+        return read_answer(answer, judge_call.trace, prompt)
 
     def _find_failure(self, response: ModelResponse) -> Verdict | None:
         """Return the failure of a response that no re-ask can mend, or None."""

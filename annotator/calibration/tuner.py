@@ -1,0 +1,331 @@
+"""Tune a rubric: the tasks of :mod:`annotator.calibration.tuning` executed by judges and models."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from annotator.base.errors import AnnotatorError, Pending, UnreadableTrace
+from annotator.base.files import write_file
+from annotator.base.text import dump_json, format_count
+from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.ledger import hash_label_files, note_looks
+from annotator.calibration.matching import join_labels, match_labels
+from annotator.calibration.model import OPEN, Request, count_answer, count_labels
+from annotator.calibration.sample.design import find_design
+from annotator.calibration.tuning import (
+    JudgeTask,
+    LabelledSet,
+    ProposalTask,
+    Task,
+    Tuning,
+    TuningPlan,
+    check_size,
+    tune_and_check,
+)
+from annotator.judges.build import ModelSettings, dump_settings
+from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER
+from annotator.judges.llm.proposal import list_words
+from annotator.labels import Label
+from annotator.prompts.proposal import Opinion, render_proposal
+from annotator.rubrics import Rubric
+from annotator.rubrics.annotations import Usage, UsageRange
+from annotator.rubrics.changes import Proposal, dump_rubric
+from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms, locate_requests
+from annotator.runs.execute import Callbacks, RunProgress, ignore
+from annotator.runs.forecast import forecast
+from annotator.runs.proposals import ask_proposals
+from annotator.runs.run import Run
+from annotator.traces import Trace
+from annotator.traces.clusters import find_cluster, name_lone_cluster
+
+_SHOWN = 40  # differences in one request for changes
+_PROMPT = 8_000  # tokens of such a request, assumed
+
+
+@dataclass(frozen=True, slots=True)
+class TuningForecast:
+    """The expected usage of a tuning on so many ``traces``, and its assumptions."""
+
+    traces: int
+    usage: UsageRange
+    assumption: str
+
+
+@dataclass(kw_only=True)
+class Tuner:
+    """Executes the tasks of a tuning. Its arms are the runs of one trial, a stage at a time."""
+
+    rubric: Rubric
+    settings: ModelSettings
+    request: Request
+    plan: TuningPlan
+    quote_traces: bool
+    labels: Mapping[str, Label]
+    test: Mapping[str, Label]
+    about: dict[str, Any]
+    trial: Trial
+    resume: bool
+    notice: Callable[[str], None]
+    progress: Callable[[RunProgress], None]
+    finished: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
+    latest: RunProgress = field(default_factory=lambda: RunProgress(0, {}, Usage()))
+    runs: dict[str, Run] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    failures: list[str] = field(default_factory=list)
+    stage: int = 0
+
+    def check_labels(self) -> int:
+        """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
+        labels are too few.
+        """
+        tasks = {
+            item.id: find_cluster(item.attributes, self.request.cluster)
+            or name_lone_cluster(item.id)
+            for item in self._list_traces()
+            if not self.rubric.excludes(item)
+        }
+        if not tasks:
+            name = next(iter(self.labels))
+            raise AnnotatorError(f"no labelled trace is there, or is for the rubric: {name!r}, say")
+        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+
+    async def tune(self) -> Tuning:
+        """Tune, and write the result."""
+        [base] = await self._execute([JudgeTask("base", self.rubric, tuple(sorted(self.labels)))])
+        labelled = self._match("base", self.labels)
+        steps = tune_and_check(labelled, base, self.rubric, self.plan)
+        try:
+            tasks = next(steps)
+            while True:
+                tasks = steps.send(await self._execute(tasks))
+        except StopIteration as stop:
+            product, folds, answers = stop.value
+        confidence, final = self.request.confidence, None
+        if self.test and not product.changes:
+            self.notice("the test split stays closed: no change was kept")
+        if self.test and product.changes:
+            ids, rubrics = tuple(sorted(self.test)), {"base": self.rubric, "tuned": product.rubric}
+            pair = [JudgeTask(f"test/{name}", x, ids) for name, x in rubrics.items()]
+            first, second = await self._execute(pair)
+            final = self._match("test/base", self.test).compare(second, first, confidence)
+        files, look = self.request.labels, 0
+        dev, test = (
+            [run for name, run in self.runs.items() if name.startswith("test/") == is_test]
+            for is_test in (False, True)
+        )
+        for runs, labels, split in (
+            (dev, self.labels, self.about["split"]),
+            *([(test, self.test, "test")] if test else ()),
+        ):
+            look = note_looks(runs, self.rubric.id, labels, split, self.request, self.notice)
+        tuning = Tuning(
+            rubric=self.rubric,
+            product=product,
+            folds=tuple(folds),
+            gain=labelled.compare(answers, base, confidence),
+            final=final,
+            plan=self.plan,
+            look=look,
+            label_files=tuple(map(str, files.paths)),
+            labels_sha256=hash_label_files(files.paths, files.digests),
+            calls=self.usage.calls,
+            cost_usd=self.usage.cost_usd,
+            judged_open=sum(
+                int(run.manifest.totals[status] or 0)
+                for run in self.runs.values()
+                for status in ("undecided", "failed")
+            ),
+            failures=tuple(self.failures),
+            **self.about,
+        )
+        self._write(tuning)
+        return tuning
+
+    async def _execute(self, tasks: Sequence[Task]) -> list[Any]:
+        """Return the replies to the tasks of a stage: answers by trace, or a proposal.
+
+        Raises:
+            Pending: some wait for answers in files.
+        """
+        self.stage += 1
+        to_judge = [task for task in tasks if isinstance(task, JudgeTask)]
+        questions = [task for task in tasks if isinstance(task, ProposalTask)]
+        judgements = format_count(sum(len(task.trace_ids) for task in to_judge), "judgement")
+        text = f"{judgements} by {format_count(len(to_judge), 'rubric')}"
+        requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
+        self.notice(f"stage {self.stage}: {text if to_judge else requests}")
+        proposals, waiting = await self._propose(questions)
+        arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
+        trial = replace(self.trial, arms=arms, max_cost=self._left)
+        # The first run says all that there is to say about the traces.
+        notice = self.notice if self.stage == 1 else ignore
+        callbacks = Callbacks(self._start_run, self._report, notice)
+        command = "annotator.tune(...)"
+        runs = await judge_arms(trial, callbacks, command, resume=self.resume)
+        self.runs |= {task.name: run for task, run in zip(to_judge, runs, strict=True)}
+        for run in runs:
+            waiting |= run.manifest.status == "waiting"
+            totals = run.manifest.totals
+            self.usage += Usage(calls=int(totals["calls"] or 0), cost_usd=totals["cost_usd"])
+        if waiting:
+            raise Pending(self._gather_requests(tasks))
+        return [
+            self._list_answers(task) if isinstance(task, JudgeTask) else proposals[task.name]
+            for task in tasks
+        ]
+
+    def _start_run(self, run: Run) -> None:
+        self.finished = self.latest
+
+    def _report(self, progress: RunProgress) -> None:
+        """Report the progress of all runs."""
+        before = self.finished
+        counts = Counter(before.counts) + Counter(progress.counts)
+        self.latest = RunProgress(
+            before.annotations + progress.annotations,
+            counts,
+            before.usage + progress.usage,
+            before.failure or progress.failure,
+        )
+        self.progress(self.latest)
+
+    @property
+    def _left(self) -> float | None:
+        limit = self.trial.max_cost
+        return None if limit is None else max(limit - (self.usage.cost_usd or 0.0), 0.0)
+
+    async def _propose(self, tasks: Sequence[ProposalTask]) -> tuple[dict[str, Proposal], bool]:
+        """Return the proposals by the name of their task, and whether some wait for answers."""
+        if not tasks:
+            return {}, False
+        texts = self._list_texts()
+        prompts = {
+            task.name: render_proposal(
+                *(task.rubric, [*self._list_opinions(task)], _SHOWN, self.plan.candidates, texts),
+                quote_traces=self.quote_traces,
+            )
+            for task in tasks
+        }
+        folder, files = self.trial.folder, self.trial.batch_file or self.trial.batch_results
+        settings = replace(
+            self.settings,
+            max_cost=self._left,
+            batch_file=locate_requests(folder / "proposals") if files else None,
+            batch_results=self.trial.batch_results,
+        )
+        kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
+        self.usage = sum((item.usage for item in kept.values()), start=self.usage)
+        failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
+        if len(failures) == len(prompts):
+            raise AnnotatorError(f"no proposal could be used; {failures[0]}")
+        self.failures += failures
+        return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
+
+    def _list_traces(self) -> list[Trace]:
+        """Return the traces whose labels may be used to tune."""
+        return [trace for trace in self.trial.traces if trace.id in self.labels]
+
+    def _list_texts(self) -> str:
+        """Return the words of these traces, which no proposal may copy."""
+        texts = []
+        for trace in self._list_traces():
+            try:
+                texts += [list_words(source.text) for source in trace.sources()]
+            except UnreadableTrace:  # its steps, which were not judged either
+                texts += [list_words(source.text) for source in trace.sources(steps=False)]
+        return "\n".join(texts)
+
+    def _list_opinions(self, task: ProposalTask) -> Iterator[Any]:
+        run, trace_ids = self.runs[task.judged], set(task.trace_ids)
+        scheme = run.scheme(self.rubric.id)
+        for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):
+            if annotation.trace_id in trace_ids:
+                label = self.labels[annotation.trace_id]
+                judge, person = count_answer(annotation, scheme), count_labels(label, scheme)
+                sides = join_labels(judge), join_labels(person)
+                yield Opinion(annotation, *sides, label.note, label.evidence)
+
+    def _list_answers(self, task: JudgeTask) -> dict[str, str]:
+        """Return the answer of a run on each trace; an open one is no label."""
+        run = self.runs[task.name]
+        scheme = run.scheme(self.rubric.id)
+        answers = {x.trace_id: join_labels(count_answer(x, scheme)) for x in run.annotations()}
+        return {name: answers.get(name, OPEN["failed"]) for name in task.trace_ids}
+
+    def _match(self, name: str, labels: Mapping[str, Label]) -> LabelledSet:
+        """Return the labels of the traces that a run judged."""
+        run, request, rubric = self.runs[name], self.request, self.rubric.id
+        sample = read_judged_sample(run, rubric, select=set(labels), cluster=request.cluster)
+        design, notes = find_design(run, labels, rubric, request.design, request.labels.paths)
+        matched = match_labels(sample, labels, request.cluster, design)
+        for note in notes:
+            self.notice(note)
+        if lost := (*matched.not_in_run, *matched.skipped):
+            labelled = format_count(len(lost), "labelled trace")
+            self.notice(f"left out: {labelled} not read, or not for the rubric: {lost[0]}")
+        weights = {trace.trace_id: trace.weight for trace in matched.all}
+        return LabelledSet(
+            {x.trace_id: join_labels(x.counted.human) for x in matched.all},
+            {x.trace_id: x.cluster or name_lone_cluster(x.trace_id) for x in matched.all},
+            weights if matched.design == "stratified" else None,
+        )
+
+    def _gather_requests(self, tasks: Sequence[Task]) -> str:
+        """Put the requests of a stage into one file, and return what to do with it."""
+        file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
+        names = ["proposals", *(task.name for task in tasks)]
+        requests = [locate_requests(self.trial.folder / name) for name in names]
+        data = b"".join(path.read_bytes() for path in requests if path.exists())
+        lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # folds may try the same change
+        write_file(file, b"".join(lines), private=True)
+        number = format_count(len(lines), "request")
+        return (
+            f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
+            " and --resume --batch-results FILE"
+        )
+
+    def _write(self, tuning: Tuning) -> None:
+        folder = self.trial.folder
+        write_file(folder / "tuning.json", f"{dump_json(tuning.as_dict(), 1)}\n", private=True)
+        if tuning.product.changes:
+            write_file(folder / "rubric.yaml", dump_rubric(tuning.product.rubric))
+            write_file(folder / "judge.yaml", dump_settings(self.settings))
+
+    def forecast(self) -> TuningForecast:
+        """Return the expected usage, without calls."""
+        ids = tuple(sorted(self.labels))
+        base = Arm("base", self.rubric, self.settings, ids)
+        trial = replace(self.trial, arms=[base])
+        first = forecast_arms(trial).usage
+        plan = trial.plan(base, offline=True)
+        expected = forecast(plan)
+        member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
+        folds = self.check_labels()
+        checking = n * folds / 2  # half of all labels, and of those outside each fold
+        few = tries.candidates * checking
+        many = tries.rounds * (few + checking) + (tries.rounds - 1) * checking + n
+        many += 2 * len(self.test)
+        ends = []
+        for usage, times, rounds, answer in (
+            (expected.usage.low, few, 1, SHORT_ANSWER),
+            (expected.usage.high, many, tries.rounds, LONG_ANSWER),
+        ):
+            call = Usage(input_tokens=_PROMPT, output_tokens=answer, calls=1)
+            call = replace(call, cost_usd=member.price.of(call) if member.price else None)
+            requests = _extrapolate(call, (folds + 1) * rounds)
+            ends.append(_extrapolate(usage, times / n) + requests)
+        assumption = (
+            f"at least {folds + 1} requests for changes of {_PROMPT:,} tokens, and"
+            f" {tries.candidates} changes of each judged on half of its labels; at most also all"
+            " of them together, and the labels of every fold; answers known from before are left"
+            f" out for the present rubric only; {expected.assumption}"
+        )
+        return TuningForecast(n, first + UsageRange(*ends), assumption)
+
+
+def _extrapolate(usage: Usage, factor: float) -> Usage:
+    """Return the usage of ``factor`` times as many judgements."""
+    names = ("input_tokens", "output_tokens", "calls")
+    dollars = None if usage.cost_usd is None else usage.cost_usd * factor
+    return Usage(**{x: round(getattr(usage, x) * factor) for x in names}, cost_usd=dollars)

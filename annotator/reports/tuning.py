@@ -1,0 +1,131 @@
+"""A tuning on one screen: whether it helped, and each change that was tried."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_lines
+from annotator.calibration.tuning import Gain, TriedChange, Tuning
+from annotator.reports.calibration import write_estimate
+from annotator.reports.digits import UNDEFINED, format_number
+from annotator.reports.table import Table
+from annotator.reports.tables.brief import WIDTH
+from validation import Estimate
+
+_NOTES = 2  # of a brief table
+_LONG = 60  # characters of a change with -v
+
+
+def tabulate_tuning(tuning: Tuning) -> Table:
+    """Return the tuning as a table, with a brief one for a terminal of 80 columns."""
+    notes = [*_list_notes(tuning)]
+    full = _make_table(tuning, _LONG, notes)
+    head, *rows = [(x[0], *x[2:]) for x in (full.header, *full.rows)]
+    room = WIDTH - sum(2 + max(map(len, column)) for column in zip(head, *rows, strict=True))
+    brief = _make_table(tuning, max(room, 16), notes[:_NOTES])
+    return Table(
+        **{name: getattr(full, name) for name in ("title", "header", "rows", "notes", "texts")},
+        lines=[*full.lines, "", *_describe_turns(tuning)],
+        brief=brief,
+    )
+
+
+def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
+    rubric = f"{sanitize_line(tuning.rubric.id)} v{tuning.rubric.version}"
+    cost = "cost unknown" if tuning.cost_usd is None else f"${tuning.cost_usd:.2f}"
+    rows = [_write_row(change, room) for change in tuning.product.candidates]
+    return Table(
+        title=f"{rubric}\n\n{wrap_lines(' '.join(_summarize(tuning)))}",
+        header=("clause", "change", "n", "gain", "error", "kept") if rows else (),
+        rows=rows,
+        notes=notes,
+        lines=[f"{tuning.calls:,} calls, {cost}."],
+        texts=2,
+    )
+
+
+def _write_row(tried: TriedChange, room: int) -> tuple[str, ...]:
+    value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
+    return (
+        cut_middle(sanitize_line(tried.change.clause, 90), 24),
+        sanitize_line(tried.summary, room),
+        str(len(tried.trace_ids)),
+        UNDEFINED if value is None else format_number(value, 2, "+"),
+        UNDEFINED if error is None else format_number(error, 2),
+        "yes" if tried.kept else "no",
+    )
+
+
+def _summarize(tuning: Tuning) -> Iterator[str]:
+    """Yield the result in a few sentences."""
+    gain, tried = tuning.gain, tuning.product.candidates
+    kept = sum(change.kept for change in tried)
+    of = f"on {gain.n} labels of {format_count(gain.tasks, 'task')}"
+    more = f"gain {_write_gain(gain.kappa)} {of}"
+    rise = f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}"
+    if not kept:
+        yield f"No candidate helps: {more}; keep the rubric."
+    elif gain.is_sure:
+        yield f"Tuned: {rise}, {more}, each by a rubric that was not tuned on it;"
+        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
+    else:
+        yield f"Not proven: {rise}, {more}, each by a rubric that was not tuned on it;"
+        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
+        yield "Keep the present rubric, or label more traces."
+    if tuning.final:
+        yield _describe_final(tuning.final, tuning.look)
+
+
+def _describe_final(final: Gain, look: int) -> str:
+    kappas = f"kappa {_write(final.first.kappa)} → {_write(final.second.kappa)}"
+    number = f" (look {look})" if look else ""
+    return (
+        f"On the test split{number}: {kappas}, gain {_write_gain(final.kappa)} on {final.n} labels"
+        f" of {format_count(final.tasks, 'task')}."
+    )
+
+
+def _write(estimate: Estimate) -> str:
+    return UNDEFINED if estimate.value is None else format_number(estimate.value, 2)
+
+
+def _write_gain(estimate: Estimate) -> str:
+    """Return a gain with its interval, which it lacks if no answer changed."""
+    return write_estimate(estimate) if estimate.value else _write(estimate)
+
+
+def _list_notes(tuning: Tuning) -> Iterator[str]:
+    product, gain = tuning.product, tuning.gain
+    if tuning.failures:
+        requests = format_count(len(tuning.failures), "request")
+        yield Note(
+            f"{requests} for changes without a usable answer, which counts as no change:"
+            f" {sanitize_line(tuning.failures[0], 200)}",
+            "failures",
+        )
+    if tuning.judged_open:
+        judgements = format_count(tuning.judged_open, "judgement")
+        yield f"{judgements} undecided or failed: they count as disagreements."
+    yield (
+        f"{product.proposing} labels proposed the changes. n: differences that one is to settle."
+        f" Gain, error: the rise of kappa on the other {product.checking}, and its standard error"
+        " over tasks. Kept: a gain above one error, with two more right answers."
+    )
+    yield (
+        f"The gain above is that of the whole procedure, repeated without each of"
+        f" {len(tuning.folds)} folds, on that fold. In agreement it is"
+        f" {_write_gain(gain.agreement)}."
+    )
+    if len(tuning.folds) < tuning.plan.folds:
+        yield f"{len(tuning.folds)} folds: there are no more tasks."
+
+
+def _describe_turns(tuning: Tuning) -> Iterator[str]:
+    """Yield on which clauses the differences of judge and people turn."""
+    counts = Counter(turn.clause for turn in tuning.product.turns)
+    if counts:
+        clauses = ", ".join(f"{sanitize_line(name, 40)} {n}" for name, n in counts.most_common())
+        yield f"The differences turn on: {clauses}."
+    for tried in tuning.product.candidates:
+        quotes = "".join(f' "{sanitize_line(quote)}"' for quote in tried.change.quotes)
+        text = sanitize_line(tried.change.text, 1000)
+        yield f"{tried.change.clause}: {text}{quotes}"

@@ -1,0 +1,112 @@
+"""Ask a model for changes of rubrics, and keep its answers beside the runs that try them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from annotator.base.errors import Pending
+from annotator.base.files import read_bounded, write_file
+from annotator.judges.build import ModelSettings, build_proposer
+from annotator.judges.llm.judge import gather_all
+from annotator.judges.llm.proposal import Proposer
+from annotator.prompts.proposal import ProposalPrompt
+from annotator.rubrics.annotations import Usage
+from annotator.rubrics.changes import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class KeptProposal:
+    """A model's answer with its usage. ``request``: the hash of what was sent; ``error``: why
+    there is none.
+    """
+
+    request: str
+    proposal: Proposal
+    usage: Usage
+    error: str | None = None
+
+
+@dataclass
+class _Purse:
+    """The parts of a run that a model's session uses; the budget is what others have left."""
+
+    folder: Path
+    id: str
+    dearest: float = 0.0
+    spent_dollars: float = 0.0
+    in_shards: bool = False
+
+    def spent(self, overhead: Usage, endpoint_state: Mapping[str, Any]) -> None:
+        """Save nothing: the answers have their usage."""
+
+
+async def ask_proposals(
+    prompts: Mapping[str, ProposalPrompt],
+    settings: ModelSettings,
+    folder: Path,
+    concurrency: int,
+    notice: Callable[[str], None],
+) -> dict[str, KeptProposal]:
+    """Return the proposal for each prompt, by its name; without those that wait for answers in
+    files. They are kept in ``folder``, by name: the same question is asked once.
+
+    Raises:
+        BudgetReached: the next call may bring the cost above ``max_cost`` of the settings.
+        AnnotatorError: no model can be asked.
+    """
+    built = build_proposer(settings, concurrency)
+    proposer = built.judge
+    assert isinstance(proposer, Proposer)  # noqa: S101 - it was built as one
+    requests = {
+        name: hashlib.sha256(f"{prompt.tag} {json.dumps(proposer.settings)}".encode()).hexdigest()
+        for name, prompt in prompts.items()
+    }
+    kept = {name: item for name in prompts if (item := _read(folder / name, requests[name]))}
+
+    async def ask(name: str) -> None:
+        try:
+            verdict = await proposer.propose(name, prompts[name])
+        except Pending:
+            return
+        kept[name] = KeptProposal(requests[name], verdict.proposal, verdict.usage, verdict.error)
+        if not verdict.error:
+            text = json.dumps(asdict(kept[name]), ensure_ascii=False, indent=1)
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            write_file(folder / name / _FILE, f"{text}\n", private=True)
+
+    if left := [name for name in prompts if name not in kept]:
+        (settings.batch_file or folder / _FILE).parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+        built.begin(_Purse(folder, digest), notice)
+        try:
+            await proposer.open([prompts[name].rubric for name in left])
+            while True:
+                for step in built.settle:
+                    await step()
+                await gather_all([ask(name) for name in left])
+                left = [name for name in left if name not in kept]
+                if not (left and built.settle):
+                    break
+            if built.outbox:
+                built.outbox.keep()
+        finally:
+            await proposer.close()
+            built.end(notice)
+    return kept
+
+
+_FILE = "proposal.json"
+
+
+def _read(folder: Path, request: str) -> KeptProposal | None:
+    """Return the answer that is kept there to the same request, or None."""
+    try:
+        kept = TypeAdapter(KeptProposal).validate_json(read_bounded(folder / _FILE))
+    except (OSError, ValidationError):
+        return None
+    return kept if kept.request == request else None
