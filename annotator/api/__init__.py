@@ -6,6 +6,7 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 
 from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
+from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
@@ -42,8 +43,10 @@ from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
     "ENGINES",
+    "VARIANTS",
     "AblationPlan",
     "Annotation",
+    "CheckPlan",
     "ConflictSummary",
     "Forecast",
     "IfRejected",
@@ -59,6 +62,7 @@ __all__ = [
     "calibrate",
     "calibrate_rubrics",
     "check_figure",
+    "check_judge",
     "compare",
     "compare_annotators",
     "count",
@@ -81,6 +85,7 @@ __all__ = [
     "open_run",
     "open_runs",
     "plan_ablation",
+    "plan_check",
     "project_usage",
     "summarize",
     "tune",

@@ -35,6 +35,7 @@ _GROUPS = {
         "label": "Label traces in the browser, or adjudicate two people's.",
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
+        "check-judge": "Ask a judge again in other ways, and count flips.",
         "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
         "tune": "Improve a rubric on labels, and say whether that helped.",
     },
@@ -64,7 +65,7 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
             _refuse_misspelled(cmd_name)
             ctx.arg0 = cmd_name  # type: ignore[attr-defined]
             cmd_name = self.default_cmd_name
-        module: Any = import_module(f"annotator.cli.{cmd_name}")
+        module: Any = import_module(f"annotator.cli.{cmd_name.replace('-', '_')}")
         loaded: click.Command = module.command
         _set_defaults(ctx, loaded, cmd_name)
         return loaded

@@ -30,7 +30,7 @@ _SECTIONS = {
     " concurrency",
     "Which labels": "annotators design ledger cluster",
     "Which traces": "reader map_file agent_name",
-    "Model": "api_key_env api temperature seed context samples",
+    "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "rpm tpm price_in price_out prices cached",
     "Batches": "batch_file batch_results",
     "Output": "verbose quiet as_json confidence draw_seed",

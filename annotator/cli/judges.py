@@ -202,13 +202,24 @@ def make_judge_settings(
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 
+def restore_judge_settings(
+    options: Mapping[str, Any],
+) -> Callable[[Mapping[str, Any]], ModelSettings]:
+    """Return a function that makes a judge of a run's settings; options of the command line win."""
+    source = click.get_current_context().get_parameter_source
+    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
+    return lambda recorded: _parse_options(recorded, options, explicit, {})
+
+
 def _parse_options(
-    file: Path | None,
+    file: Path | Mapping[str, Any] | None,
     options: Mapping[str, Any],
     explicit: Collection[str],
     varied: Mapping[str, Any],
 ) -> ModelSettings:
-    """Return the settings of a judge file and of options; ``varied`` wins over both."""
+    """Return the settings of a judge file, or its content, and of options; ``varied`` wins over
+    both.
+    """
     limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
@@ -216,7 +227,9 @@ def _parse_options(
         if option not in _LIMITS and value not in (None, ()):
             (over if option in explicit else under)[option] = value
     more = {"over": {**over, **varied}, "under": under, **limits}
-    return read_settings(file, **more) if file else parse_settings({}, **more)
+    if isinstance(file, Path):
+        return read_settings(file, **more)
+    return parse_settings(file or {}, **more)
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:

@@ -12,6 +12,7 @@ from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
 from annotator.runs.forecast import Forecast, forecast
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import list_judged
 from annotator.traces import Ignored, TraceOrProblem, Traces
@@ -21,13 +22,14 @@ from annotator.traces import Ignored, TraceOrProblem, Traces
 class Arm:
     """A rubric and a judge. ``name``: its directory; ``judge``: settings of models, or a source
     that :func:`annotator.judges.build.build_judge` takes. ``trace_ids``: those that it judges;
-    None: those of the trial.
+    None: those of the trial. ``criteria``: when a verdict counts.
     """
 
     name: str
     rubric: Rubric
     judge: Any
     trace_ids: Collection[str] | None = None
+    criteria: Criteria = DEFAULT_CRITERIA
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Trial:
                 batch_results=self.batch_results,
             )
         options: dict[str, Any] = {"only": self.only, "concurrency": self.concurrency}
+        options["criteria"] = arm.criteria
         plan = make_plan(self.traces, arm.rubric, judge, offline=offline, **options)
         trace_ids = self.trace_ids if arm.trace_ids is None else arm.trace_ids
         return replace(plan, sampled=frozenset(trace_ids))
