@@ -1,10 +1,10 @@
 """A model for docs/howto/tune-a-judge.md, whose errors are known.
 
-It judges the demo's runs by ``examples/tune/talk.yaml`` as ann labelled them, with these errors: it
-takes a definition at its word, until the rubric has another one (of two more changes that it
-proposes one harms, and one does nothing); it misses one run in five and flags one in nine, whatever
-the rubric says; a definition after the trace it forgets; the small model takes each third run for vague. As a critic it refutes the findings
-that ann does not have.
+It judges the demo's runs by ``examples/tune/talk.yaml`` as ann labelled them, with these errors. It
+takes a definition at its word until the rubric has another one, which it forgets if it comes after
+the trace. It misses one run in five and flags one in nine, whatever the rubric says. The small
+model takes each third run for vague. Of two more changes that it proposes, one harms and one does
+nothing. As a critic it refutes the findings that ann does not have.
 """
 
 import json
