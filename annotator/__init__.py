@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.api import ablate as ablate
     from annotator.api import annotate as annotate
     from annotator.api import calibrate as calibrate
+    from annotator.api import check_judge as check_judge
     from annotator.api import compare as compare
     from annotator.api import count as count
     from annotator.api import count_labels as count_labels
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # for type checkers and editors; each name is imported when i
     from annotator.base.errors import AnnotatorError as AnnotatorError
     from annotator.calibration.ablation import Ablation as Ablation
     from annotator.calibration.model import Calibration as Calibration
+    from annotator.calibration.stability import JudgeCheck as JudgeCheck
     from annotator.calibration.tuning import Tuning as Tuning
     from annotator.reports.table import Table as Table
     from annotator.rubrics import Rubric as Rubric
@@ -56,6 +58,7 @@ _NAMES = {
     "AnnotatorError": "annotator.base.errors",
     "Calibration": "annotator.calibration.model",
     "Claim": "annotator.rubrics.annotations",
+    "JudgeCheck": "annotator.calibration.stability",
     "Message": "annotator.traces",
     "Quote": "annotator.rubrics.annotations",
     "Rubric": "annotator.rubrics",
@@ -69,6 +72,7 @@ _NAMES = {
     "ablate": "annotator.api",
     "annotate": "annotator.api",
     "calibrate": "annotator.api",
+    "check_judge": "annotator.api",
     "compare": "annotator.api",
     "count": "annotator.api",
     "count_labels": "annotator.api",

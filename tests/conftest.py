@@ -1,10 +1,13 @@
 """What every test may use: small runs written to disk, and the command line in this process."""
 
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,3 +249,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no real runs here: set ANNOTATOR_TEST_DATA to their folder")
     return folder
+
+
+def read_overview(page: Path) -> str:
+    """The first page of the one HTML file, as JSON."""
+    packed = re.search(r'id="overview">([^<]*)<', page.read_text())
+    assert packed
+    return zlib.decompress(base64.b64decode(packed[1])).decode()

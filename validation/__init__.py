@@ -50,6 +50,8 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.joint import estimate_joint_shares as estimate_joint_shares
     from validation.misclassification import estimate_lang_reiczigel as estimate_lang_reiczigel
     from validation.misclassification import estimate_rogan_gladen as estimate_rogan_gladen
+    from validation.panel import compute_effective_votes as compute_effective_votes
+    from validation.panel import estimate_effective_votes as estimate_effective_votes
     from validation.planning import compute_sample_size as compute_sample_size
     from validation.planning import predict_half_width as predict_half_width
     from validation.prevalence import Cell as Cell
@@ -81,6 +83,7 @@ _MODULES = {
     "intervals": "Interval compute_wilson_interval compute_wilson_limits",
     "joint": "estimate_joint_shares",
     "misclassification": "estimate_lang_reiczigel estimate_rogan_gladen",
+    "panel": "compute_effective_votes estimate_effective_votes",
     "planning": "predict_half_width compute_sample_size",
     "prevalence": "Cell make_cell poststratify estimate_ppi_mean estimate_recall",
     "reliability": "Flips Retest compute_krippendorff_alpha estimate_gains"

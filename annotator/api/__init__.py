@@ -6,6 +6,7 @@ Nothing here prints: progress and notices come through callbacks. Errors are sub
 
 from annotator.api.ablating import AblationPlan, ablate, plan_ablation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
+from annotator.api.checking import VARIANTS, CheckPlan, check_judge, plan_check
 from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
@@ -38,12 +39,15 @@ from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
+from annotator.runs.restore import open_traces, restore_settings
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
     "ENGINES",
+    "VARIANTS",
     "AblationPlan",
     "Annotation",
+    "CheckPlan",
     "ConflictSummary",
     "Forecast",
     "IfRejected",
@@ -59,6 +63,7 @@ __all__ = [
     "calibrate",
     "calibrate_rubrics",
     "check_figure",
+    "check_judge",
     "compare",
     "compare_annotators",
     "count",
@@ -80,8 +85,11 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
+    "open_traces",
     "plan_ablation",
+    "plan_check",
     "project_usage",
+    "restore_settings",
     "summarize",
     "tune",
 ]

@@ -22,6 +22,7 @@ from validation import (
     Retest,
     compute_krippendorff_alpha,
     compute_wilson_interval,
+    estimate_effective_votes,
     estimate_kappa_difference,
     measure_agreement,
     measure_retest_agreement,
@@ -283,6 +284,29 @@ def compare_reruns(samples: Sequence[JudgedSample], basis: Basis) -> Retest | No
     )
     # Flips are counted by code, not by set. The majority is of no use without its traces.
     return replace(retested, majority=[], flips=_count_flips(samples, units))
+
+
+def compare_votes(
+    sample: JudgedSample, matched: MatchedLabels, confidence: float, seed: int
+) -> Estimate | None:
+    """Return the number of independent votes that a panel's count as, by their errors; None without
+    votes. A vote errs on a code that it has and the person has not, or the reverse. Traces with a
+    vote that does not count are left out; labels are not weighted.
+    """
+    rubric = sample.rubric
+    marks: list[list[list[bool]]] = []
+    clusters: list[str] = []
+    for trace in matched.all:
+        votes = sample.selected[trace.trace_id].votes
+        if len(votes) < 2 or not all(vote.status in ("labelled", "none") for vote in votes):
+            continue
+        codes = [vote.codes if rubric.choice == "many" else {vote.primary} for vote in votes]
+        human = trace.counted.human
+        marks.append([[(code in x) != (code in human) for code in rubric.ids] for x in codes])
+        clusters.append(trace.cluster or name_lone_cluster(trace.trace_id))
+    if not marks:
+        return None
+    return estimate_effective_votes(marks, clusters=clusters, confidence=confidence, seed=seed)
 
 
 def _count_flips(samples: Sequence[JudgedSample], units: Sequence[str]) -> dict[str, Flips]:

@@ -14,6 +14,7 @@ from annotator.calibration.agreement import (
     compare_people,
     compare_reference,
     compare_reruns,
+    compare_votes,
     list_judge_answers,
     suspect_fit,
 )
@@ -184,6 +185,7 @@ def run_calibration(run: Run, rubric: str, request: Request) -> Calibrated:
         attribution=attribution,
         judges=tuple(filter(None, judges)),
         reruns=compare_reruns([sample, *same_judge], of_people),
+        effective_votes=compare_votes(sample, matched, request.confidence, request.seed),
         joined=matched.traces,
         not_decided=matched.not_decided,
         confidence=request.confidence,

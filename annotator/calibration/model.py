@@ -202,6 +202,7 @@ class Calibration:
     - ``attribution``: how often the judge names the agent and the step that people name
     - ``judges``: this judge with other runs, of its own or of other judges
     - ``reruns``: all runs of this judge
+    - ``effective_votes``: the number of independent votes that a panel's count as, by their errors
     - ``warnings``: about the labels and their sampling
     - ``cautions``: about the numbers that rest on them
     """
@@ -240,6 +241,7 @@ class Calibration:
     population: Literal["process", "corpus"]
     cautions: tuple[str, ...]
     warnings: tuple[str, ...]
+    effective_votes: Estimate | None = None
 
     def __repr__(self) -> str:
         kappa = self.agreement.kappa

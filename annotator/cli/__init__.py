@@ -20,7 +20,7 @@ from annotator.cli.defaults import find_defaults
 # The groups of `annotate --help`: command -> its line. The text is here, as modules are heavy.
 _GROUPS = {
     "Judge": {
-        "run": "Judge traces and print the frequency table (the default command).",
+        "run": "Judge traces and print the frequency table (the default).",
         "demo": "Judge runs that come with annotate: no key, no network.",
         "prompt": "Print the prompt for a trace, with the tokens of its parts.",
     },
@@ -35,7 +35,10 @@ _GROUPS = {
         "label": "Label traces in the browser, or adjudicate two people's.",
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
-        "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
+    },
+    "Improve the judge": {
+        "check-judge": "Ask a judge again in other ways, and count flips.",
+        "ablate": "Choose a rubric, a model or settings by people's labels.",
         "tune": "Improve a rubric on labels, and say whether that helped.",
     },
     "Count without a judge": {
@@ -64,7 +67,7 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
             _refuse_misspelled(cmd_name)
             ctx.arg0 = cmd_name  # type: ignore[attr-defined]
             cmd_name = self.default_cmd_name
-        module: Any = import_module(f"annotator.cli.{cmd_name}")
+        module: Any = import_module(f"annotator.cli.{cmd_name.replace('-', '_')}")
         loaded: click.Command = module.command
         _set_defaults(ctx, loaded, cmd_name)
         return loaded

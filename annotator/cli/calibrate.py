@@ -16,7 +16,9 @@ from annotator.calibration.ledger import LEDGER
 from annotator.calibration.model import Calibration, write_calibrations
 from annotator.calibration.thresholds import ThresholdCheck, check_agreement, check_kappa
 from annotator.cli.options import (
+    MISSED,
     PATH,
+    UNDECIDED,
     GroupedCommand,
     Number,
     add_option,
@@ -41,9 +43,6 @@ from annotator.reports.calibration import (
 )
 from annotator.reports.digits import format_number
 from validation import RaterAgreement
-
-MISSED, UNDECIDED = 1, 4
-
 
 _SECTIONS = {
     "Options": "files rubrics annotators final out verbose as_json",

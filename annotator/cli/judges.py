@@ -189,26 +189,42 @@ def choose_judge(
 
 
 def make_judge_settings(
-    name: str | None, options: Mapping[str, Any], *, named: bool
+    name: str | None,
+    options: Mapping[str, Any],
+    *,
+    named: bool,
+    recorded: Mapping[str, Any] | None = None,
 ) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
     """Return a function from settings that win over the options to a judge of models; None if
-    nobody names a model. ``named``: those settings do.
+    nobody names a model. ``named``: those settings do; ``recorded``: the settings of a run's judge,
+    which the options change.
     """
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    file = Path(name) if name and is_judge_file(name) else None
-    if not file and (name == "rules" or not (named or options["models"])):
+    file = Path(name) if name and is_judge_file(name) else recorded
+    if not file and (name not in (None, "llm") or not (named or options["models"])):
         return None
     return lambda varied: _parse_options(file, options, explicit, varied)
 
 
+def restore_judge_settings(
+    options: Mapping[str, Any],
+) -> Callable[[Mapping[str, Any]], ModelSettings]:
+    """Return a function that makes a judge of a run's settings; options of the command line win."""
+    source = click.get_current_context().get_parameter_source
+    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
+    return lambda recorded: _parse_options(recorded, options, explicit, {})
+
+
 def _parse_options(
-    file: Path | None,
+    file: Path | Mapping[str, Any] | None,
     options: Mapping[str, Any],
     explicit: Collection[str],
     varied: Mapping[str, Any],
 ) -> ModelSettings:
-    """Return the settings of a judge file and of options; ``varied`` wins over both."""
+    """Return the settings of a judge file, or its content, and of options; ``varied`` wins over
+    both.
+    """
     limits = {option: options[option] for option in _LIMITS if option in options}
     over: dict[str, Any] = {}
     under: dict[str, Any] = {}
@@ -216,7 +232,9 @@ def _parse_options(
         if option not in _LIMITS and value not in (None, ()):
             (over if option in explicit else under)[option] = value
     more = {"over": {**over, **varied}, "under": under, **limits}
-    return read_settings(file, **more) if file else parse_settings({}, **more)
+    if isinstance(file, Path):
+        return read_settings(file, **more)
+    return parse_settings(file or {}, **more)
 
 
 def describe_command(context: click.Context, without: Collection[str] = ()) -> str:
@@ -250,9 +268,17 @@ def _build_without_model(
         raise click.UsageError(
             f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
         )
+    note_unused_options(name, explicit, notice)
+    return build_judge(name)
+
+
+def note_unused_options(
+    name: str, explicit: Collection[str], notice: Callable[[str], None]
+) -> None:
+    """Print which options of models a judge without a model ignores."""
     if explicit:
+        who = "the rules judge" if name == "rules" else f"the judge {name}"
         flags = {"models": "model", "cached": "no-cache"}
         names = (flags.get(option, option).replace("_", "-") for option in sorted(explicit))
         reason = "calls no model" if name == "rules" else "is no judge of ours"
         notice(f"{who} {reason}; without effect: {', '.join(f'--{option}' for option in names)}")
-    return build_judge(name)

@@ -13,6 +13,8 @@ from annotator.base.plugins import Kind, is_plugin, list_plugins
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 PATH = click.Path(path_type=Path)
+MISSED, UNDECIDED = 1, 4
+"""The exit codes of a threshold."""
 
 
 class GroupedCommand(click.Command):

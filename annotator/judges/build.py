@@ -57,7 +57,9 @@ class ModelSettings:
     the listed prices; ``max_cost``: in dollars, for the whole run. ``cached``: answers that are
     known are used, and new ones kept. ``batch``: ask by the Batch API, and wait for ``batch_wait``
     hours at most; ``batch_file``, ``batch_results``: only write the requests, only read the
-    answers. ``source``: where the settings stand, for messages.
+    answers. ``first_sample``: the number of the first sample; one that is asked again has other
+    numbers. ``share``: of each trace that is read, cut as for a model with less context.
+    ``source``: where the settings stand, for messages.
 
     Raises:
         SettingsError: settings that do not go together.
@@ -78,6 +80,8 @@ class ModelSettings:
     batch_wait: float = BATCH_WAIT
     batch_file: Path | None = None
     batch_results: tuple[Path, ...] = ()
+    first_sample: int = 1
+    share: float = 1.0
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -430,6 +434,8 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
         prices=settings.prices,
         in_batches=settings.batch or settings.by_file,
         offline=offline or settings.by_file,
+        first_sample=settings.first_sample,
+        share=settings.share,
     )
     members = [
         LLMJudge(_set_default_temperature(options) if settings.samples == 1 else options, session)

@@ -28,6 +28,11 @@ class Panel(RunJudge):
         self.require = require
 
     @property
+    def _numbers(self) -> range:
+        first = self.members[0].session.first_sample
+        return range(first, first + self.samples)
+
+    @property
     def id(self) -> str:
         """``llm:<model>`` for one model, ``llm:<model>+<model>`` for several."""
         return "llm:" + "+".join(member.options.model for member in self.members)
@@ -72,7 +77,7 @@ class Panel(RunJudge):
         votes = (
             member.forecast(trace, rubric, sample)
             for member in self.members
-            for sample in range(1, self.samples + 1)
+            for sample in self._numbers
         )
         return sum(votes, start=UsageRange())
 
@@ -100,8 +105,7 @@ class Panel(RunJudge):
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""
         calls = [
-            [JudgeCall(trace, rubric, sample) for sample in range(1, self.samples + 1)]
-            for _ in self.members
+            [JudgeCall(trace, rubric, sample) for sample in self._numbers] for _ in self.members
         ]
         try:
             answers = await gather_all(

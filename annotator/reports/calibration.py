@@ -17,6 +17,7 @@ from annotator.labels import Label
 from annotator.reports.digits import (
     UNDEFINED,
     Share,
+    describe_effective,
     describe_limits,
     find_bar,
     format_bounds,
@@ -122,6 +123,8 @@ def _summarize(calibration: Calibration) -> Iterator[str]:
             f" {_write_rate(calibration.agreement_of_all.observed)} of all"
             f" {len(calibration.labelled)}."
         )
+    if calibration.effective_votes:
+        yield f"{describe_effective(calibration.effective_votes, 'correlation of errors')}."
     codes = [row for row in calibration.rows if row.code != NONE]
     unknown = [sanitize_line(row.code, 64) for row in codes if row.corrected.value is None]
     counted = [row for row in codes if row.corrected.value]
@@ -229,6 +232,8 @@ def _write_head(calibration: Calibration) -> Iterator[str]:
             f" unanimous {format_percent(again.share_unanimous)} %,"
             f" alpha {write_estimate(again.krippendorff_alpha)}"
         )
+    if votes := calibration.effective_votes:
+        yield describe_effective(votes, "correlation of errors")
     if not calibration.judges:
         yield "judge-judge  not measured (--against RUN: a second run of the judge, or another one)"
 

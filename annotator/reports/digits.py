@@ -56,6 +56,20 @@ def describe_limits(share: Share, decimals: int = 0, unit: int = 100) -> str:
     return f" ({100 * share.confidence:g} % interval {low} to {high})"
 
 
+def describe_effective(votes: Estimate, of: str) -> str:
+    """Return as how many independent votes those of a panel count; ``of``: what correlates."""
+    number = f"{votes.inputs['votes']} votes"
+    if votes.value is None:
+        reason = f"{votes.reason}, n {votes.n}"
+        return f"{number} count as {UNDEFINED} independent ones ({reason})"
+    limits = ""
+    if votes.low is not None and votes.high is not None:
+        limits = f" [{format_number(votes.low, 1)}, {format_number(votes.high, 1)}]"
+    rho = format_number(votes.inputs["correlation"], 2)
+    value = format_number(votes.value, 1)
+    return f"{number} count as about {value}{limits} independent ones ({of} {rho}, n {votes.n})"
+
+
 def find_limits(share: Share | None) -> tuple[float, float] | None:
     """Return the limits of a share, None where nothing is known of it."""
     if share is None or share.low is None or share.high is None:

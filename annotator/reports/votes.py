@@ -1,7 +1,9 @@
 """The agreement of several votes: between judges, of one judge with itself, and by code."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from annotator.rubrics import NONE
 from annotator.rubrics.annotations import Annotation, Vote
@@ -38,6 +40,8 @@ class Votes:
         flips: by code, of the traces whose votes all count and that have a vote for it, the share
             with another vote, too.
         pairs: the kappa of each two voters; empty if traces can have many labels.
+        effective: the number of independent votes that they count as, by how the codes of two
+            voters go together over the traces whose votes all count.
         ties: traces in which no label had a majority, or a code exactly half of the votes.
         failed: votes that failed in judged traces.
     """
@@ -46,6 +50,7 @@ class Votes:
     incomplete: int
     flips: dict[str, Interval]
     pairs: tuple[VoterPair, ...]
+    effective: Estimate
     ties: int
     failed: int
 
@@ -56,7 +61,8 @@ class VoteCounts:
 
     ``clusters`` counts, by task, the traces whose votes all count (``complete``); of these the
     ``unanimous`` ones and those in which a code is ``voted`` and ``flipped``; and each pair of
-    labels of two voters. ``undecided``: such votes on traces that others decided.
+    labels of two voters. ``together`` counts these traces by two voters, by their number, and a
+    code that both give. ``undecided``: such votes on traces that others decided.
     """
 
     traces: int = 0
@@ -66,6 +72,8 @@ class VoteCounts:
     undecided: int = 0
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
     pairs: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
+    voters: int = 0
+    together: Counter[tuple[int, int, str]] = field(default_factory=Counter)
 
     def add(self, annotation: Annotation, cluster: str | None) -> None:
         """Count the votes of a judged trace, if it has any."""
@@ -86,6 +94,10 @@ class VoteCounts:
             counts.append(("voted", code))
             if not all(code in vote.codes for vote in annotation.votes):
                 counts.append(("flipped", code))
+        self.voters = max(self.voters, len(annotation.votes))
+        codes = [vote.codes if complete else frozenset() for vote in annotation.votes]
+        for (n, first), (m, second) in product(enumerate(codes), repeat=2):
+            self.together.update((n, m, code) for code in first & second)
         for names, labels in _pair_labels(annotation.votes):
             self.pairs.setdefault(names, set()).add(labels)
             counts.append((names, labels))
@@ -101,7 +113,18 @@ class VoteCounts:
         flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
         pairs = [VoterPair(*names, self._kappa(names)) for names in sorted(self.pairs) if labelled]
         unanimous = self._share("unanimous", "complete")
-        return Votes(unanimous, self.incomplete, flips, tuple(pairs), self.ties, self.failed)
+        return Votes(
+            *(unanimous, self.incomplete, flips, tuple(pairs), self._count_effective(codes)),
+            *(self.ties, self.failed),
+        )
+
+    def _count_effective(self, codes: Sequence[str]) -> Estimate:
+        """Return the number of independent votes that the votes count as."""
+        from validation import compute_effective_votes
+
+        voters = range(self.voters)
+        counts = [[[self.together[n, m, code] for code in codes] for m in voters] for n in voters]
+        return compute_effective_votes(self.traces - self.incomplete, counts)
 
     def _share(self, count: Hashable, of: Hashable) -> Interval:
         """Return the share of the traces with one count among those with another, over tasks."""

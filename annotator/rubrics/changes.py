@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq
+from random import Random
 from typing import Any, Literal, get_args
 
 import yaml
@@ -88,6 +90,17 @@ def strip_examples(rubric: Rubric) -> Rubric:
     for code in fields["codes"]:
         code.pop("example", None)
         code.pop("near_misses", None)
+    return _build(rubric, fields)
+
+
+def shuffle_codes(rubric: Rubric, seed: int) -> Rubric:
+    """Return the rubric with its codes in a random order, each in another position, of the next
+    version; their precedence stays. The rubric needs two codes.
+    """
+    fields, random = _get_fields(rubric), Random(seed)  # noqa: S311 - no secret
+    order = [*fields["codes"]]
+    while any(map(eq, fields["codes"], order)):
+        random.shuffle(fields["codes"])
     return _build(rubric, fields)
 
 

@@ -1,17 +1,18 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
-import shutil
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.base.errors import AnnotatorError, BudgetReached
+from annotator.base.errors import AnnotatorError, BudgetReached, FailsAlways
 from annotator.base.files import NewFile, open_checked
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
 from annotator.runs.forecast import Forecast, forecast
+from annotator.runs.manifest import DEFAULT_CRITERIA, Criteria
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import list_judged
 from annotator.traces import Ignored, TraceOrProblem, Traces
@@ -21,13 +22,14 @@ from annotator.traces import Ignored, TraceOrProblem, Traces
 class Arm:
     """A rubric and a judge. ``name``: its directory; ``judge``: settings of models, or a source
     that :func:`annotator.judges.build.build_judge` takes. ``trace_ids``: those that it judges;
-    None: those of the trial.
+    None: those of the trial. ``criteria``: when a verdict counts.
     """
 
     name: str
     rubric: Rubric
     judge: Any
     trace_ids: Collection[str] | None = None
+    criteria: Criteria = DEFAULT_CRITERIA
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Trial:
                 batch_results=self.batch_results,
             )
         options: dict[str, Any] = {"only": self.only, "concurrency": self.concurrency}
+        options["criteria"] = arm.criteria
         plan = make_plan(self.traces, arm.rubric, judge, offline=offline, **options)
         trace_ids = self.trace_ids if arm.trace_ids is None else arm.trace_ids
         return replace(plan, sampled=frozenset(trace_ids))
@@ -124,31 +127,55 @@ async def judge_arms(
             :func:`annotator.runs.execute.run_plan`. What was judged is kept.
     """
     runs: list[Run] = []
+    costs: dict[str, float] = {}  # of the arms that are there, in dollars
     for arm in trial.arms:
         trial.plan(arm)  # a wrong setting of the last arm is found before the first one is asked
-    for arm in trial.arms:
         folder = trial.locate(arm)
-        is_there = (folder / "run.json").exists()
-        if is_there and not resume:
+        if not (folder / "run.json").exists():
+            continue
+        if not resume:
             raise AnnotatorError(
                 f"{folder}: a run is there; go on with --resume, or name another --out"
             )
-        spent = sum(float(run.manifest.totals.get("cost_usd") or 0.0) for run in runs)
-        plan = trial.plan(arm, spent)
+        costs[arm.name] = _read_cost(open_run(folder))
+    for n, arm in enumerate(trial.arms, 1):
+        is_there = arm.name in costs
+        others = sum(cost for name, cost in costs.items() if name != arm.name)
+        plan = trial.plan(arm, others)
         manifest = plan.make_manifest(command)
+        callbacks.notice(f"arm {n} of {len(trial.arms)}: {arm.name}")
         try:
-            run = await run_plan(plan, manifest, folder, callbacks, open_run, [], resume=is_there)
+            run = await run_plan(
+                plan, manifest, trial.locate(arm), callbacks, open_run, [], resume=is_there
+            )
         except BudgetReached as error:
-            raise BudgetReached(f"{arm.name}: {error}") from error
+            before = f", and {others:.4f} for the other arms" if others else ""
+            raise BudgetReached(f"{arm.name}: {error}{before}") from error
+        except FailsAlways as error:
+            raise FailsAlways(f"{arm.name}: {error}") from error
+        costs[arm.name] = _read_cost(run)
         runs.append(run)
     if trial.batch_file:
-        with NewFile(trial.batch_file, private=True) as out:
-            for arm in trial.arms:
-                requests = locate_requests(trial.locate(arm))
-                if requests.exists():
-                    with open_checked(requests) as lines:
-                        shutil.copyfileobj(lines, out)
+        _join_requests(trial, trial.batch_file)
     return runs
+
+
+def _read_cost(run: Run) -> float:
+    return float(run.manifest.totals.get("cost_usd") or 0.0)
+
+
+def _join_requests(trial: Trial, file: Path) -> None:
+    """Write the requests of all arms into one file; one that several arms have is there once."""
+    seen = set()
+    with NewFile(file, private=True) as out:
+        for arm in trial.arms:
+            requests = locate_requests(trial.locate(arm))
+            if requests.exists():
+                with open_checked(requests) as lines:
+                    for line in lines:
+                        if (digest := hashlib.sha256(line).digest()) not in seen:
+                            seen.add(digest)
+                            out.write(line)
 
 
 def locate_requests(folder: Path) -> Path:

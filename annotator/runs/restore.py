@@ -66,13 +66,16 @@ def restore_settings(run: Run) -> Mapping[str, Any] | str:
         AnnotatorError: the judge is a plug-in.
     """
     recorded = run.manifest.judge.model_dump()
-    if recorded["id"] == "rules":
+    critic = recorded.get("critic")
+    if recorded["id"] == "rules" and not critic:
         return "rules"
     if not str(recorded["id"]).startswith("llm:"):
         raise AnnotatorError(
-            f"{run}: its judge {recorded['id']} is a plug-in: name it with --judge"
+            f"{run}: its judge {recorded['id']} is a plug-in, or has a critic: name it with --judge"
         )
     votes = {name: recorded[name] for name in _VOTES if name in recorded}
+    if critic:
+        votes["critic"] = _read_model(critic)
     models = [_read_model(model) for model in recorded.get("models") or [recorded]]
     if len(models) == 1:
         return {**models[0], **votes}

@@ -10,6 +10,7 @@ import pytest
 from annotator import api
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.sample.design import Design, SampledStratum, write_design
+from annotator.rubrics.annotations import Vote
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
@@ -849,3 +850,40 @@ def test_how_many_more_labels_decide(
         more = int(done.err.partition("about ")[2].split()[0])
         limits = [compute_wilson_limits(k / n, n + more + less) for less in (-1, 0)]
         assert [low >= value or high < value for low, high in limits] == [False, True]
+
+
+# Panels
+
+
+def test_the_errors_of_a_panel_by_hand(annotate_cli, tmp_path):
+    """Two votes on eight traces that people call alpha: both wrong on three, each alone on one,
+    both right on three. phi of the errors = (3 * 3 - 1 * 1) / 16 = .5: 2 / (1 + .5) votes. With
+    four traces without alpha, on which both are right, (3 * 7 - 1 * 1) / (4 * 8) = .625: 2 / 1.625.
+    """
+    rubric = make_rubric(tmp_path, "one", ["alpha"])
+    votes = ["--"] * 3 + ["A-", "-A"] + ["AA"] * 3
+    for more, expected in (([], 4 / 3), (["--"] * 4, 2 / 1.625)):
+        traces = [
+            replace(
+                said(f"t{n}", *["alpha"][: "A" in pair]),
+                votes=tuple(
+                    Vote("llm:m", k, "labelled", "alpha")
+                    if vote == "A"
+                    else Vote("llm:m", k, "none")
+                    for k, vote in enumerate(pair, 1)
+                ),
+            )
+            for n, pair in enumerate(votes + more)
+        ]
+        run = make_run(tmp_path / f"run{len(traces)}", rubric, traces)
+        rows = [label(f"t{n}", rubric, *["alpha"][: n < 8]) for n in range(len(traces))]
+        labels = write_labels(tmp_path / "panel.jsonl", rows)
+        done = annotate_cli("calibrate", run, "--labels", labels)
+        found = calibration(run / "calibration.json")["effective_votes"]
+        assert found["value"] == pytest.approx(expected)
+        assert (found["n"], found["inputs"]["votes"]) == (len(traces), 2)
+        assert found["low"] < expected < found["high"]
+    text = " ".join(done.out.split())
+    assert re.search(
+        r"2 votes count as about 1\.2 \[.*?\] independent ones \(correl.* n 12\)", text
+    )

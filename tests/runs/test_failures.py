@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from annotator.rubrics.annotations import Annotation
-from tests.conftest import Done, set_model
+from tests.conftest import Done, read_overview, set_model
 from tests.judges.ask import RIGHT
 from tests.runs.test_run import annotations, llm, statuses
 from tests.server import Reply, Request, Responder, Server, finding
@@ -149,7 +149,7 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     assert {(one.status, one.failure) for one in found} == {(state, kind)}
     n = len(found)
     assert annotate_cli("report", "out", "--format", "html").code == 0
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = read_overview(tmp_path / "out" / "report.html")
     others = [annotate_cli("report", "out", "--format", form).out for form in ("md", "latex")]
     for text in (page, *others):
         assert f"{kind}: {n} traces {state}" in text

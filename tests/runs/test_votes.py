@@ -453,11 +453,15 @@ def test_every_format_says_how_far_the_votes_agree(annotate_cli, ten):
         assert re.search(r"kappa llm:x, llm:y 0\.40 \(no interval: \d and \d .*\) n 10", text), text
         assert "work_overlap 3/7 42.9 %" in text
         assert "votes unanimous 7/10 70.0 %" in text
+        # x agrees with itself, and with y by phi = (4 / 10 - .6 * .5) / sqrt(.24 * .25) = .408.
+        # 3 / (1 + 2 * (1 + .408 + .408) / 3) = 1.36
+        assert "3 votes count as about 1.4 independent ones (correlation 0.61, n 10)" in text
     rows = list(csv.DictReader(io.StringIO(shown["csv"])))
     assert [(row["flips"], row["flips_n"]) for row in rows if row["code"] == "work_overlap"] == [
         ("3", "7")
     ]
     [value] = json.loads(shown["json"])
+    assert value["votes"]["effective"]["value"] == pytest.approx(1.357, abs=5e-4)
     pair = next(one for one in value["votes"]["pairs"] if one["second"] == "llm:y")
     assert (pair["first"], pair["n"], pair["value"]) == ("llm:x", 10, pytest.approx(0.4))
     assert value["votes"]["flips"]["work_overlap"]["k"] == 3

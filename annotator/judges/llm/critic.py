@@ -88,7 +88,8 @@ class Critic(LLMJudge):
         finding, the trace could not be judged.
         """
         try:
-            checked = await self.decide(JudgeCall(trace, rubric, findings=tuple(findings)))
+            sample = self.session.first_sample
+            checked = await self.decide(JudgeCall(trace, rubric, sample, findings=tuple(findings)))
         except Pending:
             raise
         except BaseException:

@@ -81,7 +81,7 @@ class LLMJudge(Model):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         super().__init__(options, session)
         self._context = options.context or self._listed.context
-        self._prompt_builder = PromptBuilder(options, self._context)
+        self._prompt_builder = PromptBuilder(options, self._context, self.session.share)
         self._unrecorded: dict[str, dict[int, JudgeCall]] = {}  # decided calls, by name and sample
 
     @property
@@ -100,6 +100,8 @@ class LLMJudge(Model):
             "dialect": options.dialect,
             "api": options.api if options.api != "auto" else None,
             "facts": None if options.facts else "off",
+            "first_sample": self.session.first_sample - 1 and self.session.first_sample,
+            "share": None if self.session.share == 1 else self.session.share,
         }
         return {
             "model": options.model,
@@ -142,7 +144,7 @@ class LLMJudge(Model):
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict; see :meth:`annotator.judges.base.Judge.judge`."""
-        return await self.decide(JudgeCall(trace, rubric))
+        return await self.decide(JudgeCall(trace, rubric, self.session.first_sample))
 
     async def decide(self, judge_call: JudgeCall) -> Verdict:
         """Return the verdict of one call, still to be recorded; raises as :meth:`judge`."""
@@ -396,7 +398,7 @@ class LLMJudge(Model):
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.RunJudge.expects`."""
-        return self.forecast(trace, rubric, 1)
+        return self.forecast(trace, rubric, self.session.first_sample)
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
         """Estimate the usage of a sample of a trace; raises as

@@ -57,6 +57,7 @@ class Session:
     """Shared by all models of a run: rate limiter, budget, cache, price files and notices.
 
     ``in_batches``: requests go into batches, at their prices. ``offline``: no call and no key.
+    ``first_sample`` and ``share`` as in :class:`annotator.judges.build.ModelSettings`.
     """
 
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
@@ -65,6 +66,8 @@ class Session:
     prices: tuple[Path, ...] = ()
     in_batches: bool = False
     offline: bool = False
+    first_sample: int = 1
+    share: float = 1.0
     notice: Callable[[str], None] = lambda _: None
 
 

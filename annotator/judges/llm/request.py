@@ -65,11 +65,15 @@ class TooLong(Exception):
 
 
 class PromptBuilder:
-    """Builds prompts that fit into ``context`` tokens of input (None: not known)."""
+    """Builds prompts that fit into ``context`` tokens of input (None: not known).
 
-    def __init__(self, options: Options, context: int | None) -> None:
+    ``share``: of the characters that would fit, those that are shown, without windows.
+    """
+
+    def __init__(self, options: Options, context: int | None, share: float = 1.0) -> None:
         self.context = context
-        self._windows = options.windows
+        self._share = share
+        self._windows = options.windows and share == 1
         self._layout = options.layout
         self._longest_answer = options.max_output_tokens
 
@@ -87,6 +91,15 @@ class PromptBuilder:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
+        prompts = self._fit_prompts(trace, rubric, max_characters)
+        if self._share == 1 or max_characters is not None:
+            return prompts
+        length = int(len(prompts[0].trace_section) * self._share)
+        return [render(trace, rubric, max(length, MIN_CHARACTERS), layout=self._layout)]
+
+    def _fit_prompts(
+        self, trace: Trace, rubric: Rubric, max_characters: int | None
+    ) -> list[Prompt]:
         prompt = render(trace, rubric, layout=self._layout)
         room = self._compute_room(prompt)
         if max_characters is None:

@@ -57,7 +57,7 @@ def make_brief(table: FrequencyTable, full: Table) -> Table:
     bounds = []
     if table.judged and any(name.startswith("bounds") for name in header):
         bounds = [x for x in ranked if getattr(x, "id", "") in _OF_BOUNDS]
-    votes = full.lines[:1] if table.votes else []
+    votes = full.lines[:2] if table.votes else []
     critic = [line for line in full.lines if line.startswith("critic: ")]
     blocks = [
         [line for note in bounds for line in wrap_line(note, "   ").splitlines()],

@@ -10,6 +10,7 @@ from annotator.base.text import Note, format_count, sanitize_line
 from annotator.reports.counts import list_reasons
 from annotator.reports.digits import (
     UNDEFINED,
+    describe_effective,
     format_bounds,
     format_limits,
     format_number,
@@ -233,7 +234,10 @@ def describe_votes(votes: Votes) -> list[str]:
     if votes.incomplete:
         missing = f", votes missing in {format_count(votes.incomplete, 'trace')}"
         same = " (where no vote is missing)"
-    lines = [f"votes unanimous  {_write_share(votes.unanimous)}{missing}"]
+    lines = [
+        f"votes unanimous  {_write_share(votes.unanimous)}{missing}",
+        describe_effective(votes.effective, "correlation"),
+    ]
     for pair in votes.pairs:
         kappa = pair.kappa
         value = UNDEFINED if kappa.value is None else format_number(kappa.value, 2)
@@ -363,6 +367,7 @@ def _record_votes(votes: Votes | None) -> dict[str, object] | None:
     return {
         "unanimous": votes.unanimous.as_dict(),
         **_pick(votes, "incomplete", "ties", "failed"),
+        "effective": votes.effective.as_dict(),
         "pairs": [_pick(pair, "first", "second") | pair.kappa.as_dict() for pair in votes.pairs],
         "flips": {code: flip.as_dict() for code, flip in votes.flips.items()},
     }

@@ -1,0 +1,188 @@
+"""``annotate check-judge``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from annotator import api
+from annotator.base.errors import BudgetReached, Pending
+from annotator.cli.defaults import load_keys
+from annotator.cli.forecast import show_forecast
+from annotator.cli.judges import (
+    add_judge_options,
+    describe_command,
+    make_judge_settings,
+    restore_judge_settings,
+)
+from annotator.cli.options import (
+    MISSED,
+    PATH,
+    UNDECIDED,
+    GroupedCommand,
+    Number,
+    add_option,
+    add_reader_options,
+    parse_attributes,
+    verbose_option,
+)
+from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
+from annotator.reports.digits import format_limits, format_percent
+from annotator.reports.stability import tabulate
+from annotator.traces import check_exists, load_traces
+
+_SECTIONS = {
+    "Options": "n variants paraphrase share rubric models judge_name base_url out resume dry_run"
+    " max_cost concurrency max_flips",
+    "Which traces": "reader map_file agent_name",
+    "Model": "api_key_env api temperature seed context samples critic",
+    "Limits and money": "rpm tpm price_in price_out prices cached",
+    "Batches": "batch_file batch_results",
+    "Output": "verbose quiet as_json cluster confidence draw_seed",
+}
+
+
+@click.command(
+    "check-judge", cls=GroupedCommand, sections=_SECTIONS, context_settings={"show_default": True}
+)
+@click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
+@add_option("-n,--n N", "The number of random traces.", click.IntRange(1), default=40)
+@add_option(
+    "--variants LIST",
+    "The ways to ask again: again (the same), order (of the codes), layout (rubric before or after"
+    " the trace), paraphrase (of the rubric), short (a part of the trace).",
+    default=",".join(api.VARIANTS),
+)
+@add_option(
+    "--paraphrase FILE",
+    "The rubric in other words.  [default: the model writes it, in one call]",
+    PATH,
+)
+@add_option("--share SHARE", "Of a trace, in the variant short.", Number(0.05, 0.99), default=0.7)
+@add_option("--rubric NAME|FILE", "The rubric.  [default: the run's]")
+@add_judge_options
+@add_option(
+    "--out DIR",
+    "The directory of the variants, the result and the rubric in other words.",
+    click.Path(path_type=Path, file_okay=False),
+    required=True,
+)
+@add_option("--resume", "Go on with the variants in --out.")
+@add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
+@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_option(
+    "--max-flips SHARE",
+    "Exit code 1 if a larger share of traces gets other codes in some variant. A code is stable up"
+    " to this share of flips (default: 0.2).",
+    Number(0, 1, min_open=True, max_open=True),
+)
+@add_reader_options("Read TRACES as this format. PLUGIN: an installed one, or module:name.")
+@add_option(
+    "--cluster ATTRIBUTES",
+    "The attributes that name a task; none: all traces are independent.",
+    default="project,task",
+)
+@add_option("--confidence LEVEL", type=Number(0.5, 0.9999), default=0.95)
+@add_option(
+    "--draws-seed N",
+    "The seed of the drawn traces, the order of the codes, and resampled intervals.",
+    click.IntRange(0),
+    default=0,
+    name="draw_seed",
+)
+@add_option("--quiet", "No notices.")
+@verbose_option
+@add_option("--json", "Print the result as JSON.", name="as_json")
+def command(
+    sources: tuple[str, ...],
+    n: int,
+    variants: str,
+    paraphrase: Path | None,
+    share: float,
+    rubric: str | None,
+    judge_name: str | None,
+    out: Path,
+    resume: bool,
+    dry_run: bool,
+    concurrency: int,
+    max_flips: float | None,
+    format_: str,
+    cluster: str,
+    confidence: float,
+    draw_seed: int,
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Ask a judge again in ways that should not matter: do the codes stay the same?
+
+    \b
+    annotate check-judge runs/first --out check
+
+    Random traces of RUN are judged again: the same once more, with the codes in another order, the
+    rubric after the trace, the rubric in other words, and a part of the trace. The table counts the
+    codes that flip. It needs no labels, and says nothing about whether the judge is right.
+
+    Exit codes: 0 done, or the requests are written; 1 more than --max-flips; 2 wrong usage or
+    unreadable input; 3 stopped before --max-cost was exceeded; 4 the traces do not decide whether
+    it is more than --max-flips; 130 interrupted.
+    """
+    load_keys()
+    notice = (lambda text: None) if quiet else say_notice
+    for source in sources:
+        check_exists(source)
+    run = len(sources) == 1 and api.is_run(sources[0])
+    max_cost, requests, results = (
+        options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
+    )
+    source_of = click.get_current_context().get_parameter_source
+    named = judge_name or source_of("models") is ParameterSource.COMMANDLINE
+    make = make_judge_settings(judge_name, options, named=False) if named or not run else None
+    if judge_name and not make:
+        raise click.UsageError(f"--judge {judge_name}: only a judge that asks a model is checked")
+    plan = api.plan_check(
+        sources[0] if run else load_traces(*sources, format=format_),
+        rubric,
+        make({}) if make else None,
+        out=out,
+        resume=resume,
+        n=n,
+        variants=tuple(dict.fromkeys(name.strip() for name in variants.split(","))),
+        paraphrase=paraphrase,
+        share=share,
+        maximum=0.2 if max_flips is None else max_flips,
+        max_cost=max_cost,
+        concurrency=concurrency,
+        batch_file=requests,
+        batch_results=results,
+        cluster=parse_attributes(cluster),
+        confidence=confidence,
+        seed=draw_seed,
+        restore=restore_judge_settings(options),
+    )
+    if dry_run:
+        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        return
+    text = describe_command(click.get_current_context())
+    try:
+        result = plan.run_check(notice, text, resume=resume)
+    except Pending as error:
+        notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
+        return
+    except BudgetReached as error:
+        raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
+    tables = tabulate(result, verbose=verbose)
+    put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
+    say_written(out / "check.json")
+    if plan.paraphrase_file.exists():
+        notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
+    labelled = name_sources(sources) if run else ("RUN",)
+    say_next("sample", *labelled, "-n", 60, purpose="labels say whether the judge is right")
+    if max_flips is not None:
+        outcome = result.check(max_flips)
+        same = f"same codes in {format_percent(result.same)} % {format_limits(result.same)}"
+        click.echo(f"flips in at most {100 * max_flips:g} %: {outcome}, {same}", err=True)
+        if outcome != "met":
+            raise SystemExit(MISSED if outcome == "missed" else UNDECIDED)
