@@ -159,7 +159,6 @@ def describe_correction(
     *,
     two: bool,
     same: bool,
-    pool: bool,
 ) -> Iterator[str]:
     """Yield how the shares are corrected, or that they are not."""
     if not corrected:
@@ -175,12 +174,6 @@ def describe_correction(
     )
     if two:
         text = f"Corrected: each side by its own labels ({labels})."
-    if pool:
-        text = (
-            f"Corrected, pooled: by the labels of both sides together ({labels}), as if traces with"
-            " the same answer of the judge had the code equally often on both. If the sides differ,"
-            " these differences are too small; only the test of no difference is to be trusted."
-        )
     if left:
         text += (
             f" Corrected shares leave out {' and '.join(left)} traces: in a condition none has a"
