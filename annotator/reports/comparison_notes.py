@@ -182,15 +182,11 @@ def describe_correction(
     for status, answer in OPEN.items():
         sizes = [sum(trace.open == answer for trace in side) for side in counted]
         if any(sizes):
-            listed = _list_sizes(read.values, sizes)
-            text += f" They count {status} traces, too: {listed}."
+            listed = [f"{value} {n}" for value, n in zip(read.values, sizes, strict=True) if n]
+            text += f" They count {status} traces, too: {', '.join(listed)}."
     yield Note(text, "corrected")
     yield from _list_side_cautions(read.values, corrected)
     yield from read.terms.warnings
-
-
-def _list_sizes(values: Sequence[str], sizes: Sequence[int]) -> str:
-    return ", ".join(f"{value} {n}" for value, n in zip(values, sizes, strict=True) if n)
 
 
 def _list_side_cautions(

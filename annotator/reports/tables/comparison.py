@@ -223,7 +223,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     adjusted = [row.corrected_adjusted if compared.corrected else row.adjusted for row in rows]
     ends["p (Holm)"] = list(map(format_p, adjusted))
     shares = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
-    room = WIDTH - _measure_columns(ends)
+    room = WIDTH - sum(2 + max(map(len, (name, *cells))) for name, cells in ends.items())
     room -= min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
     each = _LONGEST_SIDE if compared.two else room // len(compared.values) - 2
     intervals = compared.two or max((len(x) for line in shares for x in line), default=0) <= each
@@ -254,10 +254,6 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
         records=(),
         brief=None,
     )
-
-
-def _measure_columns(columns: dict[str, list[str]]) -> int:
-    return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
 
 
 def explain_cells(compared: ConditionComparison, intervals: bool) -> str:
