@@ -3,7 +3,6 @@
 Traces of one task depend on each other: resamples, tests and folds take whole clusters (tasks).
 """
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 from validation.checks import check_lengths
 from validation.comparison import adjust_p_values
 from validation.estimate import Estimate, Serializable
-from validation.intervals import compute_quantile
-from validation.reliability import estimate_kappa_difference
+from validation.reliability import estimate_gains, estimate_kappa_difference
 from validation.resampling import Floats, Resamples, check_weights, index_clusters, sum_by_number
 
 LEAST_CLUSTERS = 5  # of a test: 5 tasks can be exchanged in 32 ways
@@ -54,7 +52,7 @@ class CheckedChoice(Serializable):
 
     Attributes:
         gain: the kappa of the arms so chosen less that of the first arm, on tasks that did not
-            choose, with its interval over tasks.
+            choose: :func:`validation.reliability.estimate_gains`.
         answers: the answer of the arm so chosen, by item.
         winners: the number of the arm that each fold's other tasks choose.
     """
@@ -223,86 +221,10 @@ def check_choice(
         winners.append(winner)
         for item in fold.tolist():
             answers[item] = arms[winner][item]
-    gain = estimate_checked_gain(
-        human,
-        answers,
-        arms[0],
-        folds=folds.get_n_splits(),
-        clusters=clusters,
-        weights=weights,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
+    gain, _ = estimate_gains(
+        human, answers, arms[0], clusters=clusters, weights=weights, confidence=confidence
     )
     return CheckedChoice(gain, tuple(answers), tuple(winners))
-
-
-def estimate_checked_gain(
-    human: Sequence[str],
-    answers: Sequence[str],
-    base: Sequence[str],
-    *,
-    folds: int,
-    clusters: Sequence[Hashable] | None = None,
-    weights: Sequence[float] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Estimate:
-    """Return the kappa of cross-validated answers less that of a base, with its interval.
-
-    The answers of each of ``folds`` folds are by a judge that the other folds chose. The choices
-    share most of their items, so that the gain varies more than one fixed judge's would: the
-    standard error of resampled clusters is multiplied by sqrt(1 + folds / (folds - 1)), and the
-    limits are those of Student's t on one degree less than there are clusters.
-
-    Args:
-        human: the person's label of every item.
-        answers: the labels of the judges so chosen.
-        base: the labels of the judge that they are compared with.
-        folds: at least 2.
-        clusters: one per item. Default: items are independent.
-        weights: positive sampling weights; default: all the same.
-        confidence: between 0 and 1, both excluded.
-        resamples: at least 1.
-        seed: the same seed gives the same limits.
-
-    Returns:
-        Limits at the value and a reason if all answers are the same as the base's: nothing else was
-        chosen. No limits, with a reason, for fewer than 2 clusters.
-
-    Source: C. Nadeau, Y. Bengio, Machine Learning 52 (2003) 239-281, the corrected variance.
-    """
-    check_lengths(human, answers)
-    check_lengths(human, base)
-    if folds < 2:
-        raise ValueError(f"folds must be at least 2, not {folds}")
-    weight = check_weights(weights, len(human))
-    tables = _Tables.count(human, [answers, base], clusters, weight)
-    draws = Resamples.draw(tables.sums, resamples=resamples, seed=seed)
-    kappas = tables.compute_kappas(draws.observed)[0]
-    samples = tables.compute_kappas(draws.draws)
-    value = float(kappas[0] - kappas[1])
-    spread = _measure_spread(samples[:, 0] - samples[:, 1])
-    low = high = reason = None
-    if not np.isfinite(value):
-        reason = "kappa is undefined"
-    elif list(answers) == list(base):
-        low, high, reason = 0.0, 0.0, "the base was chosen everywhere"
-    elif draws.clusters < 2 or not spread:
-        reason = f"no interval from {draws.clusters} tasks that do not differ"
-    else:
-        error = spread * math.sqrt(1 + folds / (folds - 1))
-        half = compute_quantile(confidence, draws.clusters - 1) * error
-        low, high = value - half, value + half
-    return Estimate(
-        "checked_gain",
-        value if np.isfinite(value) else None,
-        *(low, high, len(human), confidence),
-        "none" if low is None else "corrected_resampled_t",
-        reason,
-        {"clusters": draws.clusters, "folds": folds, "resamples": resamples, "seed": seed},
-    )
 
 
 def _choose(

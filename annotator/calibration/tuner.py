@@ -31,9 +31,16 @@ from annotator.prompts.proposal import Opinion, render_proposal
 from annotator.rubrics import Rubric
 from annotator.rubrics.annotations import Usage, UsageRange
 from annotator.rubrics.changes import Proposal, dump_rubric
-from annotator.runs.arms import Arm, Trial, forecast_arms, judge_arms, locate_requests
+from annotator.runs.arms import (
+    Arm,
+    Trial,
+    forecast_arms,
+    gather_requests,
+    judge_arms,
+    locate_requests,
+)
 from annotator.runs.execute import Callbacks, RunProgress, ignore
-from annotator.runs.forecast import forecast
+from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run
 from annotator.traces import Trace
@@ -41,15 +48,6 @@ from annotator.traces.clusters import find_cluster, name_lone_cluster
 
 _SHOWN = 40  # differences in one request for changes
 _PROMPT = 8_000  # tokens of such a request, assumed
-
-
-@dataclass(frozen=True, slots=True)
-class TuningForecast:
-    """The expected usage of a tuning on so many ``traces``, and its assumptions."""
-
-    traces: int
-    usage: UsageRange
-    assumption: str
 
 
 @dataclass(kw_only=True)
@@ -73,6 +71,7 @@ class Tuner:
     runs: dict[str, Run] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     failures: list[str] = field(default_factory=list)
+    proposals: int = 0
     stage: int = 0
 
     def check_labels(self) -> int:
@@ -217,9 +216,10 @@ class Tuner:
         kept = await ask_proposals(prompts, settings, folder, self.trial.concurrency, self.notice)
         self.usage = sum((item.usage for item in kept.values()), start=self.usage)
         failures = [f"{name}: {item.error}" for name, item in kept.items() if item.error]
-        if len(failures) == len(prompts):
+        if len(failures) == len(prompts) and not self.proposals:
             raise AnnotatorError(f"no proposal could be used; {failures[0]}")
         self.failures += failures
+        self.proposals += len(prompts) - len(failures)
         return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
 
     def _list_traces(self) -> list[Trace]:
@@ -264,6 +264,9 @@ class Tuner:
         if lost := (*matched.not_in_run, *matched.skipped):
             labelled = format_count(len(lost), "labelled trace")
             self.notice(f"left out: {labelled} not read, or not for the rubric: {lost[0]}")
+        if alone := [x.trace_id for x in matched.all if x.cluster is None]:
+            labelled = format_count(len(alone), "labelled trace")
+            self.notice(f"no task is named by {labelled}: each counts as a task (--cluster)")
         weights = {trace.trace_id: trace.weight for trace in matched.all}
         return LabelledSet(
             {x.trace_id: join_labels(x.counted.human) for x in matched.all},
@@ -275,11 +278,7 @@ class Tuner:
         """Put the requests of a stage into one file, and return what to do with it."""
         file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
         names = ["proposals", *(task.name for task in tasks)]
-        requests = [locate_requests(self.trial.folder / name) for name in names]
-        data = b"".join(path.read_bytes() for path in requests if path.exists())
-        lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # folds may try the same change
-        write_file(file, b"".join(lines), private=True)
-        number = format_count(len(lines), "request")
+        number = format_count(gather_requests(self.trial.folder, names, file), "request")
         return (
             f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
             " and --resume --batch-results FILE"
@@ -288,16 +287,20 @@ class Tuner:
     def _write(self, tuning: Tuning) -> None:
         folder = self.trial.folder
         write_file(folder / "tuning.json", f"{dump_json(tuning.as_dict(), 1)}\n", private=True)
+        rubric, judge = folder / "rubric.yaml", folder / "judge.yaml"
         if tuning.product.changes:
-            write_file(folder / "rubric.yaml", dump_rubric(tuning.product.rubric))
-            write_file(folder / "judge.yaml", dump_settings(self.settings))
+            write_file(rubric, dump_rubric(tuning.product.rubric))
+            write_file(judge, dump_settings(self.settings))
+        else:  # those of an earlier result, with fewer labels say
+            rubric.unlink(missing_ok=True)
+            judge.unlink(missing_ok=True)
 
-    def forecast(self) -> TuningForecast:
+    def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
         ids = tuple(sorted(self.labels))
         base = Arm("base", self.rubric, self.settings, ids)
         trial = replace(self.trial, arms=[base])
-        first = forecast_arms(trial).usage
+        first = forecast_arms(trial)
         plan = trial.plan(base, offline=True)
         expected = forecast(plan)
         member, n, tries = plan.built.members[0], max(expected.judged, 1), self.plan
@@ -316,12 +319,11 @@ class Tuner:
             requests = _extrapolate(call, (folds + 1) * rounds)
             ends.append(_extrapolate(usage, times / n) + requests)
         assumption = (
-            f"at least {folds + 1} requests for changes of {_PROMPT:,} tokens, and"
-            f" {tries.candidates} changes of each judged on half of its labels; at most also all"
-            " of them together, and the labels of every fold; answers known from before are left"
-            f" out for the present rubric only; {expected.assumption}"
+            f"{folds + 1} requests for changes, of {_PROMPT:,} tokens; each gives"
+            f" {tries.candidates} changes, which are judged on half of its labels; at most the"
+            f" changes that help are judged together, and each fold anew; {expected.assumption}"
         )
-        return TuningForecast(n, first + UsageRange(*ends), assumption)
+        return replace(first, usage=first.usage + UsageRange(*ends), assumption=assumption)
 
 
 def _extrapolate(usage: Usage, factor: float) -> Usage:

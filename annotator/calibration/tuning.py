@@ -15,6 +15,7 @@ from annotator.rubrics.changes import ClauseChange, Proposal, ProposedChange, Tu
 from validation import Estimate, RaterAgreement, estimate_gains, measure_agreement
 
 LEAST_TASKS, LEAST_LABELS = 4, 30
+_LEAST_OUTSIDE = 3  # tasks outside a fold: one to propose changes, two to check them
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
     """Return the number of folds: at most that of the tasks.
 
     Raises:
-        AnnotatorError: there are too few labels or tasks.
+        AnnotatorError: there are too few labels or tasks, or too few tasks outside a fold.
     """
     tasks = len({labelled.tasks[name] for name in labelled.human})
     if tasks < LEAST_TASKS or len(labelled.human) < LEAST_LABELS:
@@ -226,7 +227,14 @@ def check_size(labelled: LabelledSet, folds: int) -> int:
             f"{len(labelled.human)} labels of {tasks} tasks are too few to tune and to check it:"
             f" label at least {LEAST_LABELS} traces of {LEAST_TASKS} tasks (annotate sample)"
         )
-    return min(folds, tasks)
+    folds = min(folds, tasks)
+    # With one task to check, no change has a standard error: nothing would ever be kept.
+    if tasks - -(-tasks // folds) < _LEAST_OUTSIDE:
+        raise AnnotatorError(
+            f"--folds {folds} leaves fewer than {_LEAST_OUTSIDE} of {tasks} tasks to tune on: use"
+            f" --folds {tasks}"
+        )
+    return folds
 
 
 def tune_and_check(

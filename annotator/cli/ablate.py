@@ -134,7 +134,7 @@ def command(
         seed=draw_seed,
     )
     if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
     text = describe_command(click.get_current_context())
     try:

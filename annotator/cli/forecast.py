@@ -13,10 +13,16 @@ _PILOT = 5  # traces; a pilot is of use with more
 
 
 def show_forecast(
-    expected: api.Forecast, concurrency: int | None, *, verbose: bool, as_json: bool
+    expected: api.Forecast,
+    concurrency: int | None,
+    *,
+    verbose: bool,
+    as_json: bool,
+    pilot: bool = True,
 ) -> None:
     """Print a forecast. ``concurrency``: the calls in flight; None if a batch or a limit a minute
-    decides the speed. ``verbose``: with all counts, also those of 0.
+    decides the speed. ``verbose``: with all counts, also those of 0. ``pilot``: the command has
+    ``--pilot``.
     """
     low, high = expected.usage.low, expected.usage.high
     forecast = {
@@ -40,7 +46,7 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    lines = [wrap_lines(_summarize(expected, concurrency)), ""]
+    lines = [wrap_lines(_summarize(expected, concurrency, pilot=pilot)), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
@@ -81,7 +87,7 @@ def _describe_counts(expected: api.Forecast) -> Iterator[str]:
         yield f"{calls}: {read} tokens of input, {written} of output."
 
 
-def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
+def _summarize(expected: api.Forecast, concurrency: int | None, *, pilot: bool) -> str:
     """Return the first line: how many runs, dollars and minutes."""
     low, high = expected.usage.low, expected.usage.high
     if not high.calls:
@@ -106,7 +112,7 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     head += (
         f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}."
     )
-    if len(expected.model_trace_ids) > _PILOT:
+    if pilot and len(expected.model_trace_ids) > _PILOT:
         head += f" `--pilot {_PILOT}` narrows it."
     return head
 

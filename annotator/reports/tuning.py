@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from annotator.base.text import Note, cut_middle, format_count, sanitize_line, wrap_lines
+from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.calibration.tuning import Gain, TriedChange, Tuning
 from annotator.reports.calibration import write_estimate
 from annotator.reports.digits import UNDEFINED, format_number
@@ -59,18 +59,16 @@ def _summarize(tuning: Tuning) -> Iterator[str]:
     """Yield the result in a few sentences."""
     gain, tried = tuning.gain, tuning.product.candidates
     kept = sum(change.kept for change in tried)
-    of = f"on {gain.n} labels of {format_count(gain.tasks, 'task')}"
-    more = f"gain {_write_gain(gain.kappa)} {of}"
-    rise = f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}"
+    more = f"gain {_write_gain(gain.kappa)} on {gain.n} labels of"
+    more += f" {format_count(gain.tasks, 'task')}"
     if not kept:
         yield f"No candidate helps: {more}; keep the rubric."
-    elif gain.is_sure:
-        yield f"Tuned: {rise}, {more}, each by a rubric that was not tuned on it;"
-        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
     else:
-        yield f"Not proven: {rise}, {more}, each by a rubric that was not tuned on it;"
-        yield f"{kept} of {format_count(len(tried), 'candidate')} kept."
-        yield "Keep the present rubric, or label more traces."
+        yield "Tuned:" if gain.is_sure else "Not proven:"
+        yield f"kappa {_write(gain.first.kappa)} → {_write(gain.second.kappa)}, {more}, each held"
+        yield f"out once; {kept} of {format_count(len(tried), 'candidate')} kept."
+        if not gain.is_sure:
+            yield "Keep the present rubric, or label more traces."
     if tuning.final:
         yield _describe_final(tuning.final, tuning.look)
 
@@ -97,26 +95,24 @@ def _list_notes(tuning: Tuning) -> Iterator[str]:
     product, gain = tuning.product, tuning.gain
     if tuning.failures:
         requests = format_count(len(tuning.failures), "request")
-        yield Note(
-            f"{requests} for changes without a usable answer, which counts as no change:"
-            f" {sanitize_line(tuning.failures[0], 200)}",
-            "failures",
+        yield (
+            f"{requests} for changes without a usable answer count as no change:"
+            f" {sanitize_line(tuning.failures[0], 200)}"
         )
     if tuning.judged_open:
         judgements = format_count(tuning.judged_open, "judgement")
         yield f"{judgements} undecided or failed: they count as disagreements."
     yield (
-        f"{product.proposing} labels proposed the changes. n: differences that one is to settle."
-        f" Gain, error: the rise of kappa on the other {product.checking}, and its standard error"
-        " over tasks. Kept: a gain above one error, with two more right answers."
+        f"Table: {product.proposing} labels suggested the changes, the other {product.checking}"
+        " checked them. n: differences that a change should settle. gain: rise of kappa where it"
+        " was checked; error: its standard error over tasks. A change is kept if its gain is"
+        " above one error and at least two more answers are right."
     )
     yield (
-        f"The gain above is that of the whole procedure, repeated without each of"
-        f" {len(tuning.folds)} folds, on that fold. In agreement it is"
+        f"Gain above: the rubric was tuned {len(tuning.folds)} more times, each time without one"
+        f" fold of tasks and then compared there. In agreement the gain is"
         f" {_write_gain(gain.agreement)}."
     )
-    if len(tuning.folds) < tuning.plan.folds:
-        yield f"{len(tuning.folds)} folds: there are no more tasks."
 
 
 def _describe_turns(tuning: Tuning) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
-import shutil
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from annotator.base.errors import AnnotatorError, BudgetReached
-from annotator.base.files import NewFile, open_checked
+from annotator.base.files import write_file
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Callbacks, Only, Plan, ignore, make_plan, run_plan
@@ -141,14 +140,16 @@ async def judge_arms(
         except BudgetReached as error:
             raise BudgetReached(f"{arm.name}: {error}") from error
         runs.append(run)
-    if trial.batch_file:
-        with NewFile(trial.batch_file, private=True) as out:
-            for arm in trial.arms:
-                requests = locate_requests(trial.locate(arm))
-                if requests.exists():
-                    with open_checked(requests) as lines:
-                        shutil.copyfileobj(lines, out)
     return runs
+
+
+def gather_requests(folder: Path, names: Sequence[str], file: Path) -> int:
+    """Write the requests in some directories of ``folder`` into one file; return their number."""
+    paths = [locate_requests(folder / name) for name in names]
+    data = b"".join(path.read_bytes() for path in paths if path.exists())
+    lines = [*dict.fromkeys(data.splitlines(keepends=True))]  # arms may ask the same
+    write_file(file, b"".join(lines), private=True)
+    return len(lines)
 
 
 def locate_requests(folder: Path) -> Path:
