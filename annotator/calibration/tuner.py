@@ -43,7 +43,6 @@ from annotator.runs.execute import Callbacks, RunProgress, ignore
 from annotator.runs.forecast import Forecast, forecast
 from annotator.runs.proposals import ask_proposals
 from annotator.runs.run import Run
-from annotator.traces import Trace
 from annotator.traces.clusters import find_cluster, name_lone_cluster
 
 _SHOWN = 40  # differences in one request for changes
@@ -78,16 +77,26 @@ class Tuner:
         """Return the number of folds; raise AnnotatorError, before anything is paid for, if the
         labels are too few.
         """
+        tasks = self._find_tasks(self.labels)
+        if self.test:
+            self._find_tasks(self.test)
+        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+
+    def _find_tasks(self, labels: Mapping[str, Label]) -> dict[str, str]:
+        """Return the task of each labelled trace; raise AnnotatorError if there is none."""
         tasks = {
             item.id: find_cluster(item.attributes, self.request.cluster)
             or name_lone_cluster(item.id)
-            for item in self._list_traces()
-            if not self.rubric.excludes(item)
+            for item in self.trial.traces
+            if item.id in labels and not self.rubric.excludes(item)
         }
         if not tasks:
-            name = next(iter(self.labels))
-            raise AnnotatorError(f"no labelled trace is there, or is for the rubric: {name!r}, say")
-        return check_size(LabelledSet(dict.fromkeys(tasks, ""), tasks), self.plan.folds)
+            name, split = next((each.trace_id, each.split) for each in labels.values())
+            where = f" of the {split} split" if split else ""
+            raise AnnotatorError(
+                f"no labelled trace{where} is among the traces and for the rubric: {name!r}, say"
+            )
+        return tasks
 
     async def tune(self) -> Tuning:
         """Tune, and write the result."""
@@ -222,21 +231,17 @@ class Tuner:
         self.proposals += len(prompts) - len(failures)
         return {name: item.proposal for name, item in kept.items()}, len(kept) < len(prompts)
 
-    def _list_traces(self) -> list[Trace]:
-        """Return the traces whose labels may be used to tune."""
-        return [trace for trace in self.trial.traces if trace.id in self.labels]
-
     def _list_texts(self) -> str:
-        """Return the words of these traces, which no proposal may copy."""
+        """Return the words of the labelled traces, which no proposal may copy."""
         texts = []
-        for trace in self._list_traces():
+        for trace in (each for each in self.trial.traces if each.id in self.labels):
             try:
                 texts += [list_words(source.text) for source in trace.sources()]
             except UnreadableTrace:  # its steps, which were not judged either
                 texts += [list_words(source.text) for source in trace.sources(steps=False)]
         return "\n".join(texts)
 
-    def _list_opinions(self, task: ProposalTask) -> Iterator[Any]:
+    def _list_opinions(self, task: ProposalTask) -> Iterator[Opinion]:
         run, trace_ids = self.runs[task.judged], set(task.trace_ids)
         scheme = run.scheme(self.rubric.id)
         for annotation in sorted(run.annotations(), key=lambda annotation: annotation.trace_id):

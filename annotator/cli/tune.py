@@ -139,7 +139,7 @@ def command(
         return
     except BudgetReached as error:
         raise BudgetReached(
-            f"{error}; go on with a larger one: the same command and --resume"
+            f"{error}; earlier runs count, too; go on with --resume and a larger one"
         ) from error
     if as_json:
         say(dump_json(tuning.as_dict(), 1))
