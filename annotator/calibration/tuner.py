@@ -164,7 +164,7 @@ class Tuner:
         requests = f"{format_count(len(questions), 'request')} for changes of the rubric"
         self.notice(f"stage {self.stage}: {text if to_judge else requests}")
         proposals, waiting = await self._propose(questions)
-        arms = [Arm(x.name, x.rubric, self.settings, x.trace_ids) for x in to_judge]
+        arms = [Arm(x.folder, x.rubric, self.settings, x.trace_ids) for x in to_judge]
         trial = replace(self.trial, arms=arms, max_cost=self._left)
         # The first run says all that there is to say about the traces.
         notice = self.notice if self.stage == 1 else ignore
@@ -282,7 +282,7 @@ class Tuner:
     def _gather_requests(self, tasks: Sequence[Task]) -> str:
         """Put the requests of a stage into one file, and return what to do with it."""
         file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
-        names = ["proposals", *(task.name for task in tasks)]
+        names = ["proposals", *(task.folder for task in tasks if isinstance(task, JudgeTask))]
         number = format_count(gather_requests(self.trial.folder, names, file), "request")
         return (
             f"stage {self.stage}: {number} in {file}; when answered, go on with the same command"
@@ -303,7 +303,7 @@ class Tuner:
     def forecast(self) -> Forecast:
         """Return the expected usage, without calls."""
         ids = tuple(sorted(self.labels))
-        base = Arm("base", self.rubric, self.settings, ids)
+        base = Arm(JudgeTask("base", self.rubric, ids).folder, self.rubric, self.settings, ids)
         trial = replace(self.trial, arms=[base])
         first = forecast_arms(trial)
         plan = trial.plan(base, offline=True)

@@ -26,6 +26,11 @@ class JudgeTask:
     rubric: Rubric
     trace_ids: tuple[str, ...]
 
+    @property
+    def folder(self) -> str:
+        """The directory of its run; with more labels the same name may be another rubric."""
+        return f"{self.name}-{self.rubric.sha256[:8]}"
+
 
 @dataclass(frozen=True, slots=True)
 class ProposalTask:
@@ -115,7 +120,8 @@ class LabelledSet:
 @dataclass(frozen=True, slots=True)
 class TriedChange:
     """A change that was tried: its ``gain`` on traces that did not propose it, and whether the
-    rubric has it. ``trace_ids``: those whose differences it should settle.
+    rubric has it. ``name``: the directory of its run; ``trace_ids``: those whose differences it
+    should settle.
     """
 
     name: str
@@ -335,7 +341,7 @@ def _judge_candidates(
     tasks = [make_task(f"candidate-{n}", [x]) for n, x in enumerate(proposal.candidates, 1)]
     replies = (yield [*tasks]) if tasks else []
     tried = [
-        TriedChange(task.name, x.change, x.summary, x.trace_ids, check.compare(reply, answers))
+        TriedChange(task.folder, x.change, x.summary, x.trace_ids, check.compare(reply, answers))
         for task, x, reply in zip(tasks, proposal.candidates, replies, strict=True)
     ]
     gains = {n: x.gain.kappa.value or 0.0 for n, x in enumerate(tried) if x.gain.helps}

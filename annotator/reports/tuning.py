@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from annotator.base.text import cut_middle, format_count, sanitize_line, wrap_lines
 from annotator.calibration.tuning import Gain, TriedChange, Tuning
@@ -12,42 +13,36 @@ from annotator.reports.tables.brief import WIDTH
 from validation import Estimate
 
 _NOTES = 2  # of a brief table
-_LONG = 60  # characters of a change with -v
 
 
 def tabulate_tuning(tuning: Tuning) -> Table:
-    """Return the tuning as a table, with a brief one for a terminal of 80 columns."""
-    notes = [*_list_notes(tuning)]
-    full = _make_table(tuning, _LONG, notes)
-    head, *rows = [(x[0], *x[2:]) for x in (full.header, *full.rows)]
-    room = WIDTH - sum(2 + max(map(len, column)) for column in zip(head, *rows, strict=True))
-    brief = _make_table(tuning, max(room, 16), notes[:_NOTES])
-    return Table(
-        **{name: getattr(full, name) for name in ("title", "header", "rows", "notes", "texts")},
-        lines=[*full.lines, "", *_describe_turns(tuning)],
-        brief=brief,
+    """Return the tuning as a table of 80 columns, with two notes in its brief form."""
+    tried = tuning.product.candidates
+    header = ("clause", "change", "n", "gain", "error", "kept")
+    rows = [_write_row(change) for change in tried]
+    used = sum(
+        2 + max(map(len, cells)) for n, cells in enumerate(zip(header, *rows, strict=True)) if n - 1
     )
-
-
-def _make_table(tuning: Tuning, room: int, notes: list[str]) -> Table:
+    rows = [(row[0], sanitize_line(row[1], max(WIDTH - used, 16)), *row[2:]) for row in rows]
     rubric = f"{sanitize_line(tuning.rubric.id)} v{tuning.rubric.version}"
     cost = "cost unknown" if tuning.cost_usd is None else f"${tuning.cost_usd:.2f}"
-    rows = [_write_row(change, room) for change in tuning.product.candidates]
-    return Table(
+    table = Table(
         title=f"{rubric}\n\n{wrap_lines(' '.join(_summarize(tuning)))}",
-        header=("clause", "change", "n", "gain", "error", "kept") if rows else (),
+        header=header if rows else (),
         rows=rows,
-        notes=notes,
+        notes=[*_list_notes(tuning)],
         lines=[f"{tuning.calls:,} calls, {cost}."],
         texts=2,
     )
+    brief = replace(table, notes=table.notes[:_NOTES])
+    return replace(table, lines=[*table.lines, "", *_describe_turns(tuning)], brief=brief)
 
 
-def _write_row(tried: TriedChange, room: int) -> tuple[str, ...]:
+def _write_row(tried: TriedChange) -> tuple[str, ...]:
     value, error = tried.gain.kappa.value, tried.gain.kappa.inputs["standard_error"]
     return (
         cut_middle(sanitize_line(tried.change.clause, 90), 24),
-        sanitize_line(tried.summary, room),
+        tried.summary,
         str(len(tried.trace_ids)),
         UNDEFINED if value is None else format_number(value, 2, "+"),
         UNDEFINED if error is None else format_number(error, 2),

@@ -384,6 +384,16 @@ def test_a_repeat_that_keeps_nothing_leaves_no_rubric(annotate_cli, labelled) ->
         assert not Path("out/rubric.yaml").exists()
 
 
+def test_more_labels_go_on_with_other_changes(annotate_cli, labelled) -> None:
+    """The model proposes something else on more labels; what is judged by other rubrics stays."""
+    with Server(Scripted(*[propose(IDLE, MENDING)] * 3, propose(MENDING))) as server:
+        tune(annotate_cli, server, labels="split.jsonl")
+        done = tune(annotate_cli, server, "--resume")
+        assert "on 40 labels of 8 tasks" in done.out, done.err
+        assert verdicts() == [("alpha.not", True)]
+        assert all(Path("out", x["name"]).is_dir() for x in result()["product"]["candidates"])
+
+
 def test_traces_without_a_task_are_counted(annotate_cli, labelled) -> None:
     with Server(Scripted(propose(IDLE))) as server:
         done = tune(annotate_cli, server, "--cluster", "none")
