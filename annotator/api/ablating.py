@@ -14,12 +14,19 @@ from annotator.api.calibrating import make_request
 from annotator.base.errors import Interrupted, Pending, SettingsError
 from annotator.base.files import write_file
 from annotator.base.plugins import is_plugin
-from annotator.base.text import dump_json, find_repeated, suggest
+from annotator.base.text import dump_json, find_repeated, format_count, suggest
 from annotator.judges.build import ModelSettings, dump_settings, parse_settings, read_settings
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Annotation
 from annotator.rubrics.changes import dump_rubric, strip_examples
-from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
+from annotator.runs.arms import (
+    Arm,
+    SelectedTraces,
+    Trial,
+    forecast_arms,
+    gather_requests,
+    judge_arms,
+)
 from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
 from annotator.runs.manifest import Criteria, IfRejected
@@ -81,7 +88,9 @@ class AblationPlan:
         except KeyboardInterrupt:
             raise Interrupted("what was judged is kept") from None
         if any(run.manifest.status == "waiting" for run in runs):
-            raise Pending(f"the requests of all arms are in {self.trial.batch_file}")
+            file = self.trial.batch_file or self.trial.folder / "requests.jsonl"
+            number = gather_requests(self.trial.folder, [arm.name for arm in self.trial.arms], file)
+            raise Pending(f"{format_count(number, 'request')} of all arms in {file}")
         arms = [
             JudgedArm(arm.name, varied, run, self._expect_cost(arm))
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
