@@ -241,7 +241,7 @@ def test_labels_without_a_split_are_said_to_flatter(study, annotate_cli):
         (("--vary", "samples=1,1"), "values that differ"),
         (("--vary", "samples=0,1"), "samples: expected a number from 1"),
         (("--vary", "examples=yes,no"), "expected on or off"),
-        (("--vary", "facts=on,perhaps"), "facts"),
+        (("--vary", "judge=llm,rules"), "the rules judge has no rules for 'slips'"),
         (("--vary", "rubric=slips.yaml,symptoms"), "other codes"),
         (("--vary", "model=a,b", "--batch-file", "out.jsonl"), "a batch is of one model"),
         (("--vary", "judge=llm,always:late", "--max-cost", "1"), "not the judge always:late"),
@@ -421,11 +421,3 @@ def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
     assert calibration["labels"]["design"] == "stratified"
     kappas = [arm["agreement"]["kappa"]["value"] for arm in read_result(study)["arms"]]
     assert kappas == [calibration["agreement"]["kappa"]["value"]] * 2
-
-
-def test_rules_beside_a_model(study, annotate_cli):
-    """The rules judge knows no such rubric, and says so before anything is asked."""
-    with Server(judge) as server:
-        done = ablate(annotate_cli, server, "--model", "right", "--vary", "judge=llm,rules", code=2)
-        assert server.calls == 0
-    assert "rules" in done.err

@@ -147,13 +147,6 @@ def test_the_last_batch_is_labelled_first(annotate_cli, run, labels, drawn):
     assert (run / "sheet-2.csv").exists() is drawn
 
 
-def test_the_first_batch_has_labels_of_every_stratum(annotate_cli, run):
-    """Three strata with 20 each."""
-    done = annotate_cli("sample", run, "--until", "0.05", "--floor", "20")
-    assert done.code == 0, done.err
-    assert strata_of(run, "sheet")[0] == {"alpha": (240, 20), "beta": (20, 20), "none": (140, 20)}
-
-
 def test_a_plan_of_how_many_labels(annotate_cli, run):
     """The number is the first for which the plan of that number is as narrow."""
 

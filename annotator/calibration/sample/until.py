@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from annotator.base.errors import AnnotatorError
 from annotator.calibration.calibrate import run_calibration
@@ -21,11 +20,10 @@ from annotator.calibration.sample.draw import Draw, find_population, measure_eff
 from annotator.labels import LabelFiles
 from annotator.runs.run import Run
 from validation import Estimate
+from validation.resampling import Floats
 
 MOST_WAITING = 0.1  # of the drawn traces may stay without a label: some nobody can label
 LEAST_SQUARED = 0.4  # of correlations; few labels tell little of smaller ones
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
