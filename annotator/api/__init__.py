@@ -39,6 +39,7 @@ from annotator.runs.failures import describe_failures
 from annotator.runs.forecast import Forecast, project_usage
 from annotator.runs.lines import judge_lines
 from annotator.runs.manifest import IfRejected
+from annotator.runs.restore import open_traces, restore_settings
 from annotator.runs.run import Run, is_run, open_run, open_runs
 
 __all__ = [
@@ -84,9 +85,11 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
+    "open_traces",
     "plan_ablation",
     "plan_check",
     "project_usage",
+    "restore_settings",
     "summarize",
     "tune",
 ]

@@ -10,12 +10,7 @@ from annotator import api
 from annotator.base.errors import BudgetReached, Pending
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import (
-    add_judge_options,
-    describe_command,
-    make_judge_settings,
-    restore_judge_settings,
-)
+from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
 from annotator.cli.options import (
     MISSED,
     PATH,
@@ -33,7 +28,7 @@ from annotator.reports.stability import tabulate
 from annotator.traces import check_exists, load_traces
 
 _SECTIONS = {
-    "Options": "n variants paraphrase share rubric models judge_name base_url out resume dry_run"
+    "Options": "n variants paraphrase rubric models judge_name base_url out resume dry_run"
     " max_cost concurrency max_flips",
     "Which traces": "reader map_file agent_name",
     "Model": "api_key_env api temperature seed context samples critic",
@@ -51,7 +46,7 @@ _SECTIONS = {
 @add_option(
     "--variants LIST",
     "The ways to ask again: again (the same), order (of the codes), layout (rubric before or after"
-    " the trace), paraphrase (of the rubric), short (a part of the trace).",
+    " the trace), paraphrase (of the rubric), short (70 % of the trace).",
     default=",".join(api.VARIANTS),
 )
 @add_option(
@@ -59,7 +54,6 @@ _SECTIONS = {
     "The rubric in other words.  [default: the model writes it, in one call]",
     PATH,
 )
-@add_option("--share SHARE", "Of a trace, in the variant short.", Number(0.05, 0.99), default=0.7)
 @add_option("--rubric NAME|FILE", "The rubric.  [default: the run's]")
 @add_judge_options
 @add_option(
@@ -99,7 +93,6 @@ def command(
     n: int,
     variants: str,
     paraphrase: Path | None,
-    share: float,
     rubric: str | None,
     judge_name: str | None,
     out: Path,
@@ -129,57 +122,59 @@ def command(
     unreadable input; 3 stopped before --max-cost was exceeded; 4 the traces do not decide whether
     it is more than --max-flips; 130 interrupted.
     """
+    context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
     for source in sources:
         check_exists(source)
-    run = len(sources) == 1 and api.is_run(sources[0])
-    max_cost, requests, results = (
-        options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
-    )
-    source_of = click.get_current_context().get_parameter_source
-    named = judge_name or source_of("models") is ParameterSource.COMMANDLINE
-    make = make_judge_settings(judge_name, options, named=False) if named or not run else None
-    if judge_name and not make:
-        raise click.UsageError(f"--judge {judge_name}: only a judge that asks a model is checked")
+    traces, run = load_traces(*sources, format=format_), None
+    if len(sources) == 1 and api.is_run(sources[0]):
+        traces, run = api.open_traces(sources[0])
+    passed = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
+    recorded = api.restore_settings(run) if run and not judge_name else None
+    if (
+        recorded == "rules"
+        and context.get_parameter_source("models") is not ParameterSource.COMMANDLINE
+    ):
+        judge_name = "rules"  # not another one that the environment names
+    recorded = recorded if isinstance(recorded, dict) else None
+    make = make_judge_settings(judge_name, options, named=False, recorded=recorded)
     plan = api.plan_check(
-        sources[0] if run else load_traces(*sources, format=format_),
-        rubric,
-        make({}) if make else None,
+        *(traces, run, rubric, make({}) if make else None),
         out=out,
         resume=resume,
         n=n,
-        variants=tuple(dict.fromkeys(name.strip() for name in variants.split(","))),
+        variants=[name.strip() for name in variants.split(",")],
         paraphrase=paraphrase,
-        share=share,
         maximum=0.2 if max_flips is None else max_flips,
-        max_cost=max_cost,
         concurrency=concurrency,
-        batch_file=requests,
-        batch_results=results,
         cluster=parse_attributes(cluster),
         confidence=confidence,
         seed=draw_seed,
-        restore=restore_judge_settings(options),
+        **passed,
     )
     if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json, pilot=False)
         return
-    text = describe_command(click.get_current_context())
     try:
-        result = plan.run_check(notice, text, resume=resume)
+        result = plan.run_check(notice, describe_command(context), resume=resume)
     except Pending as error:
         notice(f"{error}; when answered, the same command with --resume --batch-results FILE")
         return
     except BudgetReached as error:
         raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
-    tables = tabulate(result, verbose=verbose)
+    tables = tabulate(result)
     put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
     say_written(out / "check.json")
     if plan.paraphrase_file.exists():
         notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
-    labelled = name_sources(sources) if run else ("RUN",)
-    say_next("sample", *labelled, "-n", 60, purpose="labels say whether the judge is right")
+    say_next(
+        "sample",
+        *(name_sources(sources) if run else ("RUN",)),
+        "-n",
+        60,
+        purpose="labels say whether the judge is right",
+    )
     if max_flips is not None:
         outcome = result.check(max_flips)
         same = f"same codes in {format_percent(result.same)} % {format_limits(result.same)}"

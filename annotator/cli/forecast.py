@@ -13,10 +13,16 @@ _PILOT = 5  # traces; a pilot is of use with more
 
 
 def show_forecast(
-    expected: api.Forecast, concurrency: int | None, *, verbose: bool, as_json: bool
+    expected: api.Forecast,
+    concurrency: int | None,
+    *,
+    verbose: bool,
+    as_json: bool,
+    pilot: bool = True,
 ) -> None:
     """Print a forecast. ``concurrency``: the calls in flight; None if a batch or a limit a minute
-    decides the speed. ``verbose``: with all counts, also those of 0.
+    decides the speed. ``verbose``: with all counts, also those of 0. ``pilot``: the command has
+    pilots.
     """
     low, high = expected.usage.low, expected.usage.high
     forecast = {
@@ -40,7 +46,10 @@ def show_forecast(
     if as_json:
         say(json.dumps(forecast, indent=2))
         return
-    lines = [wrap_lines(_summarize(expected, concurrency)), ""]
+    summary = _summarize(expected, concurrency)
+    if pilot and concurrency and low.output_tokens and len(expected.model_trace_ids) > _PILOT:
+        summary += f" `--pilot {_PILOT}` narrows it."
+    lines = [wrap_lines(summary), ""]
     lines += _describe_counts(expected)
     if verbose:
         counts = {name.replace("_", " "): n for name, n in forecast.items() if isinstance(n, int)}
@@ -103,12 +112,8 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     minutes = _format_range(
         _estimate_minutes(low, concurrency), _estimate_minutes(high, concurrency)
     )
-    head += (
-        f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}."
-    )
-    if len(expected.model_trace_ids) > _PILOT:
-        head += f" `--pilot {_PILOT}` narrows it."
-    return head
+    plural = "" if minutes == "1" else "s"
+    return f"{head}, about {minutes} minute{plural} at --concurrency {concurrency}."
 
 
 def _estimate_minutes(usage: Usage, concurrency: int) -> int:

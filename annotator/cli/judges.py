@@ -189,26 +189,22 @@ def choose_judge(
 
 
 def make_judge_settings(
-    name: str | None, options: Mapping[str, Any], *, named: bool
+    name: str | None,
+    options: Mapping[str, Any],
+    *,
+    named: bool,
+    recorded: Mapping[str, Any] | None = None,
 ) -> Callable[[Mapping[str, Any]], ModelSettings] | None:
     """Return a function from settings that win over the options to a judge of models; None if
-    nobody names a model. ``named``: those settings do.
+    nobody names a model. ``named``: those settings do; ``recorded``: the settings of a run's judge,
+    which the options change.
     """
     source = click.get_current_context().get_parameter_source
     explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    file = Path(name) if name and is_judge_file(name) else None
-    if not file and (name == "rules" or not (named or options["models"])):
+    file = Path(name) if name and is_judge_file(name) else recorded
+    if not file and (name not in (None, "llm") or not (named or options["models"])):
         return None
     return lambda varied: _parse_options(file, options, explicit, varied)
-
-
-def restore_judge_settings(
-    options: Mapping[str, Any],
-) -> Callable[[Mapping[str, Any]], ModelSettings]:
-    """Return a function that makes a judge of a run's settings; options of the command line win."""
-    source = click.get_current_context().get_parameter_source
-    explicit = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
-    return lambda recorded: _parse_options(recorded, options, explicit, {})
 
 
 def _parse_options(

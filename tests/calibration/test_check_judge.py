@@ -68,7 +68,7 @@ def with_paraphrase(judge):
 
     def answer(request):
         if is_paraphrasing(request):
-            return Reply(text=json.dumps({"codes": OTHER_WORDS}))
+            return Reply(text=json.dumps(OTHER_WORDS))
         return judge(request)
 
     return answer
@@ -179,12 +179,15 @@ def _order_requests(seen):
     return base, again, order, layout, written, words, short
 
 
-def test_a_run_is_the_base_and_its_answers_are_not_paid_again(study, annotate_cli):
+def test_a_run_is_the_base_and_its_answers_are_not_paid_again(study, annotate_cli, monkeypatch):
+    """Its judge is asked again, whatever model the environment names."""
     with Server(with_paraphrase(read_all)) as server:
         model = ("--model", "m", "--base-url", server.url, "--no-cache")
         done = annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *model, "--out", "run")
         assert done.code == 0, done.err
+        monkeypatch.setenv("ANNOTATOR_MODEL", "other")
         check(annotate_cli, server, "-n", "10", sources=("run", "--rubric", "slips.yaml"))
+        assert {request.body["model"] for request in server.seen} == {"m"}
         assert len(server.seen) == 24 + 5 * 10 + 1
     result = read_result(study)
     manifest = json.loads((study / "run" / "run.json").read_text())
@@ -210,6 +213,7 @@ def test_a_forecast_calls_nothing(study, annotate_cli):
     with Server(read_all) as server:
         done = check(annotate_cli, server, "--dry-run")
         assert server.calls == 0
+    assert "--pilot" not in done.out
     assert "145 calls" in done.out  # six times 24, and the paraphrase
     assert not (study / "check").exists()
 
@@ -256,10 +260,10 @@ def test_a_panel_asks_again_with_other_samples(study, annotate_cli):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"codes": {"late": OTHER_WORDS["late"]}}, "lost.definition is missing"),
-        ({"codes": OTHER_WORDS | {"late": RUBRIC["codes"][0]}}, "no JSON object"),
+        ({"late": OTHER_WORDS["late"]}, "lost.definition is missing"),
+        (OTHER_WORDS | {"late": RUBRIC["codes"][0]}, "no JSON object"),
         (
-            {"codes": OTHER_WORDS | {"late": OTHER_WORDS["late"] | {"not": "Nobody is late."}}},
+            OTHER_WORDS | {"late": OTHER_WORDS["late"] | {"not": "Nobody is late."}},
             "late.not is not in other words",
         ),
     ],
@@ -272,7 +276,7 @@ def test_a_bad_paraphrase_is_asked_for_again(study, annotate_cli, answer, proble
         if not is_paraphrasing(request):
             return read_all(request)
         asked.append(request)
-        return Reply(text=json.dumps(answer if len(asked) < good_at else {"codes": OTHER_WORDS}))
+        return Reply(text=json.dumps(answer if len(asked) < good_at else OTHER_WORDS))
 
     with Server(judge) as server:
         good_at = 99
@@ -292,7 +296,6 @@ def test_a_bad_paraphrase_is_asked_for_again(study, annotate_cli, answer, proble
         (("--judge", "rules"), "only a judge that asks a model"),
         (("--paraphrase", "slips.yaml"), "the rubric itself"),
         (("--paraphrase", "other.yaml"), "expected the codes"),
-        (("--share", "1.5"), "share"),
     ],
 )
 def test_wrong_settings_are_named(study, annotate_cli, more, message):
