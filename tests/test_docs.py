@@ -36,10 +36,15 @@ from annotator.rubrics.annotations import STATUSES, Annotation, FailureKind
 from annotator.rubrics.model import Code
 from annotator.runs.manifest import Manifest
 from tests.conftest import ROOT, Done
-from tests.server import Server
+from tests.server import NOTHING, Responder, Server
+from tests.stand_in import StandIn
 
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("docs/**/*.md")))]
-TUTORIAL = "docs/tutorial.md"
+RESPONDERS: dict[str, Responder] = {
+    "docs/tutorial.md": lambda request: NOTHING,
+    "docs/howto/tune-a-judge.md": StandIn(ROOT / "examples" / "tune" / "labels.jsonl"),
+}
+"""The pages that are followed in order, and the model on the reader's machine."""
 SETUP = re.compile(r"^<!-- \$ (annotate .*) -->$", re.MULTILINE)
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
@@ -52,12 +57,16 @@ def run_process(*arguments: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr, done.stdout)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL])
+def copy_examples(folder: Path) -> None:
+    looks = shutil.ignore_patterns("*.looks.jsonl")  # of who followed README in this checkout
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=looks)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in RESPONDERS])
 def test_the_docs_show_real_output(
     page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = shutil.ignore_patterns("*.looks.jsonl")  # of who followed README in this checkout
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=looks)
+    copy_examples(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ANNOTATOR_CACHE", "cache/answers.sqlite")
     run = run_process if page == "README.md" else annotate_cli
@@ -109,18 +118,22 @@ def open_page(folder: Path, *arguments: str) -> None:
             page.terminate()
 
 
-def test_the_tutorial_runs_from_its_first_command_to_its_last(
-    tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", RESPONDERS)
+def test_a_page_can_be_followed_from_its_first_command_to_its_last(
+    page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order and in one folder. Pages are opened and closed again; a server stands in for the
     model on the reader's machine. An excerpt stands in an output above it.
     """
+    copy_examples(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    before = (ROOT / TUTORIAL).read_text()
+    before = (ROOT / page).read_text()
     shown: list[str] = []
 
     def run(command: str, address: str) -> str:
         program, *arguments = shlex.split(command.replace("http://localhost:8000/v1", address))
+        if program == "cat":
+            return (tmp_path / arguments[0]).read_text()
         assert program == "annotate", command
         if arguments[0] in ("view", "label"):
             open_page(tmp_path, *arguments)
@@ -141,10 +154,10 @@ def test_the_tutorial_runs_from_its_first_command_to_its_last(
             return f"```console\n{outputs}```"
         return step[0]
 
-    with Server() as server:
+    with Server(RESPONDERS[page]) as server:
         after = STEP.sub(follow, before)
     if os.environ.get("UPDATE_DOCS"):
-        (ROOT / TUTORIAL).write_text(after)
+        (ROOT / page).write_text(after)
     else:
         assert before == after
 

@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from validation.checks import check_lengths
+from validation.cluster_comparison import LEAST_CLUSTERS
 from validation.comparison import adjust_p_values
 from validation.estimate import Estimate, Serializable
 from validation.intervals import compute_quantile
 from validation.reliability import estimate_kappa_difference
 from validation.resampling import Floats, Resamples, check_weights, index_clusters, sum_by_number
 
-LEAST_CLUSTERS = 5  # of a test: 5 tasks can be exchanged in 32 ways
 _FOLDS = 5
 _EXACT = 12  # clusters with 4,096 exchanges, which are all tried
-_NO_TEST = f"no test from fewer than {LEAST_CLUSTERS} tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +31,13 @@ class ArmComparison(Serializable):
     Attributes:
         differences: the kappa of each arm less that of the first, with an interval; None for the
             first arm.
-        p_values: of no difference to the first arm; ``adjusted`` by Holm.
-        best: the number of the arm with the greatest kappa, the first one of several; None if no
-            kappa is defined.
-        standard_errors: of the difference of each arm to the best one.
+        p_values: of no difference to the first arm, None for fewer than 6 clusters; ``adjusted`` by
+            Holm.
+        best: the number of the arm with the greatest kappa, the first one of several; None if the
+            person gave all items one label, where no kappa is above 0.
+        standard_errors: of the difference of each arm to the best one; None for a single cluster.
         winner: the number of the cheapest arm that is at most one standard error worse than the
-            best; None if no kappa is defined.
+            best, or without one the cheapest of the best; None as ``best``.
     """
 
     differences: tuple[Estimate | None, ...]
@@ -54,7 +54,7 @@ class CheckedChoice(Serializable):
 
     Attributes:
         gain: the kappa of the arms so chosen less that of the first arm, on tasks that did not
-            choose, with its interval over tasks.
+            choose, with its interval over tasks; none if the first arm was chosen everywhere.
         answers: the answer of the arm so chosen, by item.
         winners: the number of the arm that each fold's other tasks choose.
     """
@@ -195,7 +195,7 @@ def check_choice(
     not. The arguments are those of :func:`compare_arms`.
 
     Returns:
-        None for fewer than 2 clusters, or if a fold leaves no kappa to choose by.
+        None for fewer than 2 clusters, or if without a fold the person's labels are all the same.
 
     Source: M. Stone, J. R. Stat. Soc. B 36 (1974) 111-147. Folds by scikit-learn's ``GroupKFold``.
     """
@@ -223,82 +223,38 @@ def check_choice(
         winners.append(winner)
         for item in fold.tolist():
             answers[item] = arms[winner][item]
-    gain = estimate_checked_gain(
-        human,
-        answers,
-        arms[0],
-        folds=folds.get_n_splits(),
-        clusters=clusters,
-        weights=weights,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
+    tables = _Tables.count(human, [answers, arms[0]], clusters, weight)
+    gain = _estimate_gain(tables, len(human), folds.get_n_splits(), confidence, resamples, seed)
     return CheckedChoice(gain, tuple(answers), tuple(winners))
 
 
-def estimate_checked_gain(
-    human: Sequence[str],
-    answers: Sequence[str],
-    base: Sequence[str],
-    *,
-    folds: int,
-    clusters: Sequence[Hashable] | None = None,
-    weights: Sequence[float] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+def _estimate_gain(
+    tables: _Tables, n: int, folds: int, confidence: float, resamples: int, seed: int
 ) -> Estimate:
-    """Return the kappa of cross-validated answers less that of a base, with its interval.
+    """Return the kappa of the first answers, which were cross-validated, less that of the second.
 
-    The answers of each of ``folds`` folds are by a judge that the other folds chose. The choices
-    share most of their items, so that the gain varies more than one fixed judge's would: the
-    standard error of resampled clusters is multiplied by sqrt(1 + folds / (folds - 1)), and the
-    limits are those of Student's t on one degree less than there are clusters.
-
-    Args:
-        human: the person's label of every item.
-        answers: the labels of the judges so chosen.
-        base: the labels of the judge that they are compared with.
-        folds: at least 2.
-        clusters: one per item. Default: items are independent.
-        weights: positive sampling weights; default: all the same.
-        confidence: between 0 and 1, both excluded.
-        resamples: at least 1.
-        seed: the same seed gives the same limits.
-
-    Returns:
-        Limits at the value and a reason if all answers are the same as the base's: nothing else was
-        chosen. No limits, with a reason, for fewer than 2 clusters.
+    The choices of the folds share most of their items, so that the gain varies more than one fixed
+    judge's would: the standard error of resampled clusters is multiplied by
+    sqrt(1 + folds / (folds - 1)), and the limits are Student's t on the clusters less one.
 
     Source: C. Nadeau, Y. Bengio, Machine Learning 52 (2003) 239-281, the corrected variance.
     """
-    check_lengths(human, answers)
-    check_lengths(human, base)
-    if folds < 2:
-        raise ValueError(f"folds must be at least 2, not {folds}")
-    weight = check_weights(weights, len(human))
-    tables = _Tables.count(human, [answers, base], clusters, weight)
     draws = Resamples.draw(tables.sums, resamples=resamples, seed=seed)
     kappas = tables.compute_kappas(draws.observed)[0]
     samples = tables.compute_kappas(draws.draws)
     value = float(kappas[0] - kappas[1])
-    spread = _measure_spread(samples[:, 0] - samples[:, 1])
+    error = _measure_spread(samples[:, 0] - samples[:, 1])
     low = high = reason = None
-    if not np.isfinite(value):
-        reason = "kappa is undefined"
-    elif list(answers) == list(base):
-        low, high, reason = 0.0, 0.0, "the base was chosen everywhere"
-    elif draws.clusters < 2 or not spread:
-        reason = f"no interval from {draws.clusters} tasks that do not differ"
-    else:
-        error = spread * math.sqrt(1 + folds / (folds - 1))
+    if error:
         half = compute_quantile(confidence, draws.clusters - 1) * error
+        half *= math.sqrt(1 + folds / (folds - 1))
         low, high = value - half, value + half
+    else:
+        reason = "no interval: the arms that were chosen do not differ from the first one"
     return Estimate(
         "checked_gain",
-        value if np.isfinite(value) else None,
-        *(low, high, len(human), confidence),
+        value,
+        *(low, high, n, confidence),
         "none" if low is None else "corrected_resampled_t",
         reason,
         {"clusters": draws.clusters, "folds": folds, "resamples": resamples, "seed": seed},
@@ -310,12 +266,14 @@ def _choose(
 ) -> tuple[int | None, int | None, list[float | None]]:
     """Return the best arm, the winner, and the standard errors of differences to the best."""
     draws = Resamples.draw(tables.sums, resamples=resamples, seed=seed)
+    errors: list[float | None] = [None] * tables.arms
+    if np.count_nonzero(draws.observed[0, : tables.size]) < 2:
+        return None, None, errors
     kappas = tables.compute_kappas(draws.observed)[0]
-    if not np.isfinite(kappas).any():
-        return None, None, [None] * tables.arms
-    best = int(np.nanargmax(kappas))
-    samples = tables.compute_kappas(draws.draws)
-    errors = [_measure_spread(samples[:, best] - samples[:, arm]) for arm in range(tables.arms)]
+    best = int(np.argmax(kappas))
+    if draws.clusters > 1:
+        samples = tables.compute_kappas(draws.draws)
+        errors = [_measure_spread(samples[:, best] - samples[:, arm]) for arm in range(tables.arms)]
     near = [
         arm
         for arm, kappa in enumerate(kappas.tolist())
@@ -331,7 +289,7 @@ def _measure_spread(values: NDArray[np.float64]) -> float | None:
 
 
 def _test_exchange(tables: _Tables, arm: int, resamples: int, seed: int) -> float | None:
-    """Return the p of an arm against the first one, None for too few clusters."""
+    """Return the p of an arm against the first one; None for fewer than 6 clusters."""
     count, block = len(tables.sums), tables.size + 1
     if count < LEAST_CLUSTERS:
         return None

@@ -6,27 +6,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from annotator.api.calibrating import make_request
-from annotator.base.errors import Pending, SettingsError
+from annotator.base.errors import Interrupted, Pending, SettingsError
 from annotator.base.files import write_file
+from annotator.base.plugins import is_plugin
 from annotator.base.text import dump_json, find_repeated, suggest
 from annotator.judges.build import ModelSettings, dump_settings, parse_settings, read_settings
 from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.annotations import Annotation
 from annotator.rubrics.changes import dump_rubric, strip_examples
 from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
-from annotator.runs.execute import Callbacks, ignore, refuse_running_loop
+from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
+from annotator.runs.manifest import Criteria, IfRejected
 from annotator.runs.restore import open_traces, restore_rubric, restore_settings
-from annotator.traces import Traces
+from annotator.runs.run import Run
+from annotator.runs.verdicts import make_annotation
+from annotator.traces import Ignored, Trace, Traces
 
 if TYPE_CHECKING:  # statistics are slow to import
-    from annotator.calibration.ablation import Ablation, Cost
+    from annotator.calibration.ablation import Ablation, Cost, DevLabels
     from annotator.calibration.model import Request
-    from annotator.labels import Label
 
 Vary = Mapping[str, Sequence[str]]
 """The values of each setting, as they are written on the command line."""
@@ -34,7 +38,6 @@ JudgeMaker = Callable[[Mapping[str, Any]], ModelSettings]
 """Returns the judge with some settings changed, by the names of a judge file."""
 
 _OF_RUBRIC = ("rubric", "examples")  # the keys that are not about the judge
-_SWITCH = {"on": True, "off": False}
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,13 @@ class AblationPlan:
     Attributes:
         varied: the settings that the arms differ in, with each arm's values.
         derived: the numbers of the arms whose rubric is in no file.
+        dev: the labels that the arms are compared with.
     """
 
     trial: Trial
     varied: tuple[Mapping[str, str], ...]
     derived: frozenset[int]
-    labels: "Mapping[str, Label]"
+    dev: "DevLabels"
     request: "Request"
 
     def forecast(self) -> Forecast:
@@ -69,16 +73,22 @@ class AblationPlan:
         from annotator.calibration.ablation import JudgedArm, measure_arms
         from annotator.calibration.ledger import note_looks
 
+        for note in self.dev.notes:
+            on_notice(note)
         callbacks = Callbacks(notice=on_notice)
-        runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
+        try:
+            runs = asyncio.run(judge_arms(self.trial, callbacks, command, resume=resume))
+        except KeyboardInterrupt:
+            raise Interrupted("what was judged is kept") from None
         if any(run.manifest.status == "waiting" for run in runs):
             raise Pending(f"the requests of all arms are in {self.trial.batch_file}")
         arms = [
             JudgedArm(arm.name, varied, run, self._expect_cost(arm))
             for arm, varied, run in zip(self.trial.arms, self.varied, runs, strict=True)
         ]
-        result = measure_arms(arms, self.labels, self.request)
-        note_looks(runs, result.rubric, self.labels, result.split, self.request, on_notice)
+        result = measure_arms(arms, self.dev, self.request)
+        labels = self.dev.labels
+        note_looks(runs, result.rubric, labels, result.split, self.request, on_notice)
         self._write(result)
         return result
 
@@ -95,9 +105,11 @@ class AblationPlan:
         return make_cost(expected.usage.high, max(1, expected.judged))
 
     def _write(self, result: "Ablation") -> None:
-        """Write the result, and the winner's judge file and rubric."""
+        """Write the result, and the winner's judge file and rubric in the place of earlier ones."""
         folder = self.trial.folder
         write_file(folder / "ablation.json", dump_json(asdict(result), 1) + "\n")
+        for name in ("judge.yaml", "rubric.yaml"):
+            (folder / name).unlink(missing_ok=True)
         if result.winner is None:
             return
         arm = self.trial.arms[result.winner]
@@ -127,14 +139,15 @@ def ablate(
     ones. Writes the result, and the winner's judge file, into ``out``.
 
     Args:
-        traces: their sources, or one run directory, whose rubric and judge are then the defaults.
+        traces: their sources, or one run directory, whose rubric and judge are then the defaults,
+            and whose choice of traces (failed runs, or all) stays.
         labels: people's labels.
         vary: the values of each setting, such as ``{"model": ["gpt-5", "gpt-5-mini"]}``: ``rubric``
             (names or files), ``examples`` (``on``, ``off``: the rubric's examples and near misses),
-            ``judge`` (``llm``, ``rules``) and every name of a judge file. The arms are all
-            combinations; the first one is the base.
+            ``judge`` (``llm``, ``rules`` or a plug-in) and every name of a judge file. The arms are
+            all combinations; the first one is the base.
         rubric: the rubric of the arms that vary none.
-        judge: a model's name, a judge file, or its settings.
+        judge: a model's name, a judge file, its settings, ``rules``, or a plug-in.
         out: the directory of the arms and of the result.
         resume: go on with the arms in ``out``.
         max_cost: in dollars, for all arms together.
@@ -145,16 +158,21 @@ def ablate(
 
     Raises:
         BudgetReached: the next call may bring all arms above ``max_cost``.
+        Interrupted: Ctrl-C.
         AnnotatorError: a setting, the labels or the traces cannot be used; what was judged is kept.
     """
     refuse_running_loop("call annotator.ablate in a thread of its own")
-    source = judge if isinstance(judge, Mapping) or judge is None else str(judge)
-    if source is None and "model" in vary:
-        source = {}
+    loaded, run = open_traces(traces)
+    source = restore_settings(run) if run and judge is None else judge
+    if source in (None, "rules"):
+        source = {} if "model" in vary else "rules"
+    if not isinstance(source, Mapping):
+        source = str(source)
+    is_maker = isinstance(source, Mapping) or not (source == "rules" or _is_plugin(source))
     plan = plan_ablation(
-        *(traces, labels, vary),
+        *(loaded, run, labels, vary),
         rubric=rubric,
-        make_judge=None if source is None else make_settings(source),
+        judge=make_settings(source) if is_maker else str(source),
         out=Path(out),
         max_cost=max_cost,
         concurrency=concurrency,
@@ -172,13 +190,18 @@ def make_settings(judge: str | Mapping[str, Any]) -> JudgeMaker:
     return lambda varied: parse_settings({"model": judge}, over=varied)
 
 
+def _is_plugin(judge: object) -> bool:
+    return isinstance(judge, str) and is_plugin("judges", judge)
+
+
 def plan_ablation(
-    traces: str | Path | Traces | Sequence[str | Path],
+    traces: Traces,
+    run: Run | None,
     labels: str | Path | Sequence[str | Path],
     vary: Vary,
     *,
     rubric: str | Rubric | None,
-    make_judge: JudgeMaker | None,
+    judge: JudgeMaker | str,
     out: Path,
     max_cost: float | None = None,
     concurrency: int = 8,
@@ -188,56 +211,90 @@ def plan_ablation(
 ) -> AblationPlan:
     """Return the arms and the labelled traces; arguments and errors as :func:`ablate`.
 
-    ``make_judge`` None: the judge of the run, or for traces the rules judge.
+    ``run``: the run of these traces, if there is one; ``judge``: the function that makes the judge
+    of an arm, or ``rules`` or a plug-in.
     """
-    from annotator.calibration.ablation import read_dev_labels
+    from annotator.calibration.ablation import check_labels, read_dev_labels
 
-    traces, run = open_traces(traces)
-    if run and make_judge is None:
-        recorded = restore_settings(run)
-        make_judge = None if recorded == "rules" else make_settings(recorded)
+    check_vary(vary, judge)
     if isinstance(rubric, Rubric):
         base = rubric
-    elif run:
+    elif run and (rubric or "rubric" not in vary):
         base = restore_rubric(run, rubric)
     elif rubric or "rubric" in vary:
         base = load_rubric(rubric or vary["rubric"][0])
     else:
         raise SettingsError("--rubric is missing: name one, or several with --vary rubric=A,B")
-    check_vary(vary)
-    request = make_request(labels, rubrics=(base.id,), **options)
-    selected = read_dev_labels(base.scheme(), request, run, traces.places)
+    only, criteria = "rubric", Criteria()
+    if run:
+        only = run.manifest.only or only
+        criteria = Criteria(cast("IfRejected", run.manifest.rejected), run.manifest.least_read)
     arms: list[Arm] = []
     varied: list[Mapping[str, str]] = []
     derived: set[int] = set()
     for values in _list_combinations(vary):
         arm_rubric, is_derived = _make_rubric(values, base)
         _check_codes(arm_rubric, base)
-        settings: Any = "rules"
-        if make_judge and values.get("judge") != "rules":
-            settings = make_judge(_read_settings(values))
+        name = values.get("judge", "llm")
+        settings: Any = name if name != "llm" else judge
+        if callable(settings):
+            settings = settings(_read_settings(values))
         if is_derived:
             derived.add(len(arms))
-        arms.append(Arm(_name_arm(values), arm_rubric, settings))
+        arms.append(Arm(_name_arm(values), arm_rubric, settings, criteria=criteria))
         varied.append(values)
     for name in find_repeated(arm.name for arm in arms):
-        raise SettingsError(f"--vary: two arms would be called {name!r}")
+        raise SettingsError(
+            f"--vary: two arms would be in the directory {name!r}: rename a rubric file, or vary"
+            " fewer settings"
+        )
+    _check_limits(arms, max_cost, batch=bool(batch_file))
+    request = make_request(labels, rubrics=(base.id,), **options)
+    dev = read_dev_labels(base.scheme(), request, run, traces.places)
     trial = Trial(
-        SelectedTraces(traces, selected.keys()),
-        selected.keys(),
+        SelectedTraces(traces, dev.labels.keys()),
+        dev.labels.keys(),
         arms,
         out,
-        only="rubric",
+        only=cast("Only", only),
         concurrency=concurrency,
         max_cost=max_cost,
         batch_file=batch_file,
         batch_results=batch_results,
     )
-    return AblationPlan(trial, tuple(varied), frozenset(derived), selected, request)
+    check_labels(dev, _make_annotations(trial, base), base.scheme())
+    return AblationPlan(trial, tuple(varied), frozenset(derived), dev, request)
 
 
-def check_vary(vary: Vary) -> None:
-    """Raise :class:`SettingsError` unless each key is a setting, with values that differ."""
+def _make_annotations(trial: Trial, rubric: Rubric) -> Iterator[Annotation]:
+    """Yield annotations of a judge that decides no trace."""
+    for item in trial.traces.find():
+        if isinstance(item, Trace) and (reason := explain_skip(item, rubric, trial.only)):
+            yield make_annotation(item, rubric, "", "skipped", reason=reason)
+        elif not isinstance(item, Ignored):
+            yield make_annotation(item, rubric, "", "undecided")
+
+
+def _check_limits(arms: Sequence[Arm], max_cost: float | None, *, batch: bool) -> None:
+    """Raise :class:`SettingsError` if a limit is not for these arms."""
+    plugins = [arm.judge for arm in arms if _is_plugin(arm.judge)]
+    if plugins and max_cost is not None:
+        raise SettingsError(
+            f"--max-cost bounds what the llm judge spends, not the judge {plugins[0]}: leave it out"
+        )
+    settings = [arm.judge for arm in arms if isinstance(arm.judge, ModelSettings)]
+    models = sorted({model.model for each in settings for model in each.models})
+    if batch and len(models) > 1:
+        raise SettingsError(
+            f"--batch-file: a batch is of one model, and these arms have {', '.join(models)}: write"
+            " a file for each model, with an --out of its own"
+        )
+
+
+def check_vary(vary: Vary, judge: JudgeMaker | str) -> None:
+    """Raise :class:`SettingsError` unless each key is a setting of the judge or of the rubric, with
+    values that differ.
+    """
     from annotator.judges.llm.settings import SETTING_NAMES
 
     names = [*_OF_RUBRIC, "judge", *SETTING_NAMES]
@@ -251,20 +308,29 @@ def check_vary(vary: Vary) -> None:
             )
         if not values or len({*values}) < len(values) or "" in values:
             raise SettingsError(f"--vary {key}: expected values that differ, separated by commas")
-    for key, allowed in (("judge", ("llm", "rules")), ("examples", tuple(_SWITCH))):
-        for value in vary.get(key, ()):
-            if value not in allowed:
-                raise SettingsError(
-                    f"--vary {key}: expected {' or '.join(allowed)}, found {value!r}"
-                )
+        if judge_name := "" if callable(judge) or key in (*_OF_RUBRIC, "judge") else judge:
+            raise SettingsError(
+                f"--vary {key}: the judge {judge_name} has no such setting; name a model with"
+                " --model, or several with --vary model=A,B"
+            )
+    for value in vary.get("examples", ()):
+        if value not in ("on", "off"):
+            raise SettingsError(f"--vary examples: expected on or off, found {value!r}")
+    for value in vary.get("judge", ()):
+        if value == "llm" and not callable(judge):
+            raise SettingsError("--vary judge=llm: name a model with --model")
+        if value not in ("llm", "rules") and not _is_plugin(value):
+            raise SettingsError(
+                f"--vary judge: expected llm, rules or a plug-in (module:name), found {value!r}"
+            )
 
 
 def _list_combinations(vary: Vary) -> Iterator[dict[str, str]]:
-    """Yield the settings of each arm. The rules judge has none of a model's: it is one arm."""
+    """Yield the settings of each arm. A judge without a model has no settings: it is one arm."""
     seen = []
     for values in product(*vary.values()):
         arm = dict(zip(vary, values, strict=True))
-        if arm.get("judge") == "rules":
+        if arm.get("judge", "llm") != "llm":
             arm = {key: value for key, value in arm.items() if key in (*_OF_RUBRIC, "judge")}
         if arm not in seen:
             seen.append(arm)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from annotator.base.errors import AnnotatorError
-from annotator.calibration.judged_sample import read_judged_sample
+from annotator.calibration.judged_sample import JudgedSample, read_judged_sample
 from annotator.calibration.ledger import (
     hash_label_files,
 )
@@ -17,7 +17,7 @@ from annotator.calibration.matching import (
     select_split,
 )
 from annotator.calibration.model import OPEN, OPEN_ANSWERS, Request
-from annotator.calibration.sample.design import find_design, list_trace_ids
+from annotator.calibration.sample.design import Design, find_design, list_trace_ids
 from annotator.labels import Label
 from annotator.rubrics import Scheme
 from annotator.rubrics.annotations import Annotation, Usage
@@ -98,7 +98,8 @@ class Ablation:
         split: ``dev``, or ``all`` if the labels have no split.
         n: the traces, of ``tasks`` tasks (None: no trace names one). ``left_out``: those with a
             label that some arm did not judge.
-        winner: the number of the cheapest arm at most one standard error below the best.
+        winner: the number of the cheapest arm at most one standard error below the best; None if
+            people gave all traces one label.
         unit: the unit by which an arm is cheaper.
         checked: people and the arms that other tasks choose, on the tasks that did not choose;
             ``gain``: its kappa less the first arm's. None if there is no such choice.
@@ -128,46 +129,67 @@ class Ablation:
         return f"<Ablation of {len(self.arms)} arms on {self.n} labels, winner {name}>"
 
 
+@dataclass(frozen=True, slots=True)
+class DevLabels:
+    """The labels that may be used to choose, by trace, and the design that they were sampled by.
+
+    ``notes``: messages for the user.
+    """
+
+    labels: Mapping[str, Label]
+    design: Design | None
+    notes: tuple[str, ...] = ()
+
+
 def read_dev_labels(
     scheme: Scheme, request: Request, run: Run | None, sources: Sequence[str]
-) -> dict[str, Label]:
-    """Return the labels that may be used to choose: those of the development split, by trace.
+) -> DevLabels:
+    """Return the labels of the development split; without a split, all labels.
 
     Args:
         scheme: the rubric that they are for.
         request: the label files, and whose labels decide.
-        run: a run of the same traces, whose blinded sheets may be among the files.
+        run: a run of the same traces, which may have the design of the labels.
         sources: the sources of the traces.
 
     Raises:
-        AnnotatorError: the labels cannot be read, or the annotator has to be chosen.
+        AnnotatorError: the labels or their design cannot be read, or the annotator has to be
+            chosen.
     """
-    trace_ids = list_trace_ids(run, scheme.id, request.design, request.labels.paths)
-    labels = request.labels.read(scheme, trace_ids, sources)
-    return select_split(select_labels(labels, request.annotators)[0], final=False)[0]
+    paths = request.labels.paths
+    trace_ids = list_trace_ids(run, scheme.id, request.design, paths)
+    read = request.labels.read(scheme, trace_ids, sources)
+    labels = select_split(select_labels(read, request.annotators)[0], final=False)[0]
+    design, notes = find_design(run, labels, scheme.id, request.design, paths)
+    return DevLabels(labels, design, tuple(notes))
 
 
-def measure_arms(
-    arms: Sequence[JudgedArm], labels: Mapping[str, Label], request: Request
-) -> Ablation:
+def check_labels(dev: DevLabels, annotations: Iterable[Annotation], scheme: Scheme) -> None:
+    """Raise :class:`AnnotatorError` if no trace has a label, or labels have no weights together.
+    ``annotations``: of the traces, as if every one of them were undecided or skipped.
+    """
+    selected = {annotation.trace_id: annotation for annotation in annotations}
+    sample = JudgedSample("", "", "", scheme, selected=selected)
+    match_labels(sample, dev.labels, (), dev.design)
+
+
+def measure_arms(arms: Sequence[JudgedArm], dev: DevLabels, request: Request) -> Ablation:
     """Compare arms with labels, on the traces that all of them judged.
 
     Args:
         arms: at least one, with rubrics of one id and the same codes; the first one is the base.
-        labels: by trace, as of :func:`read_dev_labels`.
+        dev: as of :func:`read_dev_labels`.
         request: the label files and the options of the statistics.
 
     Raises:
         AnnotatorError: the arms have no labelled trace in common.
     """
-    base = arms[0].scheme
+    base, labels = arms[0].scheme, dev.labels
     matches: list[MatchedLabels] = []
     measured: list[Cost] = []
     for arm in arms:
         sample = read_judged_sample(arm.run, base.id, select=set(labels), cluster=request.cluster)
-        paths = request.labels.paths
-        design, _ = find_design(arm.run, labels, base.id, request.design, paths)
-        matches.append(match_labels(sample, labels, request.cluster, design))
+        matches.append(match_labels(sample, labels, request.cluster, dev.design))
         measured += filter(None, [_measure_cost(sample.selected.values())])
     # A forecast beside a measured cost would compare two different things.
     costs = measured if len(measured) == len(arms) else [arm.forecast for arm in arms]
@@ -237,10 +259,10 @@ def _select_traces(matched: MatchedLabels, common: Collection[str]) -> MatchedLa
 
 
 def _measure_cost(annotations: Iterable[Annotation]) -> Cost | None:
-    """Return the mean cost of the traces whose answers were not known before; None if more than
-    half of them were.
+    """Return the mean cost of the traces whose answers were not known before; None if half of them
+    or more were. Failed traces are left out: a failure is no cheap answer.
     """
-    usages = [item.usage for item in annotations if item.status != "skipped"]
+    usages = [item.usage for item in annotations if item.status not in ("skipped", "failed")]
     fresh = [usage for usage in usages if not usage.cache_hits]
     if len(fresh) * 2 <= len(usages):
         return None

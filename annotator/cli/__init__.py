@@ -20,7 +20,7 @@ from annotator.cli.defaults import find_defaults
 # The groups of `annotate --help`: command -> its line. The text is here, as modules are heavy.
 _GROUPS = {
     "Judge": {
-        "run": "Judge traces and print the frequency table (the default command).",
+        "run": "Judge traces and print the frequency table (the default).",
         "demo": "Judge runs that come with annotate: no key, no network.",
         "prompt": "Print the prompt for a trace, with the tokens of its parts.",
     },
@@ -35,8 +35,10 @@ _GROUPS = {
         "label": "Label traces in the browser, or adjudicate two people's.",
         "calibrate": "Compare a run's judge, or an annotator, with labels.",
         "labels": "Convert labels that people made with other tools.",
+    },
+    "Improve the judge": {
         "check-judge": "Ask a judge again in other ways, and count flips.",
-        "ablate": "Try rubrics, models and settings on labelled traces; choose one.",
+        "ablate": "Choose a rubric, a model or settings by people's labels.",
         "tune": "Improve a rubric on labels, and say whether that helped.",
     },
     "Count without a judge": {

@@ -1,15 +1,23 @@
 """``annotate ablate``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Pending
+from annotator.base.errors import BudgetReached, Interrupted, Pending
+from annotator.base.text import escape_controls, wrap_line
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
-from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
+from annotator.cli.judges import (
+    add_judge_options,
+    describe_command,
+    make_judge_settings,
+    note_unused_options,
+)
 from annotator.cli.options import (
     GroupedCommand,
     add_label_options,
@@ -25,6 +33,7 @@ from annotator.traces import check_exists, load_traces
 if TYPE_CHECKING:
     from annotator import Ablation
 
+_GIVEN = ParameterSource.COMMANDLINE
 _SECTIONS = {
     "Options": "files vary rubric models judge_name base_url out resume dry_run max_cost"
     " concurrency",
@@ -32,7 +41,7 @@ _SECTIONS = {
     "Which traces": "reader map_file agent_name",
     "Model": "api_key_env api temperature seed context samples critic",
     "Limits and money": "rpm tpm price_in price_out prices cached",
-    "Batches": "batch_file batch_results",
+    "Batches": "batch batch_file batch_results",
     "Output": "verbose quiet as_json confidence draw_seed",
 }
 
@@ -45,8 +54,8 @@ _SECTIONS = {
 @add_option(
     "--vary KEY=A,B...",
     "A setting and its values. Repeatable: the arms are all combinations, the first one is the"
-    " base. KEY: rubric, model, samples, examples (on, off), judge (llm, rules), or any name of a"
-    " judge file, such as facts, considered, rubric_last.",
+    " base. KEY: rubric, model, samples, examples (on, off), judge (llm, rules, PLUGIN), or any"
+    " name of a judge file, such as facts, considered, rubric_last.",
     required=True,
 )
 @add_option("--rubric NAME|FILE", "The rubric, if --vary has none.  [default: the run's]")
@@ -103,24 +112,37 @@ def command(
     difference to the first one, cost. The winner is the cheapest whose kappa is at most one
     standard error below the best. Traces of the test split are never judged.
 
-    Exit codes: 0 done, or the requests are written; 2 wrong usage or unreadable input; 3 stopped
-    before --max-cost was exceeded; 130 interrupted.
+    Exit codes: 0 done, or the requests are written; 1 some traces could not be judged in some arm,
+    or almost all of the last ones; 2 wrong usage or unreadable input; 3 stopped before --max-cost
+    was exceeded; 130 interrupted.
     """
+    context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
     for source in sources:
         check_exists(source)
-    run = len(sources) == 1 and api.is_run(sources[0])
+    traces, run = load_traces(*sources, format=format_), None
+    if len(sources) == 1 and api.is_run(sources[0]):
+        traces, run = api.open_traces(sources[0])
     max_cost, requests, results = (
         options.pop(name) for name in ("max_cost", "batch_file", "batch_results")
     )
     values = _parse_vary(vary)
+    recorded = api.restore_settings(run) if run and not judge_name else None
+    make_judge = make_judge_settings(
+        *(judge_name, options),
+        named="model" in values,
+        recorded=recorded if isinstance(recorded, dict) else None,
+    )
+    if judge_name == "llm" and not make_judge:
+        raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
+    if not make_judge:
+        explicit = {name for name in options if context.get_parameter_source(name) is _GIVEN}
+        note_unused_options(judge_name or "rules", explicit, notice)
     plan = api.plan_ablation(
-        sources[0] if run else load_traces(*sources, format=format_),
-        files,
-        values,
+        *(traces, run, files, values),
         rubric=rubric,
-        make_judge=make_judge_settings(judge_name, options, named="model" in values),
+        judge=make_judge or judge_name or "rules",
         out=out,
         max_cost=max_cost,
         concurrency=concurrency,
@@ -134,9 +156,10 @@ def command(
         seed=draw_seed,
     )
     if dry_run:
-        show_forecast(plan.forecast(), concurrency, verbose=verbose, as_json=as_json)
+        output = {"verbose": verbose, "as_json": as_json}
+        show_forecast(plan.forecast(), concurrency, pilot=False, **output)
         return
-    text = describe_command(click.get_current_context())
+    text = describe_command(context)
     try:
         result = plan.run(notice, text, resume=resume)
     except Pending as error:
@@ -145,8 +168,25 @@ def command(
         return
     except BudgetReached as error:
         raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
+    except Interrupted as error:
+        raise Interrupted(f"{error}; go on with the same command and --resume") from None
     put_tables([tabulate(result)], "json" if as_json else "table", verbose=verbose)
-    _say_next(plan, result, sources)
+    failed = _report_failures(result)
+    if not quiet:
+        _say_next(plan, result, run.manifest.sources if run else sources, rubric, again=failed)
+    if failed:
+        raise SystemExit(1)
+
+
+def _report_failures(result: "Ablation") -> bool:
+    """Print why traces failed, by arm; return whether any did."""
+    failing = [arm for arm in result.arms if arm.failed]
+    for arm in failing:
+        annotations = api.open_run(arm.run).annotations(result.rubric)
+        head, *lines = api.describe_failures(x for x in annotations if x.status == "failed")
+        for line in (f"{arm.name}: {head}", *lines):
+            click.echo(wrap_line(escape_controls(line)), err=True)
+    return bool(failing)
 
 
 def _parse_vary(texts: tuple[str, ...]) -> dict[str, list[str]]:
@@ -162,19 +202,31 @@ def _parse_vary(texts: tuple[str, ...]) -> dict[str, list[str]]:
     return vary
 
 
-def _say_next(plan: api.AblationPlan, result: "Ablation", sources: tuple[str, ...]) -> None:
-    """Print the commands that may come next."""
+def _say_next(
+    plan: api.AblationPlan,
+    result: "Ablation",
+    sources: Sequence[str],
+    rubric_name: str | None,
+    *,
+    again: bool,
+) -> None:
+    """Print the commands that may come next. ``again``: --resume judges failed traces again."""
     folder = plan.trial.folder
     say_written(folder / "ablation.json")
+    if again:
+        command = describe_command(click.get_current_context(), ("resume",))
+        click.echo(
+            f"next: {escape_controls(command)} --resume    judge failed traces again", err=True
+        )
     if result.winner is None:
         return
     varied = plan.varied[result.winner]
-    rubric: object = varied.get("rubric", result.rubric)
+    rubric: object = varied.get("rubric", rubric_name or result.rubric)
     rubric = folder / "rubric.yaml" if result.winner in plan.derived else rubric
-    judge = (
-        ["--judge", folder / "judge.yaml"] if result.arms[result.winner].judge != "rules" else []
-    )
-    say_next("run", *name_sources(sources), "--rubric", rubric, *judge, purpose="with the winner")
+    source = plan.trial.arms[result.winner].judge
+    judge = source if isinstance(source, str) else folder / "judge.yaml"
+    arguments = (*name_sources(sources), "--rubric", rubric, "--judge", judge)
+    say_next("run", *arguments, purpose="with the winner")
     if result.split == "dev":
         labels = [word for file in plan.request.labels.paths for word in ("--labels", file)]
         say_next("calibrate", "RUN", *labels, "--final", purpose="its agreement, on test labels")

@@ -259,9 +259,17 @@ def _build_without_model(
         raise click.UsageError(
             f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
         )
+    note_unused_options(name, explicit, notice)
+    return build_judge(name)
+
+
+def note_unused_options(
+    name: str, explicit: Collection[str], notice: Callable[[str], None]
+) -> None:
+    """Print which options of models a judge without a model ignores."""
     if explicit:
+        who = "the rules judge" if name == "rules" else f"the judge {name}"
         flags = {"models": "model", "cached": "no-cache"}
         names = (flags.get(option, option).replace("_", "-") for option in sorted(explicit))
         reason = "calls no model" if name == "rules" else "is no judge of ours"
         notice(f"{who} {reason}; without effect: {', '.join(f'--{option}' for option in names)}")
-    return build_judge(name)

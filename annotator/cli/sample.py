@@ -248,7 +248,9 @@ def command(
         judged = isinstance(source, api.Run)
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
         say_notice(f"{sheet.left_out} traces {why} are left out")
-    say_next("label", file, purpose="the page to label them with")
+    # A sheet names its rubric, not the file.
+    rubric = ["--rubric", draw.rubric] if draw.rubric and Path(draw.rubric).is_file() else []
+    say_next("label", file, *rubric, purpose="the page to label them with")
     if until:
         repeated = {"--rubric": draw.rubric, "-n": n, "--codes": codes}
         repeated["--split"] = None if draw.split.name == "all" else draw.split.name

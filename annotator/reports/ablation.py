@@ -9,7 +9,7 @@ from annotator.reports.digits import UNDEFINED, format_number, format_p
 from annotator.reports.notes import select_notes
 from annotator.reports.table import Table
 from annotator.reports.tables.brief import LEAST_NAME, WIDTH
-from validation import Estimate
+from validation import LEAST_CLUSTERS, Estimate
 
 _COLUMNS = (
     *("arm", "rubric", "rubric_version", "rubric_sha256", "judge", "judge_sha256", "n"),
@@ -23,13 +23,14 @@ _COST = {"dollars": "$/1000", "tokens": "tokens"}
 
 def tabulate(result: Ablation) -> Table:
     """Return the arms as a table with a sentence above, and all numbers as records."""
-    header, rows = _make_rows(result)
+    header, rows = _make_rows(result, verbose=True)
+    brief_header, brief_rows = _make_rows(result, verbose=False)
     notes = list(_list_notes(result))
     title = f"{sanitize_line(result.rubric)}: {format_count(len(result.arms), 'arm')}"
     table = Table(f"{title}\n\n{wrap_lines(summarize(result))}", header, rows, notes)
     return replace(
         table,
-        brief=replace(table, notes=select_notes(notes)),
+        brief=replace(table, header=brief_header, rows=brief_rows, notes=select_notes(notes)),
         name=f"{result.rubric}-ablation",
         records=[_record(result, n) for n in range(len(result.arms))],
         columns=_COLUMNS,
@@ -42,7 +43,7 @@ def summarize(result: Ablation) -> str:
     of = f"{format_count(result.n, 'label')}"
     of += f" of {format_count(result.tasks, 'task')}" if result.tasks else ""
     if result.winner is None or result.best is None:
-        return f"No arm can be chosen on {of}: kappa is undefined."
+        return f"No arm can be chosen on {of}: people gave all of them one label."
     winner, best = result.arms[result.winner], result.arms[result.best]
     text = f"Use {winner.name}: kappa {_write_kappa(winner.agreement.kappa)} on {of}."
     if winner is not best:
@@ -51,31 +52,38 @@ def summarize(result: Ablation) -> str:
             f" {'the same' if _get_cost(best, result) == _get_cost(winner, result) else 'a higher'}"
             " cost."
         )
-    if result.checked and result.gain:
-        text += (
-            f" Checked on tasks that did not choose: kappa {_write_kappa(result.checked.kappa)},"
-            f" gain over the first arm {_write_gap(result.gain)}."
-        )
+    if result.checked and result.gain and len(result.arms) > 1:
+        kappa = _write_kappa(result.checked.kappa)
+        text += f" Checked on tasks that did not choose: kappa {kappa}"
+        if result.choices[0] < sum(result.choices):
+            gain = _write(result.gain, "+"), _write_ends(result.gain)
+            text += f", gain over the first arm {' '.join(gain)}"
+        text += "."
     return text
 
 
-def _make_rows(result: Ablation) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows, in 80 columns."""
-    undecided = any(arm.undecided or arm.failed for arm in result.arms)
+def _make_rows(result: Ablation, *, verbose: bool) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows; without ``verbose`` in 80 columns."""
+    arms = result.arms
     columns = {
-        "kappa": [_write(arm.agreement.kappa) for arm in result.arms],
-        f"{100 * result.confidence:g} %": [_write_ends(arm.agreement.kappa) for arm in result.arms],
-        "gap": [_write(arm.difference, "+") if arm.difference else "base" for arm in result.arms],
-        "p (Holm)": [format_p(arm.adjusted) for arm in result.arms],
-        _COST[result.unit]: [_write_cost(arm, result.unit) for arm in result.arms],
+        "kappa": [_write(arm.agreement.kappa) for arm in arms],
+        f"{100 * result.confidence:g} %": [_write_ends(arm.agreement.kappa) for arm in arms],
+        "gap": [_write(arm.difference, "+") if arm.difference else "base" for arm in arms],
     }
-    if undecided:
-        columns["open"] = [str(arm.undecided + arm.failed) for arm in result.arms]
-    used = sum(2 + max(map(len, (title, *cells))) for title, cells in columns.items())
-    names = cut_names(
-        [f"{'> ' if n == result.winner else '  '}{arm.name}" for n, arm in enumerate(result.arms)],
-        max(LEAST_NAME, WIDTH - used),
-    )
+    if verbose:
+        columns["its ends"] = [_write_ends(arm.difference) for arm in arms]
+    columns["p (Holm)"] = [format_p(arm.adjusted) for arm in arms]
+    columns[_COST[result.unit]] = [_write_cost(arm, result.unit) for arm in arms]
+    if verbose:
+        columns["agree"] = [_write(arm.agreement.observed) for arm in arms]
+        columns["undecided"] = [str(arm.undecided) for arm in arms]
+        columns["failed"] = [str(arm.failed) for arm in arms]
+    elif any(arm.undecided or arm.failed for arm in arms):
+        columns["open"] = [str(arm.undecided + arm.failed) for arm in arms]
+    names = [f"{'> ' if n == result.winner else '  '}{arm.name}" for n, arm in enumerate(arms)]
+    if not verbose:
+        used = sum(2 + max(map(len, (title, *cells))) for title, cells in columns.items())
+        names = cut_names(names, max(LEAST_NAME, WIDTH - used))
     return ("arm", *columns), list(zip(names, *columns.values(), strict=True))
 
 
@@ -99,6 +107,15 @@ def _list_notes(result: Ablation) -> Iterator[str]:
         "An undecided or failed trace counts as a disagreement. > is the cheapest arm whose kappa"
         " is at most one standard error below the best; of equally cheap ones the first."
     )
+    if result.winner is not None and not result.checked:
+        yield (
+            "The choice is not checked on other tasks: that takes two tasks at least, and different"
+            " labels in what is left without one of five parts."
+        )
+    if result.tasks == 1:
+        yield "All labels are of one task: no interval, and the best arm wins."
+    if any(arm.p is None for arm in result.arms[1:]):
+        yield f"No p: a test takes labels of {LEAST_CLUSTERS} tasks."
     if any(not arm.cost.n for arm in result.arms):
         yield "Costs are forecasts: most answers of some arm were known from before."
     if result.unit == "tokens":
@@ -143,18 +160,15 @@ def _write(number: Estimate | None, sign: str = "") -> str:
     return format_number(number.value, 2, sign)
 
 
-def _write_ends(number: Estimate) -> str:
-    if number.low is None or number.high is None:
+def _write_ends(number: Estimate | None) -> str:
+    if number is None or number.low is None or number.high is None:
         return UNDEFINED
     return f"[{format_number(number.low, 2)}, {format_number(number.high, 2)}]"
 
 
 def _write_kappa(number: Estimate) -> str:
-    return f"{_write(number)} {_write_ends(number)}"
-
-
-def _write_gap(number: Estimate) -> str:
-    return f"{_write(number, '+')} {_write_ends(number)}"
+    ends = "(no interval)" if number.low is None else _write_ends(number)
+    return f"{_write(number)} {ends}"
 
 
 def _get_cost(arm: ArmResult, result: Ablation) -> float | None:

@@ -1,12 +1,12 @@
 """Arms: the same traces judged by several rubrics or settings, each in a run of its own."""
 
-import shutil
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.base.errors import AnnotatorError, BudgetReached
+from annotator.base.errors import AnnotatorError, BudgetReached, FailsAlways
 from annotator.base.files import NewFile, open_checked
 from annotator.judges.build import ModelSettings
 from annotator.rubrics import Rubric
@@ -127,31 +127,55 @@ async def judge_arms(
             :func:`annotator.runs.execute.run_plan`. What was judged is kept.
     """
     runs: list[Run] = []
+    costs: dict[str, float] = {}  # of the arms that are there, in dollars
     for arm in trial.arms:
         trial.plan(arm)  # a wrong setting of the last arm is found before the first one is asked
-    for arm in trial.arms:
         folder = trial.locate(arm)
-        is_there = (folder / "run.json").exists()
-        if is_there and not resume:
+        if not (folder / "run.json").exists():
+            continue
+        if not resume:
             raise AnnotatorError(
                 f"{folder}: a run is there; go on with --resume, or name another --out"
             )
-        spent = sum(float(run.manifest.totals.get("cost_usd") or 0.0) for run in runs)
-        plan = trial.plan(arm, spent)
+        costs[arm.name] = _read_cost(open_run(folder))
+    for n, arm in enumerate(trial.arms, 1):
+        is_there = arm.name in costs
+        others = sum(cost for name, cost in costs.items() if name != arm.name)
+        plan = trial.plan(arm, others)
         manifest = plan.make_manifest(command)
+        callbacks.notice(f"arm {n} of {len(trial.arms)}: {arm.name}")
         try:
-            run = await run_plan(plan, manifest, folder, callbacks, open_run, [], resume=is_there)
+            run = await run_plan(
+                plan, manifest, trial.locate(arm), callbacks, open_run, [], resume=is_there
+            )
         except BudgetReached as error:
-            raise BudgetReached(f"{arm.name}: {error}") from error
+            before = f", and {others:.4f} for the other arms" if others else ""
+            raise BudgetReached(f"{arm.name}: {error}{before}") from error
+        except FailsAlways as error:
+            raise FailsAlways(f"{arm.name}: {error}") from error
+        costs[arm.name] = _read_cost(run)
         runs.append(run)
     if trial.batch_file:
-        with NewFile(trial.batch_file, private=True) as out:
-            for arm in trial.arms:
-                requests = locate_requests(trial.locate(arm))
-                if requests.exists():
-                    with open_checked(requests) as lines:
-                        shutil.copyfileobj(lines, out)
+        _join_requests(trial, trial.batch_file)
     return runs
+
+
+def _read_cost(run: Run) -> float:
+    return float(run.manifest.totals.get("cost_usd") or 0.0)
+
+
+def _join_requests(trial: Trial, file: Path) -> None:
+    """Write the requests of all arms into one file; one that several arms have is there once."""
+    seen = set()
+    with NewFile(file, private=True) as out:
+        for arm in trial.arms:
+            requests = locate_requests(trial.locate(arm))
+            if requests.exists():
+                with open_checked(requests) as lines:
+                    for line in lines:
+                        if (digest := hashlib.sha256(line).digest()) not in seen:
+                            seen.add(digest)
+                            out.write(line)
 
 
 def locate_requests(folder: Path) -> Path:

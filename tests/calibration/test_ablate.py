@@ -62,6 +62,21 @@ def study(tmp_path, monkeypatch):
     return tmp_path
 
 
+PLUGIN = """
+from annotator import Claim, Quote, Verdict
+
+class Late:
+    id, settings = "late", {}
+    def codes(self, rubric):
+        return {"late"}
+    async def judge(self, trace, rubric):
+        quote = Quote(trace.messages[0].text, "message:1")
+        return Verdict((Claim("late", "as always", (quote,)),))
+
+late = Late()
+"""
+
+
 def read_slip(request: Request) -> Reply:
     """The right answer."""
     said = re.search(r"we are (late|lost) today", request.user)
@@ -199,11 +214,13 @@ def test_what_is_undecided_is_a_disagreement(study, annotate_cli):
         return read_slip(request)
 
     with Server(silent) as server:
-        done = ablate(annotate_cli, server, "--vary", "model=silent,right")
+        done = ablate(annotate_cli, server, "--vary", "model=silent,right", code=1)
     first, second = read_result(study)["arms"]
     assert (first["failed"], first["agreement"]["observed"]["value"]) == (8, 0.5)
     assert second["agreement"]["observed"]["value"] == 1
     assert "open" in done.out
+    assert "model=silent: 8 failed: 8 refusal" in done.err
+    assert "--resume    judge failed traces again" in done.err
 
 
 def test_labels_without_a_split_are_said_to_flatter(study, annotate_cli):
@@ -226,13 +243,96 @@ def test_labels_without_a_split_are_said_to_flatter(study, annotate_cli):
         (("--vary", "examples=yes,no"), "expected on or off"),
         (("--vary", "facts=on,perhaps"), "facts"),
         (("--vary", "rubric=slips.yaml,symptoms"), "other codes"),
+        (("--vary", "model=a,b", "--batch-file", "out.jsonl"), "a batch is of one model"),
+        (("--vary", "judge=llm,always:late", "--max-cost", "1"), "not the judge always:late"),
     ],
 )
 def test_wrong_settings_are_named(study, annotate_cli, more, message):
+    (study / "always.py").write_text(PLUGIN)
     with Server(judge) as server:
         done = ablate(annotate_cli, server, "--model", "right", *more, code=2)
-    assert message in done.err
+    assert message in " ".join(done.err.split())
     assert server.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--vary", "samples=1,3"), "the judge rules has no such setting"),
+        (("--judge", "always:late", "--vary", "samples=1,3"), "the judge always:late has no such"),
+        (("--judge", "llm", "--vary", "examples=on,off"), "needs --model"),
+        (("--vary", "judge=rules,llm"), "name a model"),
+    ],
+)
+def test_settings_of_a_model_need_one(study, annotate_cli, more, message):
+    (study / "always.py").write_text(PLUGIN)
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, *more, code=2)
+    assert message in " ".join(done.err.split())
+
+
+def test_a_plug_in_judges(study, annotate_cli):
+    """It finds the same code everywhere: 6 of the 16 traces are late."""
+    (study / "always.py").write_text(PLUGIN)
+    with Server(judge) as server:
+        done = ablate(annotate_cli, server, "--judge", "always:late", "--vary", "examples=on,off")
+        assert [arm["judge"] for arm in read_result(study)["arms"]] == ["late", "late"]
+        assert "without effect: --base-url" in done.err
+        arguments = ("--model", "right", "--vary", "judge=always:late,llm", "--out", "beside")
+        ablate(annotate_cli, server, *arguments)
+    assert "--judge always:late" in done.err
+    late, right = json.loads((study / "beside" / "ablation.json").read_text())["arms"]
+    assert (late["agreement"]["observed"]["value"], late["judge"]) == (6 / 16, "late")
+    assert (right["agreement"]["observed"]["value"], right["judge"]) == (1, "llm:right")
+
+
+def test_labels_of_other_traces_are_refused(study, annotate_cli):
+    text = (study / "labels.jsonl").read_text().replace('"run', '"other')
+    (study / "others.jsonl").write_text(text)
+    with Server(judge) as server:
+        vary = ("--model", "right", "--vary", "samples=1,3")
+        done = ablate(annotate_cli, server, *vary, labels="others.jsonl", code=2)
+        assert server.calls == 0
+    assert "Are the labels of other traces?" in " ".join(done.err.split())
+
+
+def test_people_with_one_label_choose_nothing(study, annotate_cli):
+    """No kappa is above 0 then, also not that of the arm that agrees everywhere."""
+    rows = [json.loads(line) for line in (study / "labels.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row | {"primary": None}) + "\n" for row in rows)
+    (study / "none.jsonl").write_text(text)
+    vary = ("--vary", "model=right,idle")
+    with Server(judge) as server:
+        ablate(annotate_cli, server, *vary)
+        assert (study / "trial" / "judge.yaml").exists()
+        done = ablate(annotate_cli, server, *vary, "--resume", labels="none.jsonl")
+    result = read_result(study)
+    assert (result["best"], result["winner"]) == (None, None)
+    assert "No arm can be chosen" in done.out
+    assert not (study / "trial" / "judge.yaml").exists()
+
+
+def test_the_money_of_all_arms_counts(study, annotate_cli):
+    """One arm costs 16 calls; a new one before it has only the rest."""
+    prices = ("--price-in", "1000", "--price-out", "1", "--concurrency", "1")
+    with Server(judge) as server:
+        ablate(annotate_cli, server, "--vary", "model=right", *prices)
+        [arm] = read_result(study)["arms"]
+        cost = arm["cost"]["dollars"] * 16
+        more = ("--vary", "model=hasty,right", *prices, "--resume")
+        limit = ("--max-cost", f"{1.5 * cost:.2f}")
+        stopped = ablate(annotate_cli, server, *more, *limit, code=3)
+    assert 16 < len(server.seen) < 32
+    assert "for the other arms" in " ".join(stopped.err.split())
+
+
+def test_a_request_of_two_arms_is_sent_once(study, annotate_cli):
+    """Samples 1 to 3 of 16 traces, the first of them for both arms."""
+    vary = ("--model", "right", "--temperature", "1", "--vary", "samples=1,3")
+    with Server(judge) as server:
+        ablate(annotate_cli, server, *vary, "--batch-file", "requests.jsonl")
+    lines = (study / "requests.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["custom_id"] for line in lines}) == len(lines) == 48
 
 
 def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli):
@@ -245,6 +345,82 @@ def test_a_run_gives_its_rubric_judge_and_traces(study, annotate_cli):
         assert done.code == 0, done.err
         assert len(server.seen) == 24 + 16  # the first arm's answers are the run's
     assert [arm["judge"] for arm in read_result(study)["arms"]] == ["llm:hasty", "llm:hasty"]
+
+
+def test_a_run_keeps_its_settings_beside_options(study, annotate_cli):
+    """Its server, its choice of traces, and its redaction; the options change the rest."""
+    text = (study / "traces.jsonl").read_text().replace("today", "today, says ann@example.org")
+    lines = map(json.loads, text.splitlines())
+    text = "".join(json.dumps(line | {"outcome": {"passed": True}}) + "\n" for line in lines)
+    (study / "traces.jsonl").write_text(text)
+    failed_only = json.dumps(RUBRIC | {"applies_to": {"passed": False}})
+    (study / "slips.yaml").write_text(failed_only)
+    with Server(judge) as server:
+        options = ("--model", "hasty", "--base-url", server.url, "--out", "run", "--all")
+        rubric = ("--rubric", "slips.yaml")
+        done = annotate_cli("run", "traces.jsonl", *rubric, *options, "--redact")
+        assert done.code == 0, done.err
+        files = ("--labels", "labels.jsonl", *rubric, "--out", "trial")
+        more = ("--vary", "model=hasty,right", "--samples", "3", "--temperature", "1")
+        done = annotate_cli("ablate", "run", *files, *more)
+        assert done.code == 0, done.err
+        sent = json.dumps([request.body for request in server.seen])
+        assert len(server.seen) == 24 + 2 * 3 * 16
+    assert "says" in sent
+    assert "ann@example.org" not in sent
+    assert read_result(study)["n"] == 16
+    assert f"annotate run {study / 'traces.jsonl'} --rubric slips.yaml" in done.err
+
+
+def test_a_critic_of_a_run_stays(study, annotate_cli):
+    """The arm with the run's settings is the run's judge."""
+    with Server(judge) as server:
+        options = ("--model", "right", "--critic", "--base-url", server.url, "--out", "run")
+        annotate_cli("run", "traces.jsonl", "--rubric", "slips.yaml", *options)
+        labels = ("--labels", "labels.jsonl", "--rubric", "slips.yaml", "--out", "trial")
+        annotate_cli("ablate", "run", *labels, "--vary", "considered=codes,none")
+    judges = [
+        json.loads((study / folder / "run.json").read_text())["judge"]
+        for folder in ("run", "trial/considered=codes")
+    ]
+    assert judges[0]["critic"]["model"] == "right"
+    assert judges[0] == judges[1]
+
+
+def test_the_design_of_a_run_weighs_its_labels(study, annotate_cli):
+    """As annotate calibrate weighs them: 5 of each code of the judge, the rest in proportion."""
+    with Server(judge) as server:
+        rubric = ("--rubric", "slips.yaml")
+        options = ("--model", "hasty", "--base-url", server.url, "--out", "run")
+        annotate_cli("run", "traces.jsonl", *rubric, *options)
+        done = annotate_cli("sample", "run", "-n", "14", "--double", "0", "--out", "sheet.csv")
+        assert done.code == 0, done.err
+        [design] = (study / "run" / "samples").iterdir()
+        drawn = json.loads(design.read_text())
+        slips = {f"run{n:02}": slip_of(n) for n in range(24)}
+        rows = [
+            {
+                "trace_id": trace_id,
+                "rubric": "slips",
+                "annotator": "ann",
+                "primary": None if slips[trace_id] == "none" else slips[trace_id],
+                "design": design.name.split(".")[0],
+            }
+            for trace_id in drawn["traces"]
+        ]
+        (study / "people").mkdir()
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (study / "people" / "drawn.jsonl").write_text(text)
+        labels = ("--labels", "people/drawn.jsonl")
+        done = annotate_cli(
+            "ablate", "run", *labels, *rubric, "--vary", "considered=codes,none", "--out", "trial"
+        )
+        assert done.code == 0, done.err
+        annotate_cli("calibrate", "run", *labels, "--out", "calibration.json")
+    [calibration] = json.loads((study / "calibration.json").read_text())["calibrations"]
+    assert calibration["labels"]["design"] == "stratified"
+    kappas = [arm["agreement"]["kappa"]["value"] for arm in read_result(study)["arms"]]
+    assert kappas == [calibration["agreement"]["kappa"]["value"]] * 2
 
 
 def test_rules_beside_a_model(study, annotate_cli):

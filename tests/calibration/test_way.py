@@ -11,6 +11,7 @@ from annotator.labels.blinding import blind, make_unblind
 from annotator.labels.decisions import Decision
 from annotator.labels.store import LabelStore
 from tests.calibration.build import label, make_rubric, make_run, said, said_in_words, write_labels
+from tests.conftest import write_run
 
 
 @pytest.fixture
@@ -126,6 +127,13 @@ def test_a_filled_sheet_is_found_and_what_it_replaces_is_named(annotate_cli, run
 
 def flatten(text):
     return " ".join(text.split())
+
+
+def test_the_next_command_has_the_file_of_the_rubric(annotate_cli, tmp_path, rubric):
+    """A sheet names its rubric; only the file tells its codes."""
+    write_run(tmp_path / "logs" / "night/coop/shop_task/1/f1_f2", [("agent1", "Good evening.")])
+    done = annotate_cli("sample", "logs", "--rubric", "faults.yaml", "--out", "sheet.csv")
+    assert "next: annotate label sheet.csv --rubric faults.yaml    the page" in done.err
 
 
 def test_the_commonest_codes_are_named_together(annotate_cli, tmp_path, rubric):
