@@ -12,7 +12,6 @@ from annotator.api.ablating import make_settings
 from annotator.base.errors import (
     AnnotatorError,
     BudgetReached,
-    Pending,
     SettingsError,
     UnreadableTrace,
 )
@@ -23,8 +22,8 @@ from annotator.prompts.render import render
 from annotator.rubrics import Rubric, load_rubric
 from annotator.rubrics.annotations import Usage
 from annotator.rubrics.changes import dump_rubric, shuffle_codes
-from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, judge_arms
-from annotator.runs.execute import Callbacks, Only, explain_skip, ignore, refuse_running_loop
+from annotator.runs.arms import Arm, SelectedTraces, Trial, forecast_arms, run_trial
+from annotator.runs.execute import Only, explain_skip, ignore, refuse_running_loop
 from annotator.runs.forecast import Forecast
 from annotator.runs.manifest import Criteria, IfRejected
 from annotator.runs.restore import open_traces, restore_rubric, restore_settings
@@ -88,10 +87,7 @@ class CheckPlan:
         trial = (
             asyncio.run(self._write_paraphrase(self.unwritten)) if self.unwritten else self.trial
         )
-        callbacks = Callbacks(notice=on_notice)
-        runs = asyncio.run(judge_arms(trial, callbacks, command, resume=resume))
-        if any(run.manifest.status == "waiting" for run in runs):
-            raise Pending(f"the requests of all variants are in {trial.batch_file}")
+        runs = run_trial(trial, on_notice, command, resume=resume)
         by_name = {arm.name: run for arm, run in zip(trial.arms, runs, strict=True)}
         base = self.run or by_name.pop(_BASE)
         result = measure_stability(base, by_name, sorted(trial.trace_ids), **self.options)

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from annotator import api
-from annotator.base.errors import BudgetReached, Pending
+from annotator.base.errors import BudgetReached, Interrupted, Pending
 from annotator.cli.defaults import load_keys
 from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import add_judge_options, describe_command, make_judge_settings
@@ -19,8 +19,8 @@ from annotator.cli.options import (
     Number,
     add_option,
     add_reader_options,
+    add_trial_options,
     parse_attributes,
-    verbose_option,
 )
 from annotator.cli.output import name_sources, put_tables, say_next, say_notice, say_written
 from annotator.reports.digits import format_limits, format_percent
@@ -62,9 +62,7 @@ _SECTIONS = {
     click.Path(path_type=Path, file_okay=False),
     required=True,
 )
-@add_option("--resume", "Go on with the variants in --out.")
-@add_option("--dry-run", "Print how many dollars and minutes it would take. Call nothing.")
-@add_option("--concurrency N", "The most calls in flight.", click.IntRange(1, 512), default=8)
+@add_trial_options
 @add_option(
     "--max-flips SHARE",
     "Exit code 1 if a larger share of traces gets other codes in some variant. A code is stable up"
@@ -85,9 +83,6 @@ _SECTIONS = {
     default=0,
     name="draw_seed",
 )
-@add_option("--quiet", "No notices.")
-@verbose_option
-@add_option("--json", "Print the result as JSON.", name="as_json")
 def command(
     sources: tuple[str, ...],
     n: int,
@@ -125,17 +120,15 @@ def command(
     context = click.get_current_context()
     load_keys()
     notice = (lambda text: None) if quiet else say_notice
-    for source in sources:
-        check_exists(source)
+    for path in sources:
+        check_exists(path)
     traces, run = load_traces(*sources, format=format_), None
     if len(sources) == 1 and api.is_run(sources[0]):
         traces, run = api.open_traces(sources[0])
     passed = {name: options.pop(name) for name in ("max_cost", "batch_file", "batch_results")}
     recorded = api.restore_settings(run) if run and not judge_name else None
-    if (
-        recorded == "rules"
-        and context.get_parameter_source("models") is not ParameterSource.COMMANDLINE
-    ):
+    source = context.get_parameter_source("models")
+    if recorded == "rules" and source is not ParameterSource.COMMANDLINE:
         judge_name = "rules"  # not another one that the environment names
     recorded = recorded if isinstance(recorded, dict) else None
     make = make_judge_settings(judge_name, options, named=False, recorded=recorded)
@@ -163,18 +156,15 @@ def command(
         return
     except BudgetReached as error:
         raise BudgetReached(f"{error}; go on with --resume and a larger one") from error
+    except Interrupted as error:
+        raise Interrupted(f"{error}; go on with the same command and --resume") from None
     tables = tabulate(result)
     put_tables(tables[:1] if as_json else tables, "json" if as_json else "table", verbose=verbose)
     say_written(out / "check.json")
     if plan.paraphrase_file.exists():
         notice(f"{plan.paraphrase_file}: read whether it says the same as the rubric")
-    say_next(
-        "sample",
-        *(name_sources(sources) if run else ("RUN",)),
-        "-n",
-        60,
-        purpose="labels say whether the judge is right",
-    )
+    labelled = name_sources(sources) if run else ("RUN",)
+    say_next("sample", *labelled, "-n", 60, purpose="labels say whether the judge is right")
     if max_flips is not None:
         outcome = result.check(max_flips)
         same = f"same codes in {format_percent(result.same)} % {format_limits(result.same)}"
