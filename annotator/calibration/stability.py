@@ -106,21 +106,8 @@ def measure_stability(
     confidence: float,
     seed: int,
 ) -> JudgeCheck:
-    """Compare the runs of variants with the base.
-
-    Args:
-        base: the judge as it is.
-        variants: a run for each variant, by its name.
-        trace_ids: the traces that were drawn.
-        rubric: its id.
-        population: the number of traces that they were drawn from.
-        cluster: the attributes that name a task.
-        maximum: the share of flips that still counts as stable.
-        confidence: of the intervals.
-        seed: of resampled intervals.
-
-    Raises:
-        AnnotatorError: a run cannot be read.
+    """Compare the runs of variants, by name, with the base, on ``trace_ids``, which were drawn from
+    ``population`` traces. ``cluster``: the attributes that name a task.
     """
     sample = read_judged_sample(base, rubric, select=set(trace_ids))
     first = {x: labels for x, labels in _list_answers(sample).items() if not _is_failed(labels)}
