@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.clusters import estimate_clustered_share as estimate_clustered_share
     from validation.clusters import estimate_share_of_totals as estimate_share_of_totals
     from validation.codes import Averages as Averages
-    from validation.codes import CodeReport as CodeReport
-    from validation.codes import CodeScore as CodeScore
     from validation.codes import score_codes as score_codes
     from validation.codes import tabulate_confusion as tabulate_confusion
     from validation.comparison import Test as Test
@@ -42,7 +40,6 @@ if TYPE_CHECKING:  # for type checkers and editors
     from validation.comparison import subtract_estimates as subtract_estimates
     from validation.estimate import Estimate as Estimate
     from validation.influence import Influences as Influences
-    from validation.influence import compute_cluster_variance as compute_cluster_variance
     from validation.influence import compute_influences as compute_influences
     from validation.intervals import Interval as Interval
     from validation.intervals import compute_wilson_interval as compute_wilson_interval
@@ -75,11 +72,11 @@ _MODULES = {
     "cluster_comparison": "LEAST_CLUSTERS TOO_RARE SideTotals"
     " estimate_clustered_difference explain_rare permute_clusters",
     "clusters": "estimate_clustered_share estimate_share_of_totals",
-    "codes": "Averages CodeReport CodeScore score_codes tabulate_confusion",
+    "codes": "Averages score_codes tabulate_confusion",
     "comparison": "Test adjust_p_values estimate_difference estimate_paired_difference"
     " run_fisher_test run_mcnemar_test subtract_estimates",
     "estimate": "Estimate",
-    "influence": "Influences compute_cluster_variance compute_influences",
+    "influence": "Influences compute_influences",
     "intervals": "Interval compute_wilson_interval compute_wilson_limits",
     "joint": "estimate_joint_shares",
     "misclassification": "estimate_lang_reiczigel estimate_rogan_gladen",

@@ -84,7 +84,6 @@ def poststratify(
     *,
     others: Sequence[tuple[int, Cell]] = (),
     confidence: float = 0.95,
-    judge_design_effect: float = 1.0,
     cluster_variance: float = 0.0,
     df: float | None = None,
     population: Literal["process", "corpus"] = "process",
@@ -97,11 +96,11 @@ def poststratify(
 
     With W_j the share of traces with answer j and p_j the share of them with the code, by the
     labels, the estimate is the sum of W_j p_j. The interval is that of the Beta distribution with
-    mean m = sum of W_j q_j and variance V = sum of W_j^2 v_j + D (sum of W_j q_j^2 - m^2) / N,
+    mean m = sum of W_j q_j and variance V = sum of W_j^2 v_j + (sum of W_j q_j^2 - m^2) / N,
     where q and v are each cell's posterior mean and variance under Jeffreys' prior
-    (``Cell.mean``, ``Cell.variance``), N the number of traces and D the design effect of the
-    answers; or with ``cluster_variance`` for V, if that is larger. It is stretched to contain the
-    share. Where V is too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
+    (``Cell.mean``, ``Cell.variance``) and N is the number of traces; or with ``cluster_variance``
+    for V, if that is larger. It is stretched to contain the share. Where V is too large for a Beta
+    distribution, V >= m (1 - m), the limits are 0 and 1.
 
     If a cell has traces but no labels, the share counts half of it. The interval then reaches from
     the lower limit with the code in none of these traces to the upper limit with it in all.
@@ -113,7 +112,6 @@ def poststratify(
         unflagged: the human labels of the others.
         others: further answers of the judge ("undecided"): the number of traces, and their labels.
         confidence: between 0 and 1, both excluded.
-        judge_design_effect: D; 1 where ``cluster_variance`` is given.
         cluster_variance: the linearised variance of the share over tasks
             (``influence.compute_influences``); 0 without tasks.
         df: tasks - 1 if traces come from several tasks: V is multiplied by (t / z)^2. Below 1 the
@@ -126,10 +124,10 @@ def poststratify(
         ``n_judged``, ``n_flagged``, ``p1``, ``k1``, ``n1`` (effective), ``n1_raw``, the same with 0
         for the unflagged, ``others`` (a list of ``size``, ``p``, ``k``, ``n``, ``n_raw``),
         ``posterior_mean`` (m), ``posterior_sd`` (root of V, with the factor of df),
-        ``unlabelled`` (the share of traces in cells without labels), ``judge_design_effect``,
-        ``design_effect`` (what ``cluster_variance`` multiplies V by, at least 1), ``df``,
-        ``population`` and ``note`` (which cell has no labels). Without traces or without any label
-        the value is None and the limits are 0 and 1.
+        ``unlabelled`` (the share of traces in cells without labels), ``design_effect`` (what
+        ``cluster_variance`` multiplies V by, at least 1), ``df``, ``population`` and ``note``
+        (which cell has no labels). Without traces or without any label the value is None and the
+        limits are 0 and 1.
 
     Source: double sampling: A. Tenenbein, J. Am. Stat. Assoc. 65 (1970) 1350-1361; Jeffreys prior:
     L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
@@ -137,11 +135,7 @@ def poststratify(
     """
     strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
-    inputs = _list_inputs(strata) | {
-        "judge_design_effect": judge_design_effect,
-        "df": df,
-        "population": population,
-    }
+    inputs = _list_inputs(strata) | {"df": df, "population": population}
     method = "cells_beta" if others else "two_cell_beta"
     total = sum(size for size, _ in strata)
     if reason := _explain_undefined(strata):
@@ -154,7 +148,7 @@ def poststratify(
     )
     ends, moments, effects = [], [], []
     for unlabelled in (0.0, 1.0) if inputs["unlabelled"] else (0.0,):
-        mean, variance = compute_beta_posterior(strata, judge_design_effect, population, unlabelled)
+        mean, variance = compute_beta_posterior(strata, population, unlabelled)
         effects.append(max(1.0, cluster_variance / variance) if variance else 1.0)
         variance = max(variance, cluster_variance) * factor**2
         moments.append((mean, math.sqrt(variance)))
@@ -302,7 +296,6 @@ def estimate_ppi_mean(
 
 def compute_beta_posterior(
     strata: Sequence[tuple[float, Cell]],
-    judge_design_effect: float = 1.0,
     population: str = "process",
     unlabelled: float = 0.5,
 ) -> tuple[float, float]:
@@ -320,7 +313,7 @@ def compute_beta_posterior(
         variance += share**2 * labels.variance * kept if is_labelled else 0.0
         mean, square = mean + share * q, square + share * q**2
     if population == "process":
-        variance += judge_design_effect * max(0.0, square - mean**2) / total
+        variance += max(0.0, square - mean**2) / total
     return mean, variance
 
 

@@ -287,7 +287,6 @@ def compare(
     calibration: "CalibrationSource | None" = None,
     cluster: Sequence[str] | None = None,
     labelled: bool = False,
-    pool: bool = False,
     pairs: bool = False,
     without: Sequence[str] = (),
     on_notice: Callable[[str], None] | None = None,
@@ -307,7 +306,6 @@ def compare(
             the judge's own.
         cluster: as in :func:`count`.
         labelled: raise an error if the calibration has no label of one of the values.
-        pool: correct two independent groups by the labels of both.
         pairs: of three or more conditions, compare every two: adds a table, with Holm over all
             pairs and codes.
         without: values that are left out.
@@ -337,7 +335,6 @@ def compare(
         group_calibrations(calibration),
         cluster=None if cluster is None else list_names(cluster),
         labelled=labelled,
-        pool=pool,
         pairs=pairs,
         without=list_names(without),
         notice=on_notice or _ignore,

@@ -215,7 +215,7 @@ def find_influences(
     """
     if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
-    names, counts, rows, answers = place_answers(code, judged, traces)
+    names, counts, rows, answers = _place_answers(code, judged, traces)
     influences = compute_influences(
         counts,
         rows,
@@ -226,7 +226,7 @@ def find_influences(
     return names, influences
 
 
-def place_answers(
+def _place_answers(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> tuple[list[str], list[list[int]], list[int], list[int]]:
     """Return the counts of each cluster by the judge's answer, and the labelled traces' cells.

@@ -41,12 +41,6 @@ from annotator.reports.table import FORMATS
 @no_calibration_option
 @cluster_option
 @add_option(
-    "--pool",
-    "With --calibration, for independent groups: correct both by the labels of both. Assumes"
-    " that traces with the same answer of the judge have the code equally often in both. Trust only"
-    " its test of no difference.",
-)
-@add_option(
     "--format", type=PluginChoice("formats", [*FORMATS, "html"]), name="format_", default="table"
 )
 @add_option("--out FILE", "Where to write.  [default: stdout]", PATH)
@@ -58,7 +52,6 @@ def command(
     values: tuple[str, str] | None,
     without: tuple[str, ...],
     pairs: bool,
-    pool: bool,
     no_calibration: bool,
     format_: str,
     out: Path | None,
@@ -75,8 +68,6 @@ def command(
     has labels of each condition.
     """
     files = options["calibration_files"]
-    if pool and not files:
-        raise click.UsageError("--pool needs --calibration: it is about people's labels")
     if without and values:
         raise click.UsageError("--values names all that is compared: leave --without out")
     request = open_request(runs, groups, no_calibration, corrected=False, by=by, **options)
@@ -86,7 +77,6 @@ def command(
         by=by,
         values=values or None,
         cluster=request.cluster_by,
-        pool=pool,
         pairs=pairs,
         without=without,
         on_notice=say_notice,

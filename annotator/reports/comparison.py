@@ -69,8 +69,7 @@ class ComparedCode:
 
     ``difference``: of two sides, first minus second. ``corrected``: the shares corrected for the
     judge's errors, with a calibration. ``corrected_adjusted``: the smallest p by Holm of their
-    differences. Of two sides also the difference and its test; a pooled one is not that of two
-    shares.
+    differences. Of two sides also the difference and its test.
     """
 
     code: str
@@ -114,8 +113,6 @@ class ConditionComparison:
             the judge's own, if they are asked for.
         all_pairs: the pairs are asked for, and have a table.
         two: there are two values, and their differences.
-        pooled: the corrected differences take the judge's error rates from the labels of both
-            sides together.
     """
 
     rubric: Scheme
@@ -133,7 +130,6 @@ class ConditionComparison:
     pairs: tuple[PairDifference, ...]
     all_pairs: bool
     two: bool
-    pooled: bool
 
     @property
     def tests(self) -> int:
@@ -161,7 +157,6 @@ def compare(
     *,
     cluster: Sequence[str] | None = None,
     labelled: bool = False,
-    pool: bool = False,
     pairs: bool = False,
     without: Sequence[str] = (),
     notice: Callable[[str], None] | None = None,
@@ -205,8 +200,6 @@ def compare(
         for reason in empty:
             notice(f"not compared: {reason}")
     two = all(len(read.sides) == 2 for _, read in comparable)  # one kind of table for all rubrics
-    if pool and not two:
-        raise AnnotatorError("--pool is for two groups: name them with --values A B")
     return [
         _compare_sides(
             scheme,
@@ -215,7 +208,6 @@ def compare(
             read,
             two=two,
             calibrated=bool((calibrations or {}).get(scheme.id)),
-            pool=pool,
             pairs=pairs,
         )
         for scheme, read in comparable
@@ -248,14 +240,11 @@ def _compare_sides(
     *,
     two: bool,
     calibrated: bool,
-    pool: bool,
     pairs: bool,
 ) -> ConditionComparison:
     terms = read.terms
     sides: Sides = tuple([trace for trace in side if not trace.open] for side in read.sides)
     kind = find_kind(sides)
-    if pool:
-        _check_pool(kind, terms)
     decided = tuple(map(len, sides))
     if two and kind == "paired":
         sides = pair_traces(sides)
@@ -278,13 +267,12 @@ def _compare_sides(
         if not calibrated:
             return rows, [], []
         corrected = correct_sides(counted, visible, kind, terms)
-        if not pool:
-            rows = [
-                replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
-                for row in rows
-            ]
+        rows = [
+            replace(row, corrected=tuple(side.shares[row.code] for side in corrected))
+            for row in rows
+        ]
         carried = count_by_cluster(_add_labels(counted), visible, paired=paired)
-        gaps = _correct_pairs(read.values, corrected, carried, visible, terms, pool=pool)
+        gaps = _correct_pairs(read.values, corrected, carried, visible, terms)
         smallest = _find_smallest(gaps)
         rows = [replace(row, corrected_adjusted=smallest.get(row.code)) for row in rows]
         if two:
@@ -325,8 +313,8 @@ def _compare_sides(
             ),
             *describe_rare(tests),
             *describe_traces(read.values, alone, left_out, calibrated=calibrated),
-            *describe_correction(read, corrected, counted, left, two=two, same=same, pool=pool),
-            *(list_sums(scheme, is_group=True) if corrected and not pool else ()),
+            *describe_correction(read, corrected, counted, left, two=two, same=same),
+            *(list_sums(scheme, is_group=True) if corrected else ()),
             *read.notes,
             UNADJUSTED,
         ),
@@ -335,17 +323,7 @@ def _compare_sides(
         () if two else tuple(gaps),
         pairs and not two,
         two,
-        pool and calibrated,
     )
-
-
-def _check_pool(kind: Kind, terms: Terms) -> None:
-    if terms.population == "corpus":
-        raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
-    if kind != "independent":
-        raise AnnotatorError(
-            f"--pool is for independent groups, and these are {kind}: leave it out"
-        )
 
 
 def list_comparable(scheme: Scheme, runs: Sequence[Run]) -> list[str]:
@@ -519,8 +497,6 @@ def _correct_pairs(
     carried: Sequence[SideTotals],
     codes: Sequence[str],
     terms: Terms,
-    *,
-    pool: bool,
 ) -> list[PairDifference]:
     """Return the corrected difference of each code in every two conditions.
 
@@ -529,7 +505,7 @@ def _correct_pairs(
     """
     rows = []
     for n, m in combinations(range(len(values)), 2):
-        gaps = correct_differences((sides[n], sides[m]), codes, terms, pool=pool)
+        gaps = correct_differences((sides[n], sides[m]), codes, terms)
         reasons = explain_rare(carried[n], carried[m])
         for code, (gap, test), reason in zip(codes, gaps, reasons, strict=True):
             if reason and test.p is not None:

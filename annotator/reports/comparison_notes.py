@@ -159,7 +159,6 @@ def describe_correction(
     *,
     two: bool,
     same: bool,
-    pool: bool,
 ) -> Iterator[str]:
     """Yield how the shares are corrected, or that they are not."""
     if not corrected:
@@ -175,12 +174,6 @@ def describe_correction(
     )
     if two:
         text = f"Corrected: each side by its own labels ({labels})."
-    if pool:
-        text = (
-            f"Corrected, pooled: by the labels of both sides together ({labels}), as if traces with"
-            " the same answer of the judge had the code equally often on both. If the sides differ,"
-            " these differences are too small; only the test of no difference is to be trusted."
-        )
     if left:
         text += (
             f" Corrected shares leave out {' and '.join(left)} traces: in a condition none has a"
@@ -189,15 +182,11 @@ def describe_correction(
     for status, answer in OPEN.items():
         sizes = [sum(trace.open == answer for trace in side) for side in counted]
         if any(sizes):
-            listed = _list_sizes(read.values, sizes)
-            text += f" They count {status} traces, too: {listed}."
+            listed = [f"{value} {n}" for value, n in zip(read.values, sizes, strict=True) if n]
+            text += f" They count {status} traces, too: {', '.join(listed)}."
     yield Note(text, "corrected")
     yield from _list_side_cautions(read.values, corrected)
     yield from read.terms.warnings
-
-
-def _list_sizes(values: Sequence[str], sizes: Sequence[int]) -> str:
-    return ", ".join(f"{value} {n}" for value, n in zip(values, sizes, strict=True) if n)
 
 
 def _list_side_cautions(

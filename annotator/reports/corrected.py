@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-import numpy as np
-
 from annotator.calibration.estimates import (
     Judged,
     TaskInfluences,
@@ -17,7 +15,6 @@ from annotator.calibration.estimates import (
     explain_few_labels,
     find_influences,
     mark_share,
-    place_answers,
 )
 from annotator.calibration.model import OPEN, LabelledTrace
 from annotator.reports.sides import (
@@ -32,14 +29,12 @@ from annotator.reports.sides import (
 from annotator.traces.clusters import ClusterCounts
 from validation import (
     LEAST_CLUSTERS,
-    Cell,
     Estimate,
     Test,
-    compute_cluster_variance,
-    make_cell,
 )
 from validation.intervals import compute_p_value, compute_quantile
-from validation.resampling import Floats
+
+_METHOD = "post-stratified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +100,17 @@ def correct_sides(
 
 
 def correct_differences(
-    sides: Sequence[CorrectedSide], codes: Sequence[str], terms: Terms, *, pool: bool = False
+    sides: Sequence[CorrectedSide], codes: Sequence[str], terms: Terms
 ) -> list[tuple[Estimate, Test]]:
     """Return the difference of the corrected shares of each code on two sides, first minus second,
     with its test.
 
     If the sides share tasks (or traces are pairs), so do their errors: their covariance is that of
-    the amounts that each task adds to the two shares. ``pool``, for independent groups: traces with
-    the same answer of the judge are taken to have the code equally often on both sides, and the
-    labels of both tell how often.
+    the amounts that each task adds to the two shares.
     """
     first, second = sides
     pairs = []
     for code in codes:
-        if pool:
-            pairs.append(_pool(code, (first, second), terms))
-            continue
         together = None
         if terms.population == "process":  # all tasks of a corpus are there: they do not vary
             together = _covary(first.influences[code], second.influences[code])
@@ -200,9 +190,7 @@ def _subtract(
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
     inputs = {"first": shares[0].value, "second": shares[1].value, "covariance": together}
-    return _test_difference(
-        gap, variance, df, n, confidence, "post-stratified", inputs, slack=unlabelled / 2
-    )
+    return _test_difference(gap, variance, df, n, confidence, inputs, unlabelled / 2)
 
 
 def _count_labels(share: Estimate) -> int:
@@ -226,121 +214,27 @@ def _covary(first: TaskInfluences | None, second: TaskInfluences | None) -> floa
     return product * tasks / (tasks - 1) if tasks > 1 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """The traces of a side by cluster and by the judge's answer (the code, not the code, and those
-    of ``Judged.open``), shape (G, K), and the row and the column of each labelled trace.
-    """
-
-    counts: Floats
-    rows: Sequence[int]
-    columns: Sequence[int]
-
-    @property
-    def size(self) -> float:
-        """The number of traces."""
-        return float(self.counts.sum())
-
-    @property
-    def shares(self) -> Floats:
-        """The share of the traces with each answer, shape (K,)."""
-        shares: Floats = self.counts.sum(axis=0) / self.size
-        return shares
-
-
-def _pool(
-    code: str, sides: tuple[CorrectedSide, CorrectedSide], terms: Terms
-) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares with the error rates of all labels, and its
-    test: the sum over the judge's answers of (W1 - W2) p, W the share of a side's traces with the
-    answer.
-
-    The variance is at least that of independent traces and labels with Jeffreys' prior, and at
-    least that over tasks.
-    """
-    every = dict.fromkeys((*sides[0].open, *sides[1].open), 0)
-    placed = []
-    for side in sides:
-        judged = replace(side.count(code), clusters=side.counts, open=every | dict(side.open))
-        _, rows, of_labels, columns = place_answers(code, judged, side.people)
-        placed.append(_Answers(np.array(rows, dtype=float), of_labels, columns))
-    cells = _count_cells(code, [*sides[0].people, *sides[1].people], placed)
-    n = int(sum(side.size for side in placed))
-    both = placed[0].shares + placed[1].shares
-    if any(labels.share is None for labels, share in zip(cells, both, strict=True) if share):
-        return _undefine(n, "no label of traces with one of the judge's answers", terms.confidence)
-    p = np.array([labels.share or 0.0 for labels in cells])
-    q = np.array([labels.mean for labels in cells])
-    between = placed[0].shares - placed[1].shares
-    variance = float(between**2 @ [labels.variance for labels in cells])
-    for side_answers in placed:
-        W = side_answers.shares
-        variance += max(0.0, float(W @ q**2 - (W @ q) ** 2)) / side_answers.size
-    df = None
-    if sides[0].clustered:
-        variance = max(variance, _spread_over_tasks(code, sides, placed, p))
-        df = float(min(len({trace.cluster for trace in side.people}) for side in sides) - 1)
-    inputs = {"first": float(placed[0].shares @ p), "second": float(placed[1].shares @ p)}
-    return _test_difference(float(between @ p), variance, df, n, terms.confidence, "pooled", inputs)
-
-
-def _count_cells(
-    code: str, people: Sequence[LabelledTrace], placed: Sequence[_Answers]
-) -> list[Cell]:
-    """Return the labels of both sides by the judge's answer."""
-    cells: list[list[LabelledTrace]] = [[] for _ in range(placed[0].counts.shape[1])]
-    columns = [column for side in placed for column in side.columns]
-    for trace, column in zip(people, columns, strict=True):
-        cells[column].append(trace)
-    return [
-        make_cell(
-            [code in trace.counted.human for trace in traces], [trace.weight for trace in traces]
-        )
-        for traces in cells
-    ]
-
-
-def _spread_over_tasks(
-    code: str, sides: tuple[CorrectedSide, CorrectedSide], placed: Sequence[_Answers], p: Floats
-) -> float:
-    """Return the variance of the pooled difference over tasks; the sides share none."""
-    between = placed[0].shares - placed[1].shares
-    totals = np.zeros(len(p))
-    for side, answers in zip(sides, placed, strict=True):
-        np.add.at(totals, list(answers.columns), [trace.weight for trace in side.people])
-    added = []
-    for sign, side, answers in zip((1, -1), sides, placed, strict=True):
-        sizes = answers.counts.sum(axis=1)
-        of_tasks = sign * (answers.counts @ p - sizes * float(answers.shares @ p)) / answers.size
-        for trace, row, column in zip(side.people, answers.rows, answers.columns, strict=True):
-            residual = trace.weight * ((code in trace.counted.human) - p[column])
-            of_tasks[row] += between[column] * residual / totals[column]
-        added.append(of_tasks)
-    return compute_cluster_variance(np.concatenate(added))
-
-
 def _test_difference(
     gap: float,
     variance: float,
     df: float | None,
     n: int,
     confidence: float,
-    method: str,
     inputs: Mapping[str, float | None],
-    slack: float = 0.0,
+    slack: float,
 ) -> tuple[Estimate, Test]:
     """Return a difference with its interval, and Student's test. ``slack``: how far traces in
     cells without labels may move the difference, up or down.
     """
     if df is not None and df < LEAST_CLUSTERS - 1:
         reason = f"labels of fewer than {LEAST_CLUSTERS} tasks"
-        estimate = Estimate("difference", gap, None, None, n, confidence, method, reason, inputs)
+        estimate = Estimate("difference", gap, None, None, n, confidence, _METHOD, reason, inputs)
         return estimate, Test("t", None, None, n, reason)
     error = math.sqrt(variance)
     half = compute_quantile(confidence, df) * error + slack
     low, high = max(-1.0, gap - half), min(1.0, gap + half)
     inputs = {**inputs, "se": error, "df": df}
-    estimate = Estimate("difference", gap, low, high, n, confidence, method, None, inputs)
+    estimate = Estimate("difference", gap, low, high, n, confidence, _METHOD, None, inputs)
     if not error:
         return estimate, Test("t", None, None, n, "nothing varies")
     statistic = math.copysign(max(0.0, abs(gap) - slack), gap) / error
@@ -348,5 +242,5 @@ def _test_difference(
 
 
 def _undefine(n: int, reason: str, confidence: float) -> tuple[Estimate, Test]:
-    estimate = Estimate("difference", None, None, None, n, confidence, "post-stratified", reason)
+    estimate = Estimate("difference", None, None, None, n, confidence, _METHOD, reason)
     return estimate, Test("t", None, None, n, reason)

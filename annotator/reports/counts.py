@@ -100,7 +100,7 @@ class TraceCounts:
         halves: labelled traces with another code that exactly half of the votes have.
         truncated: traces that were not read in full; ``least_read`` is the smallest share read.
         contradictory: traces about which the judge contradicts itself.
-        critiques: findings by code and a critic's decision about them.
+        critiques: for each code, a critic's decisions about its findings.
         reasons: undecided traces by :func:`name_reason`.
         unjudged: traces without a countable judgement by :func:`name_unjudged`.
         examples: a finding of each code, in the first trace by id.
@@ -123,7 +123,7 @@ class TraceCounts:
     halves: int = 0
     truncated: int = 0
     contradictory: int = 0
-    critiques: Counter[tuple[str, Decision]] = field(default_factory=Counter)
+    critiques: dict[str, Counter[Decision]] = field(default_factory=lambda: defaultdict(Counter))
     least_read: float = 1.0
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
@@ -165,7 +165,7 @@ class TraceCounts:
         self.contradictory += bool(annotation.contradictions)
         for finding in (*annotation.findings, *annotation.refuted):
             if finding.critique:
-                self.critiques[finding.code, finding.critique.decision] += 1
+                self.critiques[finding.code][finding.critique.decision] += 1
         if annotation.rejected and annotation.status == "none":
             self.emptied += 1
             self.rejections["none"].update(kinds)

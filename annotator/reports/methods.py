@@ -1,5 +1,6 @@
 """The paragraph on methods for a paper: a sentence for each fact that a reader needs."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -134,12 +135,12 @@ def _describe_judging(run: Run, table: FrequencyTable) -> Iterator[str]:
         f" ({sanitize_line('; '.join(details), 400)})."
     )
     yield "Findings whose quotes are not in the trace were rejected."
-    if (critic := settings.get("critic")) and (n := sum(table.counts.critiques.values())):
-        upheld = sum(k for (_, x), k in table.counts.critiques.items() if x == "upheld")
+    decisions = sum(table.counts.critiques.values(), start=Counter())
+    if (critic := settings.get("critic")) and (n := decisions.total()):
         model = sanitize_line(str(critic["model"]), 120)
         yield (
-            f"A critic ({model}) checked each other finding in a call of its own and upheld"
-            f" {upheld} of {n}; the rest do not count."
+            f"A critic ({model}) checked each remaining finding in a call of its own and upheld"
+            f" {decisions['upheld']} of {n}; the rest do not count."
         )
     if table.judged:
         counts = f"({table.labelled} with a code, {table.none} without)"

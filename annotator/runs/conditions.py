@@ -197,7 +197,6 @@ def join_conditions(
 def check_conditions(
     sources: Sequence[ConditionSource],
     traces: Iterable[tuple[str, Mapping[str, Any]]],
-    kept: Sequence[Condition] = (),
     *,
     partial: bool = False,
 ) -> Iterator[str]:
@@ -206,7 +205,6 @@ def check_conditions(
     Args:
         sources: the conditions.
         traces: the id and the attributes of each trace.
-        kept: conditions that the traces have already.
         partial: other traces may match: a table or an expression may have no trace here.
     """
     conditions = [condition for source in sources for condition in source.conditions]
@@ -216,7 +214,7 @@ def check_conditions(
     for trace_id, attributes in traces:
         ids[trace_id] = None
         attributes_seen.update(attributes)
-        joined = join_conditions((*kept, *conditions), trace_id, attributes)
+        joined = join_conditions(conditions, trace_id, attributes)
         unmatched -= {n for n in unmatched if conditions[n].find(trace_id, attributes) is not None}
         for name, without in missing.items():
             if joined.get(name) is None:

@@ -87,45 +87,56 @@ def _apply_critiques(
 ) -> Annotation:
     """Return the annotation with a critic's decisions: a finding that is not upheld does not count.
 
-    If none is left, the status is ``none``, unless something speaks against it: the critic names
-    another code, whose quotes nobody checked; the rubric allows one code, so that the judge did not
-    report others; half of the votes have another code; or the judge cannot rule out a code.
+    If the primary code is refuted, the first of the others by the rubric's precedence is primary.
+    If no code is left, the status is ``none``, or ``undecided`` if :func:`_find_doubt` has a doubt.
     """
-    critiques = verdict.critiques
-    if not critiques:
-        return annotation
-    findings = [replace(each, critique=critiques.get(each.code)) for each in annotation.findings]
-    kept = [finding for finding in findings if not finding.is_refuted]
+    decided = verdict.critiques
+    findings = [replace(each, critique=decided.get(each.code)) for each in annotation.findings]
     refuted = tuple(finding for finding in findings if finding.is_refuted)
-    annotation = replace(annotation, findings=tuple(kept), refuted=refuted)
     if not refuted:
-        return annotation
-    codes = [finding.code for finding in kept]
-    primary = annotation.primary if annotation.primary in codes else None
-    if codes and rubric.choice != "many":
-        primary = primary or min(codes, key=rubric.rank)
-    status, reason = _decide(verdict, codes, list(annotation.rejected), criteria)
-    if status == "none" and (doubt := _find_doubt(annotation, rubric)):
-        status, reason = "undecided", f"the critic upheld no finding, and {doubt}"
-    return replace(
+        return replace(annotation, findings=tuple(findings))
+    kept = tuple(finding for finding in findings if not finding.is_refuted)
+    codes = [code for code in annotation.codes if code in {finding.code for finding in kept}]
+    primary = annotation.primary
+    if primary and primary not in codes:
+        primary = min(codes, key=rubric.rank, default=None)
+    annotation = replace(
         annotation,
-        status=status,
-        reason=reason,
-        failure="quotes" if reason == ALL_REJECTED else None,
+        findings=kept,
+        refuted=refuted,
         primary=primary,
-        secondary=tuple(code for code in annotation.codes if code in codes and code != primary),
+        secondary=tuple(code for code in codes if code != primary),
         agreement=None,
     )
+    if codes:
+        return annotation
+    if doubt := _find_doubt(annotation, verdict, rubric, criteria):
+        reason = f"the critic upheld no finding, and {doubt}"
+        return replace(annotation, status="undecided", reason=reason)
+    return replace(annotation, status="none")
 
 
-def _find_doubt(annotation: Annotation, rubric: Rubric) -> str:
-    """Return why a trace whose findings are all refuted may still have a code, or ""."""
+def _find_doubt(
+    annotation: Annotation, verdict: Verdict, rubric: Rubric, criteria: Criteria
+) -> str | None:
+    """Return why a trace whose findings are all refuted may still have a code, or None.
+
+    The critic names another code, whose quotes nobody checked. The judge was to report one code, or
+    left the rest open. Half of the votes have another code. The finding of another code was
+    rejected.
+    """
     others = {x.critique.code for x in annotation.refuted if x.critique and x.critique.code}
     if others:
         return f"names {' and '.join(sorted(others))} instead, without verified quotes"
     if rubric.choice == "one":
         return "the judge was to report one code, so that others are not ruled out"
-    return f"half of the votes have {' and '.join(annotation.tie)}" if annotation.tie else ""
+    if annotation.tie:
+        return f"half of the votes have {' and '.join(annotation.tie)}"
+    refuted = {finding.code for finding in annotation.refuted}
+    rejected = {claim.code for claim in annotation.rejected} - refuted
+    if rejected and criteria.rejected == "undecided":
+        return f"the finding of {' and '.join(sorted(rejected))} was rejected"
+    return "the judge left the rest open" if verdict.undecided else None
 
 
 def _decide(

@@ -47,6 +47,15 @@ BOTH = Reply(
         ],
     }
 )
+MISQUOTED = Reply(
+    answer=BOTH.answer
+    | {
+        "findings": [
+            *SPLIT.answer["findings"],
+            *finding("negotiation", ("message:3", "No such words.")).answer["findings"],
+        ]
+    }
+)
 PRICE = ("--price-in", "2", "--price-out", "8")
 
 
@@ -110,7 +119,7 @@ def test_only_upheld_findings_count(annotate_cli: Cli, runs: Runs) -> None:
     [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
     assert table["critic"] == {"role_division": {"upheld": 4, "not supported": 4}}
     methods = " ".join(annotate_cli("report", "out", "--methods").out.split())
-    assert "A critic (m) checked each other finding" in methods
+    assert "A critic (m) checked each remaining finding" in methods
     assert "upheld 4 of 8" in methods
     for one in annotations(Path("out")).values():
         for found in (*one.findings, *one.refuted):
@@ -152,6 +161,7 @@ def test_the_critic_sees_one_code_and_the_quotes_in_their_context(
         assert getattr(codes["role_division"], text) in told
         assert getattr(codes["negotiation"], text) not in told
     assert "negotiation (" in told
+    assert load_rubric("emergent").instructions.strip() in told  # the judge's rules
     assert "because: as the quotes show" in request.user
     sources = [part.source for part in request.parts]
     assert sources == ["facts", "message:1", "message:2", "message:3", "message:4"]
@@ -181,6 +191,18 @@ DECIDED: dict[str, tuple[str, Reply, dict[str, Reply], str, tuple[str, ...], str
         },
         *("labelled", ("negotiation",), ""),
     ),
+    "another finding has a false quote": (
+        "emergent",
+        MISQUOTED,
+        {"role_division": decide("not supported")},
+        *("undecided", (), "upheld no finding, and the finding of negotiation was rejected"),
+    ),
+    "another finding has a false quote, and one is upheld": (
+        "emergent",
+        MISQUOTED,
+        {"role_division": decide("upheld")},
+        *("labelled", ("role_division",), ""),
+    ),
     "of a rubric of one code the others are open": (
         "comm_errors",
         RIGHT,
@@ -207,6 +229,7 @@ def test_what_is_left_of_a_trace(annotate_cli: Cli, runs: Runs, name: str) -> No
     [one] = annotations(Path("out")).values()
     assert (one.status, one.codes) == (status, codes)
     assert reason in (one.reason or "")
+    assert one.failure is None
     assert {x.code for x in (*one.findings, *one.refuted)} == set(decisions)
     assert annotate_cli("report", "out").code == 0
 
@@ -469,6 +492,7 @@ def test_a_model_checks_the_findings_of_the_rules(annotate_cli: Cli, runs: Runs)
     assert len(server.seen) == sum(len(before[key].findings) for key in flagged)
     for key in flagged:
         assert (after[key].status, after[key].codes) == ("undecided", ())
+        assert "the judge left the rest open" in after[key].reason
         assert len(after[key].refuted) == len(before[key].findings)
     assert manifest()["judge"]["id"] == "rules"
     assert re.search(r"0 to \d+ calls: 0 to [\d,]+ tokens of input", dry.out), dry.out
@@ -515,11 +539,16 @@ def test_a_finding_on_the_wrong_side_of_its_critic_is_an_error(
     assert (done.code, "against the critic's decision" in done.err) == (2, True), done.err
 
 
+PROSE = Reply(text=f"It is: {json.dumps(decide('not supported').answer)}. Done.")
+
+
 @pytest.mark.parametrize("mode", ["strict", "json_schema", "tools", "named", "json"])
 def test_the_critic_answers_in_the_forms_of_the_judge(mode: str) -> None:
+    """Where no form can be asked for, prose around its answer does no harm."""
+
     def critic(request: Request) -> Reply:
         forms.append(request.form)
-        return decide("not supported")
+        return PROSE if mode == "json" else decide("not supported")
 
     forms: list[str] = []
     with Server(play(lambda _: SPLIT, critic)) as server:

@@ -621,10 +621,10 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
     assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
 
 
-def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path, rubric):
+def test_each_side_is_corrected_by_its_own_labels(annotate_cli, calibrate, tmp_path, rubric):
     """By hand: 100 traces a side, each of its own task. The judge says alpha of 60 and of 20; of 15
     and 25 labelled ones 10 and 5 are flagged, of which 9 and 4 are alpha, and of the others 1
-    and 2. Pooled p1 = 13/15, p0 = 3/25; the difference is (.6 - .2) (p1 - p0).
+    and 2: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
     """
     traces, rows = [], []
     for model, flagged, hits, misses in (
@@ -640,43 +640,11 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
                 rows.append(label(name, rubric, "alpha" if at < right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
     options = calibrate(run, rows)
-    one, found = compared(annotate_cli, run, *options, *BY_MODEL, "--pool", command="compare")
-    assert (one["kind"], one["pooled"]) == ("independent", True)
-    gap, p1, p0 = found["alpha"]["corrected_difference"], 13 / 15, 3 / 25
-    assert gap["method"] == "pooled"
-    assert gap["value"] == pytest.approx(0.4 * (p1 - p0))
-    q1, q0 = 13.5 / 16, 3.5 / 26
-    variance = (q1 - q0) ** 2 * (0.24 + 0.16) / 100
-    variance += 0.16 * (q1 * (1 - q1) / 17 + q0 * (1 - q0) / 27)
-    assert gap["inputs"]["se"] >= math.sqrt(variance) - 1e-12
-    assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
-    assert found["alpha"]["corrected_test"]["p"] < 0.01
-    assert "Corrected, pooled" in " ".join(one["notes"])
-    shown = annotate_cli("compare", run, *options, *BY_MODEL, "--pool", "-v").out
-    assert "pooled difference" in shown.splitlines()[2]
-    # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
     one, found = compared(annotate_cli, run, *options, *BY_MODEL, command="compare")
-    assert one["pooled"] is False
+    assert one["kind"] == "independent"
     assert found["alpha"]["corrected_difference"]["method"] == "post-stratified"
     assert found["alpha"]["corrected_difference"]["value"] == pytest.approx(0.62 - 0.24)
     assert "(15 and 25)" in " ".join(one["notes"])
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ((), "--pool needs --calibration"),
-        (("--calibration", "{file}"), "--pool is for independent groups, and these are paired"),
-    ],
-)
-def test_pooling_that_cannot_be(annotate_cli, calibrate, tmp_path, rubric, more, words):
-    traces = pairs(36, 12, 2, 0)
-    run = make_run(tmp_path / "run", rubric, traces)
-    _, file = calibrate(run, labelled(rubric, traces, every=3))
-    options = [file if one == "{file}" else one for one in more]
-    done = annotate_cli("compare", run, *BY_MODEL, "--pool", *options)
-    said_in_words(done)
-    assert words in done.err
 
 
 def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate, tmp_path, rubric):
@@ -826,34 +794,6 @@ def test_corrected_differences_of_few_tasks_have_no_test(
         assert one["reason"] == reason
     assert (alpha["corrected_difference"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
     assert (alpha["corrected_difference"]["low"] is None) == (tasks < 6)
-
-
-def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate, tmp_path, rubric):
-    """Eight tasks a side of five traces that are all alike, one labelled: W 1/2 and 1/4; p1 = 4/6,
-    p0 = 1/10. Each task adds what its traces do, (p1 - p0) times 1/16 with the flag and -1/16
-    without, on the other side -3/32 and 1/32, and its label (1/2 - 1/4) (y - p1) / 6 or minus
-    1/4 (y - p0) / 10.
-    """
-    traces, rows = [], []
-    for model, flagged, right in (("one", 4, (0, 1, 2, 4)), ("two", 2, (0,))):
-        for n in range(40):
-            name, at = f"{model}/{n}", {"project": model, "task": str(n // 5), "model": model}
-            traces.append(said(name, "alpha" if n // 5 < flagged else "beta", **at))
-            if n % 5 == 0:
-                rows.append(label(name, rubric, "alpha" if n // 5 in right else "beta"))
-    run = make_run(tmp_path / "run", rubric, traces)
-    options = (*calibrate(run, rows), *BY_MODEL, "--pool")
-    _, found = compared(annotate_cli, run, *options, command="compare")
-    p1, p0 = 4 / 6, 1 / 10
-    gain, hit, miss = p1 - p0, (1 - p1) / 24, -p1 / 24
-    added = [gain / 16 + hit] * 3 + [gain / 16 + miss]
-    added += [-gain / 16 - (1 - p0) / 40] + [-gain / 16 + p0 / 40] * 3
-    added += [-3 * gain / 32 + hit, -3 * gain / 32 + miss] + [gain / 32 + p0 / 40] * 6
-    alpha = found["alpha"]["corrected_difference"]
-    assert (alpha["method"], alpha["value"]) == ("pooled", pytest.approx(gain / 4))
-    assert alpha["inputs"]["df"] == 7
-    error = math.sqrt(16 / 15 * sum(one * one for one in added))
-    assert alpha["inputs"]["se"] == pytest.approx(error)
 
 
 def test_of_corpora_that_are_labelled_in_full_nothing_varies(

@@ -9,11 +9,11 @@ from scipy import stats
 
 from validation import (
     SideTotals,
-    compute_cluster_variance,
     compute_influences,
     estimate_clustered_difference,
     permute_clusters,
 )
+from validation.influence import compute_cluster_variance
 
 # Seven tasks that both sides have.
 K1, N1 = [3, 1, 2, 4, 0, 2, 3], [4, 3, 5, 4, 2, 3, 6]

@@ -229,7 +229,6 @@ def corrected(given, confidence):
         labels(given["human_positive_there"], given["n_labelled_judge_positive"]),
         labels(given["human_positive_among_those"], given["n_labelled_judge_negative"]),
         confidence=confidence,
-        judge_design_effect=given.get("design_effect_judge", 1.0),
     )
 
 

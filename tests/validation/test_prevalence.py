@@ -87,17 +87,17 @@ def test_the_variance_over_tasks_counts_where_it_is_larger():
 
 
 def test_interval_from_its_formula():
-    found = poststratify(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5)
+    found = poststratify(1000, 200, labels(16, 20), labels(4, 40))
     q1, q0 = 16.5 / 21, 4.5 / 41
     m = 0.2 * q1 + 0.8 * q0
     variance = 0.04 * q1 * (1 - q1) / 22 + 0.64 * q0 * (1 - q0) / 42
-    variance += 1.5 * 0.16 * (q1 - q0) ** 2 / 1000
+    variance += 0.16 * (q1 - q0) ** 2 / 1000
     total = m * (1 - m) / variance - 1
     assert found.value == pytest.approx(0.2 * 0.8 + 0.8 * 0.1)
     assert limits(found) == pytest.approx(beta(m * total, (1 - m) * total).ppf([0.025, 0.975]))
     assert found.inputs["posterior_mean"] == pytest.approx(m)
     assert found.inputs["posterior_sd"] == pytest.approx(variance**0.5)
-    wide = poststratify(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5, df=5)
+    wide = poststratify(1000, 200, labels(16, 20), labels(4, 40), df=5)
     assert wide.inputs["posterior_sd"] == pytest.approx(variance**0.5 * 2.570582 / 1.959964)
 
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ import pytest
 from annotator.cli import main
 from tests.conftest import EXAMPLES, ROOT, Done
 
-Visit = Callable[..., Any]
 NET = 30  # seconds that nothing here takes: a test that hangs ends
 
 

@@ -22,7 +22,6 @@ ATTACKS = [
     "<iframe src=//evil.example></iframe><link rel=stylesheet href=//evil.example/x.css>",
     "line\r\nfeed \x00 nul \ufeff and \u2028 separators \U0001f600 \U000e0041",
 ]
-AGENT = "agent<img src=x onerror=window.ran=7>"
 
 
 def hostile_run(folder: Path, megabytes: int = 0) -> Path:

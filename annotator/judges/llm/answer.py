@@ -17,10 +17,9 @@ from pydantic_core import from_json
 from annotator.base.text import escape_header, sanitize_line
 from annotator.judges.base import ResponseFormat
 from annotator.judges.llm.response import ModelResponse
-from annotator.prompts.critic import CriticPrompt
 from annotator.prompts.render import AnswerKind, Prompt
 from annotator.rubrics import NONE, Rubric
-from annotator.rubrics.annotations import DECISIONS, Claim, Critique, Quote, Verdict
+from annotator.rubrics.annotations import DECISIONS, Claim, Quote, Verdict
 from annotator.rubrics.changes import FIELDS, MOST_QUOTES
 from annotator.rubrics.evidence import parse_source_id, verify
 from annotator.traces import Trace
@@ -58,7 +57,7 @@ _SOURCES = {
 }
 
 
-_SHAPE = ("first_tag", "last_tag", "findings")
+_TAGS = ("first_tag", "last_tag")
 _RATINGS = ("no", "unclear", "yes")
 
 
@@ -87,7 +86,7 @@ class InvalidAnswer(Exception):
 def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     """Return the verdict in a JSON text, with its form, tags and quotes checked.
 
-    The claims get the positions of their quotes. A critic's answer has a critique and no claim.
+    The claims get the positions of their quotes.
 
     Raises:
         InvalidAnswer: all errors of the answer.
@@ -96,19 +95,13 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     model = build_answer_model(rubric, prompt.layout.considered)
     try:
         answer, wrong = model.model_validate_json(text).model_dump(), []
-        findings = answer.get("findings", [])
+        findings = answer["findings"]
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         answer, findings = _keep_valid(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
     formed, missed = not wrong, _find_missing_tags(answer, prompt)
     read = not missed and answer.keys() >= {"first_tag", "last_tag"}
-    if isinstance(prompt, CriticPrompt):
-        if wrong := [*wrong, *missed, *_find_false_code(answer, prompt)]:
-            raise InvalidAnswer(wrong, unread=not read if formed or read else None)
-        other = answer["code"] if answer["decision"] == "another code" else None
-        critique = Critique(answer["decision"], answer["reason"], other)
-        return Verdict(critiques={prompt.finding.code: critique})
     wrong += [*missed, *_find_false_labels(answer, rubric)]
     consistent, claims = not wrong, []
     contradictions = _find_contradictions(answer, rubric)
@@ -138,9 +131,7 @@ def _keep_valid(
     fields = model.model_fields.keys() - {path[0] for path in wrong}
     answer = from_json(text)
     bad = {path[1] for path in wrong if path[0] == "findings" and len(path) > 1}
-    # Else no list, or too long a one; a critic's answer has none.
-    has_list = "findings" in model.model_fields and ("findings",) not in wrong
-    listed = answer["findings"] if has_list else []
+    listed = [] if ("findings",) in wrong else answer["findings"]  # else no list, or too long a one
     findings = [item for n, item in enumerate(listed) if n not in bad]
     return {name: answer[name] for name in fields}, findings
 
@@ -195,14 +186,6 @@ def _find_false_labels(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
     elif codes and rubric.choice != "many" and label not in (*codes, None):
         wrong.append(f'label "{label}" is not the code of any finding')
     return wrong
-
-
-def _find_false_code(answer: Mapping[str, Any], prompt: CriticPrompt) -> list[str]:
-    """Return an error if a critic's answer says "another code" and names no other one."""
-    code = answer.get("code", "")
-    if answer.get("decision") == "another code" and code in (NONE, prompt.finding.code):
-        return [f'decision is "another code", and code is "{code}": name the other code']
-    return []
 
 
 def _find_contradictions(answer: Mapping[str, Any], rubric: Rubric) -> list[str]:
@@ -418,7 +401,7 @@ def _find_only_answer(text: str) -> str | None:
     if _is_object(answer):
         return answer
     only = text[max(text.find("{"), 0) : text.rfind("}") + 1]
-    return only if _THINK not in text and _is_object(only, *_SHAPE) else None
+    return only if _THINK not in text and _is_object(only, *_TAGS) else None
 
 
 def _strip_end_tokens(text: str) -> str:

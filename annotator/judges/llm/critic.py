@@ -7,13 +7,14 @@ from typing import Any
 
 from annotator.base.errors import Pending
 from annotator.judges.base import RunJudge
-from annotator.judges.llm.answer import build_answer_schema
+from annotator.judges.llm.answer import InvalidAnswer, build_answer_schema, read_form
 from annotator.judges.llm.judge import JudgeCall, LLMJudge, gather_all
 from annotator.judges.llm.model import SHORT_ANSWER, Session
 from annotator.judges.llm.request import estimate_tokens, hash_format
 from annotator.judges.llm.settings import Options
-from annotator.prompts.critic import hash_critic_prompts, render_critic
-from annotator.rubrics import Code, Rubric
+from annotator.prompts.critic import CriticPrompt, hash_critic_prompts, render_critic
+from annotator.prompts.render import Prompt
+from annotator.rubrics import NONE, Code, Rubric
 from annotator.rubrics.annotations import (
     Critique,
     Evidence,
@@ -25,6 +26,11 @@ from annotator.rubrics.annotations import (
 from annotator.traces import Trace
 
 
+def _ask_judge(name: str) -> Any:
+    """Return a property with a member of the judge that finds."""
+    return property(lambda critic: getattr(critic._judge, name))
+
+
 class Critic(LLMJudge):
     """Judges with another judge, and asks a model whether each of its findings is right.
 
@@ -32,14 +38,14 @@ class Critic(LLMJudge):
     not uphold does not count.
     """
 
+    id = _ask_judge("id")
+    codes = _ask_judge("codes")
+    screens = _ask_judge("screens")
+    judge = _ask_judge("judge")
+
     def __init__(self, judge: RunJudge, options: Options, session: Session) -> None:
         super().__init__(options, session)
         self._judge = judge
-
-    @property
-    def id(self) -> str:
-        """The id of the judge."""
-        return self._judge.id
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -63,14 +69,6 @@ class Critic(LLMJudge):
         state = endpoint_state.get("critic")
         super().recall(state if isinstance(state, Mapping) else {})
 
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that the judge can find."""
-        return self._judge.codes(rubric)
-
-    def screens(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that the judge can find and cannot rule out."""
-        return self._judge.screens(rubric)
-
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """See :meth:`annotator.judges.base.RunJudge.open`."""
         await self._judge.open(rubrics)
@@ -82,10 +80,6 @@ class Critic(LLMJudge):
             await self._judge.close()
         finally:
             await super().close()
-
-    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return the verdict of the judge, not yet reviewed."""
-        return await self._judge.judge(trace, rubric)
 
     async def review(
         self, verdict: Verdict, findings: Sequence[Finding], trace: Trace, rubric: Rubric
@@ -128,6 +122,15 @@ class Critic(LLMJudge):
                 return answer
             critiques |= answer.critiques
         return Verdict(critiques=critiques)
+
+    def _read(self, answer: str, judge_call: JudgeCall, prompt: Prompt) -> Verdict:
+        assert isinstance(prompt, CriticPrompt)  # noqa: S101 - it is asked nothing else
+        fields, code = read_form(answer, prompt), prompt.finding.code
+        other = fields["code"] if fields["decision"] == "another code" else None
+        if other in (NONE, code):
+            reason = f'decision is "another code", and code is "{other}": name the other code'
+            raise InvalidAnswer([reason])
+        return Verdict(critiques={code: Critique(fields["decision"], fields["reason"], other)})
 
     def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.RunJudge.expects`: the critic is asked nothing, or once

@@ -43,7 +43,7 @@ _INTERVALS = "Every share with its interval: -v"
 _COLUMNS = """
     rubric rubric_sha256 judges attribute kind row code condition other count n value low high
     method confidence test p p_holm corrected_value corrected_low corrected_high corrected_method
-    corrected_p corrected_p_holm pooled runs notes
+    corrected_p corrected_p_holm runs notes
 """
 
 
@@ -88,7 +88,7 @@ def _make_document(compared: ConditionComparison) -> dict[str, Any]:
     names = ("attribute", "values", "kind", "n", "alone", "confidence", "tests", "corrected_tests")
     return {
         **_identify(compared),
-        **{name: getattr(compared, name) for name in (*names, "notes", "runs", "pooled")},
+        **{name: getattr(compared, name) for name in (*names, "notes", "runs")},
         "rows": [asdict(row) for row in compared.rows],
         "code_groups": [asdict(row) for row in compared.code_groups],
         "pairs": _describe_pairs(compared),
@@ -103,7 +103,7 @@ def _identify(compared: ConditionComparison) -> dict[str, Any]:
 
 def _describe(compared: ConditionComparison) -> dict[str, Any]:
     """Return the fields of every record."""
-    names = ("attribute", "kind", "confidence", "runs", "pooled")
+    names = ("attribute", "kind", "confidence", "runs")
     judges = [f"{judge} {sha256}" for judge, sha256 in compared.judges]
     fields = {name: getattr(compared, name) for name in names}
     return _identify(compared) | fields | {"judges": judges, "notes": "\n".join(compared.notes)}
@@ -188,12 +188,9 @@ def _write_rows(compared: ConditionComparison) -> tuple[Line, list[Line]]:
     if not compared.corrected:
         return ("code", *sides, *gaps), rows
     header = ["code", *(f"{side} judged" for side in sides), *(f"judged {name}" for name in gaps)]
-    more = [] if compared.pooled else [f"{side} corrected" for side in sides]
-    if compared.two:
-        more += [f"{'pooled' if compared.pooled else 'corrected'} {name}" for name in gaps]
-    else:
-        more.append(_SMALLEST)
-    return (*header, *more), rows
+    header += [f"{side} corrected" for side in sides]
+    header += [f"corrected {name}" for name in gaps] if compared.two else [_SMALLEST]
+    return tuple(header), rows
 
 
 def _write_side(share: Share) -> str:
@@ -222,15 +219,11 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     none = [row for row in compared.rows if row.code == NONE]
     rows = [*sorted(codes, key=_find_largest, reverse=True), *none]
     rows += sorted(compared.code_groups, key=_find_largest, reverse=True)
-    # The last columns; a pooled difference has no shares of its own.
-    ends = {}
-    if compared.two:
-        name = "pooled" if compared.pooled else "difference"
-        ends[name] = [_round_points(_get_gap(row)) for row in rows]
+    ends = {"difference": [_round_points(_get_gap(row)) for row in rows]} if compared.two else {}
     adjusted = [row.corrected_adjusted if compared.corrected else row.adjusted for row in rows]
     ends["p (Holm)"] = list(map(format_p, adjusted))
     shares = [[_round_share(share) for share in _choose_shares(row)] for row in rows]
-    room = WIDTH - _measure_columns(ends)
+    room = WIDTH - sum(2 + max(map(len, (name, *cells))) for name, cells in ends.items())
     room -= min(max([len(row.code) for row in rows], default=0), _LONGEST_CODE)
     each = _LONGEST_SIDE if compared.two else room // len(compared.values) - 2
     intervals = compared.two or max((len(x) for line in shares for x in line), default=0) <= each
@@ -240,8 +233,7 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     if each < _NARROWEST:
         names, intervals = ["lowest", "in", "highest", "in"], False
         shares = [_find_extremes(row, compared.values, room // 2 - 10) for row in rows]
-    heads = [f"{name} judged" for name in names] if compared.pooled else names
-    columns = [[head, *cells] for head, *cells in zip(heads, *shares, strict=True)]
+    columns = [[name, *cells] for name, *cells in zip(names, *shares, strict=True)]
     columns += [[name, *cells] for name, cells in ends.items()]
     used = sum(2 + max(map(len, column)) for column in columns)
     room = max(LEAST_NAME, WIDTH - used) if compared.two else WIDTH - used
@@ -264,19 +256,12 @@ def _make_brief(compared: ConditionComparison, full: Table) -> Table:
     )
 
 
-def _measure_columns(columns: dict[str, list[str]]) -> int:
-    return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items())
-
-
 def explain_cells(compared: ConditionComparison, intervals: bool) -> str:
     """Return what the cells hold, and what is adjusted for the number of tests."""
     level = f"{100 * compared.confidence:g} %"
     if compared.two:
         text = "Percent and percentage points"
-        if compared.pooled:
-            text += "; the differences and p, not the shares, are corrected by the labels of both"
-            text += " sides"
-        elif compared.corrected:
+        if compared.corrected:
             text += "; shares, differences and p are corrected by the labels"
         return f"{text}. Intervals ({level}) are not adjusted for the number of tests; p is."
     whose, p, more = "", "p", ""
@@ -477,7 +462,6 @@ def _write_gap(row: ComparedCode, compared: ConditionComparison) -> str:
         return " to ".join(ends)
     first, second = (round_percent(share.value or 0.0) for share in _choose_shares(row))
     text = f"{first} % against {second} %"
-    text += " by the judge alone, pooled" if compared.pooled else ""
     text += ", corrected by the labels" if compared.corrected else ""
     gap, limits = format_points(_get_gap(row))
     level = f" ({100 * compared.confidence:g} % interval {limits})" if limits != UNDEFINED else ""

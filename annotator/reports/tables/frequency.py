@@ -1,6 +1,7 @@
 """Frequency tables as tables for every format; the same digits in each."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from annotator.reports.table import (
 from annotator.reports.tables.brief import explain_labels, find_share, make_brief
 from annotator.reports.votes import Votes
 from annotator.rubrics import read_definitions
-from annotator.rubrics.annotations import DECISIONS
+from annotator.rubrics.annotations import DECISIONS, Decision
 from annotator.runs.failures import ADVICE
 from validation import Interval
 
@@ -259,16 +260,15 @@ def describe_votes(votes: Votes) -> list[str]:
 def describe_critiques(table: FrequencyTable) -> list[str]:
     """Return a critic's decisions: a line for all findings, and one for each code."""
     counts = table.counts.critiques
-    codes = [row.code for row in table.rows if any((row.code, x) in counts for x in DECISIONS)]
+    codes = [row.code for row in table.rows if row.code in counts]
 
-    def describe(codes: Sequence[str]) -> str:
-        numbers = [sum(counts.get((code, x), 0) for code in codes) for x in DECISIONS]
-        upheld, *others = zip(numbers, DECISIONS, strict=True)
-        rest = (f", {n} {decision}" for n, decision in others if n)
-        return f"{upheld[0]} of {format_count(sum(numbers), 'finding')} upheld{''.join(rest)}"
+    def describe(decisions: Counter[Decision]) -> str:
+        rest = (f", {decisions[x]} {x}" for x in DECISIONS[1:] if decisions[x])
+        findings = format_count(decisions.total(), "finding")
+        return f"{decisions['upheld']} of {findings} upheld{''.join(rest)}"
 
-    lines = [f"  {sanitize_line(code, 64)}  {describe([code])}" for code in codes]
-    return [f"critic: {describe(codes)}", *lines] if codes else []
+    lines = [f"  {sanitize_line(code, 64)}  {describe(counts[code])}" for code in codes]
+    return [f"critic: {describe(sum(counts.values(), start=Counter()))}", *lines] if codes else []
 
 
 def _write_share(share: Interval) -> str:
@@ -301,7 +301,7 @@ def _make_document(table: FrequencyTable) -> dict[str, Any]:
         "undecided_because": dict(counts.reasons),
         "failed_because": failed,
         "votes": _record_votes(table.votes),
-        **({"critic": _record_critiques(table)} if table.counts.critiques else {}),
+        **({"critic": counts.critiques} if counts.critiques else {}),
         "counted": table.counted,
         "group": dict(zip(("attribute", "value"), table.group, strict=True))
         if table.group
@@ -359,13 +359,6 @@ def _describe_correction(labels: "CodeEstimates") -> dict[str, object]:
         "recall": labels.recall.as_dict(),
         **{"labels_flagged": labels.flagged, "labels_missed": labels.missed, "mark": labels.mark},
     }
-
-
-def _record_critiques(table: FrequencyTable) -> dict[str, dict[str, int]]:
-    decisions: dict[str, dict[str, int]] = {}
-    for (code, decision), n in table.counts.critiques.items():
-        decisions.setdefault(code, {})[decision] = n
-    return decisions
 
 
 def _record_votes(votes: Votes | None) -> dict[str, object] | None:
